@@ -1,0 +1,61 @@
+"""Every error `dafka` raises, as one tree, split by whose fault it is."""
+
+
+class DafkaError(Exception):
+    """Base of every error raised by `dafka`.
+
+    Attributes:
+        retriable: Whether the same call may succeed later without a change by the caller.
+    """
+
+    retriable = False
+
+
+class MisuseError(DafkaError):
+    """The caller asked for something that cannot be done; nothing was changed."""
+
+
+class WireError(DafkaError):
+    """A peer sent something that is not a message. Never leaves the node: counted, dropped.
+
+    Attributes:
+        reason: A short constant, the label of `dafka_dropped_total`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"cannot decode message: {reason}")
+        self.reason = reason
+
+
+class RecordError(DafkaError):
+    """A record or batch is damaged or breaks a limit.
+
+    Attributes:
+        reason: A short constant, the label of `dafka_dropped_total`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"cannot read record batch: {reason}")
+        self.reason = reason
+
+
+class StorageError(DafkaError):
+    """The disk refused, or what it holds is not ours to open."""
+
+
+class QueryError(DafkaError):
+    """A store's query port gave no answer, or refused the question."""
+
+    retriable = True
+
+
+class BufferFullError(DafkaError):
+    """The producer's buffer stayed full for `max_block_ms`: no store acknowledges."""
+
+    retriable = True
+
+
+class NotStoredError(DafkaError):
+    """A producer was closed, or a flush timed out, before a store had the records."""
+
+    retriable = True

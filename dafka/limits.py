@@ -1,0 +1,49 @@
+"""Every bound on what a peer, a file or a caller may make a process hold. One place, on purpose.
+
+Sizes are bytes, times milliseconds. Each says where its number comes from.
+"""
+
+TOPIC_BYTES_MAX = 249
+"""Kafka's bound on topic names; below the 255 a string of the wire format can carry."""
+
+ADDRESS_BYTES_MAX = 255
+"""What a string of the wire format can carry."""
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""A ZeroMQ frame; larger ones end the peer's connection (ZMQ_MAXMSGSIZE)."""
+
+HEADER_BYTES_MAX = 4 * 1024 * 1024
+"""A header frame; only a CONSUMER-HELLO with very many topics comes near."""
+
+HELLO_TOPICS_MAX = 10_000
+"""Topics in one CONSUMER-HELLO."""
+
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+"""A record batch with its envelope: half a frame, so that one batch always fits."""
+
+BATCH_RECORDS_MAX = 100_000
+"""Records in one batch; also the most that one FETCH may ask for, as the C implementation asks."""
+
+RECORD_BYTES_MAX = BATCH_BYTES_MAX - 64 * 1024
+"""Key, value and headers of one record; the rest is room for the batch around it."""
+
+FETCH_ANSWER_BYTES_MAX = 1024 * 1024
+"""What one FETCH brings at most (at least one batch): the receiver's flow-control window."""
+
+FETCHES_IN_FLIGHT_MAX = 8
+"""FETCHes a receiver has unanswered at once: 8 windows of 1 MiB bound its memory."""
+
+REORDER_BYTES_MAX = 16 * 1024 * 1024
+"""Batches a receiver holds that arrived ahead of a gap; more is dropped and fetched later."""
+
+PEERS_MAX = 1_000
+"""Nodes one node connects to."""
+
+PARTITIONS_MAX = 200_000
+"""Partitions one node tracks; beyond it new ones are dropped and counted."""
+
+QUERY_BYTES_MAX = 16 * 1024 * 1024
+"""One request or answer of the query port."""
+
+READ_BYTES_MAX = 8 * 1024 * 1024
+"""Batches in one answer to `read`."""

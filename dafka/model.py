@@ -1,0 +1,145 @@
+"""The nouns: what a record is and where it stands.
+
+A partition is one producer's log in one topic, named by the producer's address. Its records
+carry dense sequences from 0. `(topic, address, sequence)` names a record in the whole world:
+a distributor copies records to other clusters under the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from uuid import UUID
+
+from dafka.errors import MisuseError
+from dafka.limits import TOPIC_BYTES_MAX
+
+NO_ORIGIN = 0
+"""Origin number of a record that no distributor has copied yet: it was published here."""
+
+_ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+
+
+class Partition(NamedTuple):
+    """One producer's log in one topic."""
+
+    topic: str
+    address: str
+
+
+class Header(NamedTuple):
+    """One header of a record. A value of None is allowed, as in Kafka."""
+
+    name: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """One unit of user data and its place.
+
+    Attributes:
+        topic: The stream it belongs to.
+        address: Its producer, 32 upper-case hex digits; with `topic` this is the partition.
+        sequence: Its position in the partition, from 0, without gaps.
+        timestamp_ms: When it was created, milliseconds since 1970, from the producer.
+        key: Routing key, or None.
+        value: Content, or None (a tombstone).
+        headers: In the order they were given.
+        copy_flags: One bit per tree level the record has crossed (bit level - 1).
+        origin: Number of the cluster it was first published on; 0 is "this one".
+    """
+
+    topic: str
+    address: str
+    sequence: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    copy_flags: int
+    origin: int
+
+
+def address_of(uuid: UUID) -> str:
+    """Return a node's address: its UUID as 32 upper-case hex digits."""
+    return uuid.hex.upper()
+
+
+def checked_topic(topic: str) -> str:
+    """Return `topic` if it may be used on the wire.
+
+    Raises:
+        MisuseError: It is empty, too long or contains a NUL.
+    """
+    if not isinstance(topic, str):
+        raise MisuseError(f"topic must be a string, got {topic!r}")
+    size = len(topic.encode("utf-8", "surrogateescape"))
+    if not 1 <= size <= TOPIC_BYTES_MAX or "\0" in topic:
+        raise MisuseError(
+            f"topic {topic!r} cannot be used: 1 to {TOPIC_BYTES_MAX} bytes without NUL, got {size}"
+        )
+    return topic
+
+
+class Endpoint(NamedTuple):
+    """A TCP endpoint, `tcp://host:port`."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """Read `tcp://host:port`; an IPv6 host stands in brackets.
+
+        Raises:
+            MisuseError: It is anything else.
+        """
+        match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+        if match is None or not 0 < int(match[2]) < 65_536:
+            raise MisuseError(f"endpoint {text!r} cannot be used: expected tcp://HOST:PORT")
+        return cls(match[1], int(match[2]))
+
+    def __str__(self) -> str:
+        return f"tcp://{self.host}:{self.port}"
+
+
+class TowerEndpoints(NamedTuple):
+    """Where one tower listens: nodes publish beacons to `inbound`, hear them on `outbound`."""
+
+    inbound: str
+    outbound: str
+
+    @classmethod
+    def parse(cls, text: str) -> TowerEndpoints:
+        """A tower is named by its inbound endpoint; it publishes on the next port.
+
+        The default ports of the C implementation, 5556 and 5557, stand in that relation.
+
+        Raises:
+            MisuseError: It is not an endpoint, or there is no next port.
+        """
+        inbound = Endpoint.parse(text)
+        if inbound.port >= 65_535:
+            raise MisuseError(f"tower endpoint {text!r} cannot be used: it needs the next port too")
+        return cls(str(inbound), str(Endpoint(inbound.host, inbound.port + 1)))
+
+
+class Batch(NamedTuple):
+    """Consecutive records of one partition, enclosed as they travel and as they are stored.
+
+    Attributes:
+        partition: Whose records these are.
+        sequence: Sequence of the first record.
+        count: How many records, at least 1.
+        content: Envelope and record batch (`dafka.records`).
+    """
+
+    partition: Partition
+    sequence: int
+    count: int
+    content: bytes
+
+    @property
+    def end(self) -> int:
+        """The sequence after the last record."""
+        return self.sequence + self.count

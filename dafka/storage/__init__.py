@@ -1,0 +1,1 @@
+"""Durable logs behind one port. Files, no sockets."""

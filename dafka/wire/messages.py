@@ -1,0 +1,170 @@
+"""The messages of RFC 46 and our batch extensions, as values.
+
+`topic` is the RFC's *subject*: the name of the stream. `address` is what the RFC calls address in
+that message: the partition's producer, except where the field says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+
+class MessageId(Enum):
+    """The octet that names a message; the value is that octet."""
+
+    RECORD = b"M"
+    DIRECT_RECORD = b"D"
+    RECORDS = b"B"
+    DIRECT_RECORDS = b"R"
+    FETCH = b"F"
+    ACK = b"K"
+    HEAD = b"H"
+    DIRECT_HEAD = b"E"
+    GET_HEADS = b"G"
+    CONSUMER_HELLO = b"W"
+    STORE_HELLO = b"L"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record, from its producer to everybody. Listened to by topic."""
+
+    id: ClassVar[MessageId] = MessageId.RECORD
+    count: ClassVar[int] = 1
+    topic: str
+    address: str
+    sequence: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DirectRecord:
+    """One record, to the node that asked for it. Listened to by requester."""
+
+    id: ClassVar[MessageId] = MessageId.DIRECT_RECORD
+    count: ClassVar[int] = 1
+    requester: str
+    topic: str
+    address: str
+    sequence: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Extension: `count` consecutive records, the first at `sequence`. Listened to by topic."""
+
+    id: ClassVar[MessageId] = MessageId.RECORDS
+    topic: str
+    address: str
+    sequence: int
+    count: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DirectRecords:
+    """Extension: `count` consecutive records for one requester."""
+
+    id: ClassVar[MessageId] = MessageId.DIRECT_RECORDS
+    requester: str
+    topic: str
+    address: str
+    sequence: int
+    count: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A node misses `count` records from `sequence` on. Listened to by partition address."""
+
+    id: ClassVar[MessageId] = MessageId.FETCH
+    topic: str
+    address: str
+    requester: str
+    sequence: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A store has every record of the partition up to `sequence` on disk."""
+
+    id: ClassVar[MessageId] = MessageId.ACK
+    topic: str
+    address: str
+    store: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last published sequence of a partition. Listened to by topic."""
+
+    id: ClassVar[MessageId] = MessageId.HEAD
+    topic: str
+    address: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class DirectHead:
+    """The last sequence the sender has of a partition, for one requester.
+
+    A store adds its own address (extension: trailing bytes, ignored by others); then everything up
+    to `sequence` is durable there. A producer leaves it out.
+    """
+
+    id: ClassVar[MessageId] = MessageId.DIRECT_HEAD
+    requester: str
+    topic: str
+    address: str
+    sequence: int
+    store: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GetHeads:
+    """Ask for the heads of every partition of `topic`; the empty topic asks for all topics."""
+
+    id: ClassVar[MessageId] = MessageId.GET_HEADS
+    topic: str
+    requester: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHello:
+    """A consumer tells a store what it is subscribed to."""
+
+    id: ClassVar[MessageId] = MessageId.CONSUMER_HELLO
+    store: str
+    consumer: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHello:
+    """A store greets a consumer that has connected to it."""
+
+    id: ClassVar[MessageId] = MessageId.STORE_HELLO
+    consumer: str
+    store: str
+
+
+Message = (
+    Record
+    | DirectRecord
+    | Records
+    | DirectRecords
+    | Fetch
+    | Ack
+    | Head
+    | DirectHead
+    | GetHeads
+    | ConsumerHello
+    | StoreHello
+)
+Batch = Record | DirectRecord | Records | DirectRecords

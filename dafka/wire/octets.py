@@ -1,0 +1,89 @@
+"""The primitive fields of RFC 46: number-1, number-4, number-8, string, longstr.
+
+Numbers are unsigned and big-endian; a string is its length and its bytes. Text is UTF-8 with
+surrogate escapes, because the RFC allows any bytes in names and they must survive a round trip.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from dafka.errors import WireError
+
+_U32 = struct.Struct(">I")
+_U64 = struct.Struct(">Q")
+
+
+def text(octets: bytes) -> str:
+    """Bytes of a name as text; every byte string has exactly one text."""
+    return octets.decode("utf-8", "surrogateescape")
+
+
+def octets_of(name: str) -> bytes:
+    """The inverse of `text`."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def number_4(value: int) -> bytes:
+    """Encode an unsigned 32-bit number."""
+    return _U32.pack(value)
+
+
+def number_8(value: int) -> bytes:
+    """Encode an unsigned 64-bit number."""
+    return _U64.pack(value)
+
+
+def string(name: str) -> bytes:
+    """Encode a string of at most 255 bytes: one length octet, then the bytes."""
+    octets = octets_of(name)
+    return bytes((len(octets),)) + octets
+
+
+def longstr(name: str) -> bytes:
+    """Encode a string with a 32-bit length."""
+    octets = octets_of(name)
+    return _U32.pack(len(octets)) + octets
+
+
+class Reader:
+    """Reads fields off one frame, checking every length against what is left first."""
+
+    __slots__ = ("_frame", "_position")
+
+    def __init__(self, frame: bytes, position: int = 0) -> None:
+        self._frame = frame
+        self._position = position
+
+    @property
+    def remaining(self) -> int:
+        """Bytes not read yet."""
+        return len(self._frame) - self._position
+
+    def _take(self, size: int) -> bytes:
+        end = self._position + size
+        if end > len(self._frame):
+            raise WireError("truncated")
+        octets = self._frame[self._position : end]
+        self._position = end
+        return octets
+
+    def number_1(self) -> int:
+        """Read an octet."""
+        return self._take(1)[0]
+
+    def number_4(self) -> int:
+        """Read an unsigned 32-bit number."""
+        return int.from_bytes(self._take(4), "big")
+
+    def number_8(self) -> int:
+        """Read an unsigned 64-bit number."""
+        return int.from_bytes(self._take(8), "big")
+
+    def string(self) -> str:
+        """Read a string with a one-octet length."""
+        return text(self._take(self.number_1()))
+
+    def longstr(self) -> str:
+        """Read a string with a 32-bit length."""
+        return text(self._take(self.number_4()))
