@@ -8,11 +8,14 @@ a distributor copies records to other clusters under the same name.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
-from uuid import UUID
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
 from dafka.limits import TOPIC_BYTES_MAX
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 NO_ORIGIN = 0
 """Origin number of a record that no distributor has copied yet: it was published here."""
@@ -124,7 +127,8 @@ class TowerEndpoints(NamedTuple):
         return cls(str(inbound), str(Endpoint(inbound.host, inbound.port + 1)))
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Batch:
     """Consecutive records of one partition, enclosed as they travel and as they are stored.
 
     Attributes:

@@ -1,0 +1,295 @@
+"""The consumer: every partition of its topics, in order, each record once.
+
+Heads come with HEAD, DIRECT-HEAD and the records themselves; `Inflow` fetches what is missing.
+A consumer may be told to hand out only what a store has acknowledged (`committed`): a distributor
+must not carry to another cluster what its own could still lose.
+
+Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from dafka.model import Batch, Partition
+from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Publish
+from dafka.protocol.events import Drained, Event, PeerListened, Positioned, Received, Woke
+from dafka.protocol.inflow import Inflow
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dafka.wire.messages import Message
+
+
+class Start(Enum):
+    """Where to begin a partition that has no explicit position."""
+
+    EARLIEST = "earliest"
+    """At its first record."""
+    LATEST = "latest"
+    """Behind the first head that is heard of it, or at the first record that arrives live."""
+    ASSIGNED = "assigned"
+    """Nowhere, until `Positioned` says so; `Found` asks for it."""
+
+
+def _every_topic(_topic: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """What a consumer can be told.
+
+    Attributes:
+        topics: Topics to subscribe to; none means all, as far as `wants` agrees.
+        wants: With all topics: which of them to take.
+        start: Where partitions without a position begin.
+        positions: Sequence to begin each partition at.
+        committed: Deliver only what a store has on disk.
+        buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
+        heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
+            partition of a dead producer is announced by nobody else, and the answer may be lost.
+    """
+
+    topics: tuple[str, ...] = ()
+    wants: Callable[[str], bool] = _every_topic
+    start: Start = Start.EARLIEST
+    positions: Mapping[Partition, int] = field(default_factory=dict)
+    committed: bool = False
+    buffer_bytes_max: int = 32 * 1024 * 1024
+    heads_interval_ms_max: int = 10_000
+
+
+_HEADS_INTERVAL_MS = 500
+"""First repetition of GET-HEADS: the mesh takes about a beacon interval to form."""
+
+
+class ConsumerMachine:
+    """One consumer.
+
+    Args:
+        address: Its identity; answers are sent to it.
+        settings: See there.
+    """
+
+    def __init__(self, address: str, settings: ConsumerSettings) -> None:
+        self._address = address
+        self._settings = settings
+        self._inflow = Inflow(address)
+        self._next: dict[Partition, int] = {}
+        """Next sequence to deliver."""
+        self._durable: dict[Partition, int] = {}
+        """Sequence below which a store has everything (`committed` only)."""
+        self._unpositioned: dict[Partition, int] = {}
+        """Partitions found and not positioned yet, with the head heard of."""
+        self._buffered = 0
+        self._greeted = False
+        self._heads_interval_ms = _HEADS_INTERVAL_MS
+        self._heads_due_ms: int | None = None
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take one event in; see `dafka.protocol`."""
+        match event:
+            case Received():
+                effects = self._receive(event.message, now_ms)
+            case Drained():
+                self._buffered -= event.size
+                effects = []
+            case Positioned():
+                effects = self._position(event.partition, event.sequence)
+            case Woke():
+                effects = self._wake(now_ms)
+            case PeerListened():
+                return []
+            case _:
+                raise AssertionError(event)
+        if not self._full:
+            effects += [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
+        return effects
+
+    def wakeup_ms(self) -> int | None:
+        """When a FETCH or GET-HEADS is to be repeated."""
+        dues = [self._heads_due_ms, None if self._full else self._inflow.wakeup_ms()]
+        return min((due for due in dues if due is not None), default=None)
+
+    def check(self) -> None:
+        """Assert order and bounds."""
+        self._inflow.check()
+        assert self._buffered >= 0
+        for partition, sequence in self._next.items():
+            assert sequence <= self._inflow.expected(partition)
+        assert not self._next.keys() & self._unpositioned.keys()
+
+    @property
+    def heads(self) -> dict[Partition, int]:
+        """Highest sequence heard of, of every partition being received."""
+        return {partition: self._inflow.head(partition) for partition in self._next}
+
+    def next(self, partition: Partition) -> int:
+        """Next sequence to deliver."""
+        return self._next[partition]
+
+    @property
+    def _full(self) -> bool:
+        return self._buffered >= self._settings.buffer_bytes_max
+
+    def _subscribed(self, topic: str) -> bool:
+        """ZeroMQ matches prefixes, so messages of other topics arrive too."""
+        if self._settings.topics:
+            return topic in self._settings.topics
+        return self._settings.wants(topic)
+
+    def _receive(self, message: Message, now_ms: int) -> list[Effect]:
+        match message:
+            case (
+                messages.Records()
+                | messages.DirectRecords()
+                | messages.Record()
+                | messages.DirectRecord()
+            ):
+                return self._take(message)
+            case messages.Head():
+                return self._heard(message)
+            case messages.DirectHead():
+                return self._heard(message)
+            case messages.Ack():
+                partition = Partition(message.topic, message.address)
+                return self._committed(partition, message.sequence + 1)
+            case messages.StoreHello():
+                # Some store has just seen us; what it holds may be new.
+                self._heads_due_ms = min(self._heads_due_ms or now_ms, now_ms)
+                self._heads_interval_ms = _HEADS_INTERVAL_MS
+                topics = self._settings.topics
+                if not topics:
+                    return []
+                return [Publish(messages.ConsumerHello(message.store, self._address, topics))]
+            case _:
+                return [Dropped("not for a consumer")]
+
+    def _take(self, message: messages.Batch) -> list[Effect]:
+        if not self._subscribed(message.topic):
+            return []
+        partition = Partition(message.topic, message.address)
+        last = message.sequence + message.count - 1
+        if partition not in self._next:
+            effects = self._begin(partition, message.sequence, last)
+            if partition not in self._next:
+                return effects
+        else:
+            effects = []
+        batch = Batch(partition, message.sequence, message.count, message.content)
+        if not self._has_room_for(batch):
+            self._learn(partition, last)
+            return [*effects, Dropped("consumer full")]
+        reason = self._inflow.offer(batch)
+        if reason is not None:
+            return [*effects, Dropped(reason)]
+        return effects + self._deliver(partition)
+
+    def _has_room_for(self, batch: Batch) -> bool:
+        """Whether the batch may be taken in; if not, it is fetched when there is room.
+
+        What is not durable yet waits here for a store's ACK, which may never come. It must not
+        keep out what is durable, so only there it counts.
+        """
+        held = self._buffered
+        if self._settings.committed and batch.end > self._durable.get(batch.partition, 0):
+            held += self._inflow.ready_bytes
+        return held < self._settings.buffer_bytes_max
+
+    def _learn(self, partition: Partition, head: int) -> None:
+        """Somebody has records up to `head`. Committed, only what is durable is worth fetching."""
+        if self._settings.committed:
+            head = min(head, self._durable.get(partition, 0) - 1)
+        self._inflow.heard(partition, head)
+
+    def _heard(self, message: messages.Head | messages.DirectHead) -> list[Effect]:
+        if not self._subscribed(message.topic):
+            return []
+        partition = Partition(message.topic, message.address)
+        effects: list[Effect] = []
+        if partition not in self._next:
+            effects = self._begin(partition, message.sequence + 1, message.sequence)
+        if partition in self._next:
+            self._learn(partition, message.sequence)
+        if isinstance(message, messages.DirectHead):
+            if message.store is not None:
+                effects += self._committed(partition, message.sequence + 1)
+            if partition in self._next:
+                self._inflow.answered(partition)
+        return effects
+
+    def _begin(self, partition: Partition, latest: int, head: int) -> list[Effect]:
+        """Place a partition that is seen for the first time."""
+        position = self._settings.positions.get(partition)
+        if position is None and self._settings.start is Start.ASSIGNED:
+            known = partition in self._unpositioned
+            self._unpositioned[partition] = max(head, self._unpositioned.get(partition, -1))
+            return [] if known else [Found(partition)]
+        if position is None:
+            position = latest if self._settings.start is Start.LATEST else 0
+        return self._position(partition, position)
+
+    def _position(self, partition: Partition, sequence: int) -> list[Effect]:
+        if not self._inflow.start(partition, sequence):
+            return [Dropped("too many partitions")]
+        self._next[partition] = sequence
+        self._learn(
+            partition, max(self._unpositioned.pop(partition, -1), self._inflow.head(partition))
+        )
+        return []
+
+    def _committed(self, partition: Partition, end: int) -> list[Effect]:
+        if not self._settings.committed or end <= self._durable.get(partition, 0):
+            return []
+        self._durable[partition] = end
+        if partition not in self._next:
+            return self._begin(partition, end, end - 1) if self._subscribed(partition.topic) else []
+        self._learn(partition, end - 1)
+        return self._deliver(partition)
+
+    def _deliver(self, partition: Partition) -> list[Effect]:
+        effects: list[Effect] = []
+        bound = self._durable.get(partition, 0) if self._settings.committed else None
+        for batch in self._inflow.take(partition, bound):
+            self._buffered += len(batch.content)
+            effects.append(Deliver(batch, self._next[partition]))
+            self._next[partition] = batch.end
+        return effects
+
+    def _wake(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if not self._greeted:
+            self._greeted = True
+            effects += self._greet()
+            self._heads_due_ms = now_ms
+        if self._heads_due_ms is not None and self._heads_due_ms <= now_ms:
+            for topic in self._settings.topics or ("",):
+                effects.append(Publish(messages.GetHeads(topic, self._address)))
+            self._heads_due_ms = now_ms + self._heads_interval_ms
+            self._heads_interval_ms = min(
+                self._heads_interval_ms * 2, self._settings.heads_interval_ms_max
+            )
+        return effects
+
+    def _greet(self) -> list[Effect]:
+        own = (
+            MessageId.DIRECT_RECORDS,
+            MessageId.DIRECT_RECORD,
+            MessageId.DIRECT_HEAD,
+            MessageId.STORE_HELLO,
+        )
+        effects: list[Effect] = [Listen(message_id, self._address) for message_id in own]
+        effects += [
+            Listen(message_id, topic)
+            for topic in self._settings.topics or ("",)
+            for message_id in (MessageId.RECORDS, MessageId.RECORD, MessageId.HEAD)
+        ]
+        if self._settings.committed:
+            effects.append(Listen(MessageId.ACK, ""))
+        return effects

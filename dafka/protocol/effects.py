@@ -1,0 +1,87 @@
+"""Everything a machine can ask of its node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dafka.model import Batch, Partition
+    from dafka.wire.messages import Message, MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Send a message to every peer that listens for it."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Subscribe to messages of `id` under `key`; the empty key means every key."""
+
+    id: MessageId
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Store: write these batches in one durable transaction, then report `Appended(token)`."""
+
+    token: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """Store: read batches for a requester, then report `RangeRead`."""
+
+    requester: str
+    partition: Partition
+    sequence: int
+    count_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Consumer: the next records of a partition; those below `start` were delivered before."""
+
+    batch: Batch
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Consumer: a partition it has no position for; it waits for `Positioned`."""
+
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Producer or mirror: enough stores have every record of the partition below `end`."""
+
+    partition: Partition
+    end: int
+    size: int
+    """Bytes of batches that this freed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Mirror: somebody asks for records of a partition that the mirror does not hold any more."""
+
+    partition: Partition
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something a peer sent was not used; counted by reason."""
+
+    reason: str
+
+
+Effect = Publish | Listen | Append | ReadRange | Deliver | Found | Stored | Wanted | Dropped

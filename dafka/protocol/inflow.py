@@ -1,0 +1,273 @@
+"""Receiving partitions in order over a transport that may lose, repeat and reorder.
+
+One `Inflow` serves a whole node, consumer or store. Per partition it knows the next sequence it
+expects and the highest it has heard of. What arrives in order moves to `ready`; what arrives ahead
+of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
+
+* exactly the missing range, at most one FETCH per partition and `FETCHES_IN_FLIGHT_MAX` per node,
+* again after a time that doubles while nothing comes, at once after an answered window,
+* never while the node holds more bytes than its bound. What then arrives live is dropped: the
+  heads are remembered, so it is asked for later. A drop is slow, never wrong.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dafka.limits import (
+    BATCH_RECORDS_MAX,
+    FETCHES_IN_FLIGHT_MAX,
+    PARTITIONS_MAX,
+    REORDER_BYTES_MAX,
+)
+from dafka.wire import messages
+
+if TYPE_CHECKING:
+    from dafka.model import Batch, Partition
+
+FETCH_SILENCE_MS = 250
+"""A FETCH that has brought nothing for this long is given up and its place given to another."""
+
+FETCH_REST_MS_MAX = 8_000
+"""The rest before asking again doubles up to this: an unanswerable FETCH costs next to nothing."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One partition being received."""
+
+    expected: int
+    """Next sequence that continues what was received."""
+    head: int = -1
+    """Highest sequence heard of."""
+    ready: deque[Batch] = field(default_factory=deque)
+    """Received in order, not taken yet. The first may begin below what is wanted."""
+    ahead: dict[int, Batch] = field(default_factory=dict)
+    """Received beyond a gap, by first sequence."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """One FETCH without an answer yet."""
+
+    reached: int
+    """What was expected when it was sent, or when it last brought something."""
+    due_ms: int
+    rest_ms: int
+    """How long to wait before asking again, should it bring nothing."""
+
+
+class Inflow:
+    """The partitions a node receives.
+
+    Args:
+        requester: The node's own address, where answers are sent to.
+    """
+
+    def __init__(self, requester: str) -> None:
+        self._requester = requester
+        self._streams: dict[Partition, _Stream] = {}
+        # A partition with a gap is in exactly one of these three.
+        self._behind: dict[Partition, int] = {}
+        """To be asked for as soon as there is room; the value is its `rest_ms`."""
+        self._windows: dict[Partition, _Window] = {}
+        """Asked for."""
+        self._resting: dict[Partition, _Window] = {}
+        """Asked for in vain; `due_ms` is when to ask again."""
+        self._ahead_bytes = 0
+        self.ready_bytes = 0
+        """Bytes of batches received in order and not taken."""
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._streams
+
+    def expected(self, partition: Partition) -> int:
+        """Next sequence that continues what was received."""
+        return self._streams[partition].expected
+
+    def head(self, partition: Partition) -> int:
+        """Highest sequence heard of; -1 if none."""
+        return self._streams[partition].head
+
+    def start(self, partition: Partition, sequence: int) -> bool:
+        """Receive `partition` from `sequence` on, forgetting what was received of it before.
+
+        Returns:
+            False if the node tracks as many partitions as it may.
+        """
+        stream = self._streams.get(partition)
+        if stream is None:
+            if len(self._streams) >= PARTITIONS_MAX:
+                return False
+            self._streams[partition] = _Stream(sequence)
+            return True
+        self._ahead_bytes -= sum(len(batch.content) for batch in stream.ahead.values())
+        self.ready_bytes -= sum(len(batch.content) for batch in stream.ready)
+        self._streams[partition] = _Stream(sequence, stream.head)
+        self._forget_gap(partition)
+        self._note_gap(partition, self._streams[partition])
+        return True
+
+    def heard(self, partition: Partition, head: int) -> None:
+        """Somebody says the partition reaches to `head`."""
+        stream = self._streams[partition]
+        if head > stream.head:
+            stream.head = head
+            if head >= stream.expected:
+                self._note_gap(partition, stream)
+
+    def offer(self, batch: Batch) -> str | None:
+        """Take a received batch in.
+
+        Returns:
+            None if it was kept, else why not (a constant, for `Dropped`).
+        """
+        stream = self._streams[batch.partition]
+        stream.head = max(stream.head, batch.end - 1)
+        if batch.end <= stream.expected:
+            return "duplicate"
+        if batch.sequence > stream.expected:
+            return self._keep_ahead(stream, batch)
+        stream.ready.append(batch)
+        self.ready_bytes += len(batch.content)
+        stream.expected = batch.end
+        if stream.ahead:
+            self._close_gap(stream)
+        self._progressed(batch.partition, stream)
+        return None
+
+    def take(self, partition: Partition, bound: int | None = None) -> list[Batch]:
+        """Take out what was received in order, as far as it ends at or below `bound`.
+
+        The first batch may begin below what was taken before.
+        """
+        ready = self._streams[partition].ready
+        taken: list[Batch] = []
+        while ready and (bound is None or ready[0].end <= bound):
+            batch = ready.popleft()
+            self.ready_bytes -= len(batch.content)
+            taken.append(batch)
+        return taken
+
+    def answered(self, partition: Partition) -> None:
+        """The answer to this partition's FETCH is complete."""
+        window = self._windows.get(partition)
+        if window is not None and self._streams[partition].expected > window.reached:
+            # Without progress the sender does not have it, and only time makes us ask again.
+            del self._windows[partition]
+            self._note_gap(partition, self._streams[partition])
+
+    def _keep_ahead(self, stream: _Stream, batch: Batch) -> str | None:
+        self._note_gap(batch.partition, stream)
+        size = len(batch.content)
+        if batch.sequence in stream.ahead:
+            return "duplicate"
+        if self._ahead_bytes + size > REORDER_BYTES_MAX:
+            return "reorder buffer full"
+        stream.ahead[batch.sequence] = batch
+        self._ahead_bytes += size
+        return None
+
+    def _close_gap(self, stream: _Stream) -> None:
+        """Move what was waiting behind the gap to `ready`."""
+        while True:
+            batch = stream.ahead.pop(stream.expected, None)
+            if batch is None:
+                batch = self._overlapping(stream)
+                if batch is None:
+                    return
+            self._ahead_bytes -= len(batch.content)
+            stream.ready.append(batch)
+            self.ready_bytes += len(batch.content)
+            stream.expected = batch.end
+
+    def _overlapping(self, stream: _Stream) -> Batch | None:
+        """Take out a waiting batch that covers `expected`, dropping those already passed."""
+        passed = [first for first in stream.ahead if first < stream.expected]
+        for first in passed:
+            batch = stream.ahead.pop(first)
+            if batch.end > stream.expected:
+                return batch
+            self._ahead_bytes -= len(batch.content)
+        return None
+
+    def _note_gap(self, partition: Partition, stream: _Stream) -> None:
+        if (
+            stream.expected <= stream.head
+            and partition not in self._windows
+            and partition not in self._behind
+            and partition not in self._resting
+        ):
+            self._behind[partition] = FETCH_SILENCE_MS
+
+    def _progressed(self, partition: Partition, stream: _Stream) -> None:
+        if not self._behind and not self._windows and not self._resting:
+            return
+        if stream.expected > stream.head:
+            self._forget_gap(partition)
+        elif self._resting.pop(partition, None):
+            self._behind[partition] = FETCH_SILENCE_MS
+
+    def _forget_gap(self, partition: Partition) -> None:
+        self._behind.pop(partition, None)
+        self._windows.pop(partition, None)
+        self._resting.pop(partition, None)
+
+    def fetches(self, now_ms: int) -> list[messages.Fetch]:
+        """The FETCHes to send now. Not to be called while the node is full."""
+        if not self._behind and not self._windows and not self._resting:
+            return []
+        self._expire(now_ms)
+        fetches = []
+        while self._behind and len(self._windows) < FETCHES_IN_FLIGHT_MAX:
+            partition, rest_ms = next(iter(self._behind.items()))
+            del self._behind[partition]
+            stream = self._streams[partition]
+            end = min(stream.ahead, default=stream.head + 1)
+            if stream.expected >= end:
+                continue
+            self._windows[partition] = _Window(stream.expected, now_ms + FETCH_SILENCE_MS, rest_ms)
+            count = min(end - stream.expected, BATCH_RECORDS_MAX)
+            topic, address = partition
+            fetches.append(messages.Fetch(topic, address, self._requester, stream.expected, count))
+        return fetches
+
+    def _expire(self, now_ms: int) -> None:
+        for partition, window in [*self._windows.items()]:
+            if window.due_ms <= now_ms:
+                expected = self._streams[partition].expected
+                if expected > window.reached:
+                    window.reached, window.due_ms = expected, now_ms + FETCH_SILENCE_MS
+                else:
+                    del self._windows[partition]
+                    window.due_ms = now_ms + window.rest_ms
+                    self._resting[partition] = window
+        for partition, window in [*self._resting.items()]:
+            if window.due_ms <= now_ms:
+                del self._resting[partition]
+                self._behind[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
+
+    def wakeup_ms(self) -> int | None:
+        """When `fetches` has something to do because time has passed."""
+        dues = [window.due_ms for window in self._windows.values()]
+        dues.extend(window.due_ms for window in self._resting.values())
+        return min(dues, default=None)
+
+    def check(self) -> None:
+        """Assert that counters and order are what they should be."""
+        ahead_bytes = ready_bytes = 0
+        for partition, stream in self._streams.items():
+            for first, batch in stream.ahead.items():
+                assert batch.partition == partition
+                assert first == batch.sequence
+                ahead_bytes += len(batch.content)
+            ready_bytes += sum(len(batch.content) for batch in stream.ready)
+            if stream.ready:
+                assert stream.ready[-1].end == stream.expected
+        assert ahead_bytes == self._ahead_bytes
+        assert ready_bytes == self.ready_bytes
+        assert len(self._windows) <= FETCHES_IN_FLIGHT_MAX
+        assert not self._windows.keys() & self._behind.keys()
+        assert not self._resting.keys() & (self._behind.keys() | self._windows.keys())

@@ -1,0 +1,250 @@
+"""The store: takes every partition of its mesh in order, and acknowledges what is durable.
+
+Batches collected during a turn of the node's loop become one `Append`: one transaction, one fsync.
+Only its completion, the event `Appended`, leads to ACKs, so acknowledging too early cannot be
+written. A duplicate and a HEAD that brings no news are acknowledged again: the last ACK may have
+been lost, and nothing else would free the producer.
+
+Source: 46/DAFKA, The ACK, FETCH, GET-HEADS and STORE-HELLO Commands, Store Subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dafka.errors import RecordError
+from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX
+from dafka.model import Batch, Partition
+from dafka.protocol.effects import Append, Dropped, Effect, Listen, Publish, ReadRange
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    Event,
+    PeerListened,
+    RangeRead,
+    Received,
+    TurnEnded,
+    Woke,
+)
+from dafka.protocol.inflow import Inflow
+from dafka.protocol.unacked import direct_records
+from dafka.records.batch import checked_count, without_first
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.wire.messages import Message
+
+
+class StoreMachine:
+    """One store.
+
+    Args:
+        address: Its identity, kept in its log.
+        heads: What its log holds: the last sequence of every partition.
+    """
+
+    def __init__(self, address: str, heads: Mapping[Partition, int]) -> None:
+        self._address = address
+        self._inflow = Inflow(address)
+        self._durable = dict(heads)
+        self._staged: list[Batch] = []
+        """Taken in order during this turn, to be appended at its end."""
+        self._appending: dict[int, tuple[Batch, ...]] = {}
+        self._token = 0
+        self._greeted = False
+        for partition, head in heads.items():
+            self._inflow.start(partition, head + 1)
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take one event in; see `dafka.protocol`."""
+        match event:
+            case Received():
+                effects = self._receive(event.message)
+            case TurnEnded():
+                effects = self._flush()
+            case Appended():
+                effects = self._appended(event.token)
+            case AppendFailed():
+                effects = self._append_failed(event.token)
+            case RangeRead():
+                effects = self._answer(event)
+            case PeerListened():
+                effects = self._hello(event)
+            case Woke():
+                effects = self._greet()
+            case _:
+                raise AssertionError(event)
+        return effects + [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        """When a FETCH is to be repeated."""
+        return self._inflow.wakeup_ms()
+
+    def check(self) -> None:
+        """Assert that nothing is acknowledged ahead of what was taken in."""
+        self._inflow.check()
+        for partition, head in self._durable.items():
+            assert head < self._inflow.expected(partition)
+
+    @property
+    def heads(self) -> dict[Partition, int]:
+        """The last durable sequence of every partition."""
+        return self._durable
+
+    def _receive(self, message: Message) -> list[Effect]:
+        match message:
+            case (
+                messages.Records()
+                | messages.DirectRecords()
+                | messages.Record()
+                | messages.DirectRecord()
+            ):
+                return self._take(message)
+            case messages.Head() | messages.DirectHead():
+                return self._heard(message)
+            case messages.Fetch():
+                return self._fetch(message)
+            case messages.GetHeads():
+                return self._direct_heads(message.requester, message.topic)
+            case messages.ConsumerHello():
+                if message.store != self._address:
+                    return [Dropped("not for this store")]
+                return [
+                    effect
+                    for topic in message.topics
+                    for effect in self._direct_heads(message.consumer, topic)
+                ]
+            case _:
+                return [Dropped("not for a store")]
+
+    def _take(self, message: messages.Batch) -> list[Effect]:
+        partition = Partition(message.topic, message.address)
+        if partition not in self._inflow and not self._inflow.start(partition, 0):
+            return [Dropped("too many partitions")]
+        try:
+            count = checked_count(message.content, message.sequence)
+        except RecordError as error:
+            return [Dropped(error.reason)]
+        if count != message.count:
+            return [Dropped("batch count")]
+        batch = Batch(partition, message.sequence, count, message.content)
+        expected = self._inflow.expected(partition)
+        reason = self._inflow.offer(batch)
+        if reason is not None:
+            return [Dropped(reason), *self._acknowledge(partition, batch.end - 1)]
+        return self._stage(partition, expected)
+
+    def _stage(self, partition: Partition, expected: int) -> list[Effect]:
+        for batch in self._inflow.take(partition):
+            if batch.sequence < expected:
+                try:
+                    rest = without_first(batch, expected - batch.sequence)
+                except RecordError as error:
+                    self._rewind(partition)
+                    return [Dropped(error.reason)]
+                self._staged.append(rest)
+            else:
+                self._staged.append(batch)
+            expected = batch.end
+        return []
+
+    def _heard(self, message: messages.Head | messages.DirectHead) -> list[Effect]:
+        partition = Partition(message.topic, message.address)
+        if partition not in self._inflow and not self._inflow.start(partition, 0):
+            return [Dropped("too many partitions")]
+        self._inflow.heard(partition, message.sequence)
+        if isinstance(message, messages.DirectHead):
+            self._inflow.answered(partition)
+            return []
+        return self._acknowledge(partition, message.sequence)
+
+    def _acknowledge(self, partition: Partition, sequence: int) -> list[Effect]:
+        """Say again what is durable, if that covers `sequence`."""
+        durable = self._durable.get(partition, -1)
+        return [self._ack(partition)] if sequence <= durable else []
+
+    def _ack(self, partition: Partition) -> Publish:
+        topic, address = partition
+        return Publish(messages.Ack(topic, address, self._address, self._durable[partition]))
+
+    def _flush(self) -> list[Effect]:
+        if not self._staged:
+            return []
+        batches, self._staged = tuple(self._staged), []
+        self._token += 1
+        self._appending[self._token] = batches
+        return [Append(self._token, batches)]
+
+    def _appended(self, token: int) -> list[Effect]:
+        touched: dict[Partition, None] = {}
+        for batch in self._appending.pop(token):
+            self._durable[batch.partition] = batch.end - 1
+            touched[batch.partition] = None
+        return [self._ack(partition) for partition in touched]
+
+    def _append_failed(self, token: int) -> list[Effect]:
+        """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
+        for partition in {batch.partition: None for batch in self._appending.pop(token)}:
+            self._rewind(partition)
+        return [Dropped("append failed")]
+
+    def _rewind(self, partition: Partition) -> None:
+        self._staged = [batch for batch in self._staged if batch.partition != partition]
+        self._inflow.start(partition, self._durable.get(partition, -1) + 1)
+
+    def _fetch(self, fetch: messages.Fetch) -> list[Effect]:
+        partition = Partition(fetch.topic, fetch.address)
+        if fetch.requester == self._address or fetch.sequence > self._durable.get(partition, -1):
+            return []
+        count = min(fetch.count, BATCH_RECORDS_MAX)
+        return [
+            ReadRange(fetch.requester, partition, fetch.sequence, count, FETCH_ANSWER_BYTES_MAX)
+        ]
+
+    def _answer(self, event: RangeRead) -> list[Effect]:
+        effects: list[Effect] = [
+            Publish(direct_records(event.requester, batch)) for batch in event.batches
+        ]
+        effects.append(self._direct_head(event.requester, event.partition))
+        return effects
+
+    def _direct_heads(self, requester: str, topic: str) -> list[Effect]:
+        return [
+            self._direct_head(requester, partition)
+            for partition in self._durable
+            if topic in ("", partition.topic)
+        ]
+
+    def _direct_head(self, requester: str, partition: Partition) -> Publish:
+        topic, address = partition
+        head = self._durable[partition]
+        return Publish(messages.DirectHead(requester, topic, address, head, self._address))
+
+    def _hello(self, event: PeerListened) -> list[Effect]:
+        if event.id is not MessageId.STORE_HELLO:
+            return []
+        return [Publish(messages.StoreHello(event.key, self._address))]
+
+    def _greet(self) -> list[Effect]:
+        if self._greeted:
+            return []
+        self._greeted = True
+        everything = (
+            MessageId.RECORDS,
+            MessageId.RECORD,
+            MessageId.HEAD,
+            MessageId.FETCH,
+            MessageId.GET_HEADS,
+        )
+        own = (
+            MessageId.DIRECT_RECORDS,
+            MessageId.DIRECT_RECORD,
+            MessageId.DIRECT_HEAD,
+            MessageId.CONSUMER_HELLO,
+        )
+        effects: list[Effect] = [Listen(message_id, "") for message_id in everything]
+        effects += [Listen(message_id, self._address) for message_id in own]
+        return effects

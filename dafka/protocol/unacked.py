@@ -1,0 +1,139 @@
+"""What a publisher keeps until enough stores have it: one window of batches per partition."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dafka.limits import FETCH_ANSWER_BYTES_MAX
+from dafka.model import Partition
+from dafka.wire import messages
+
+if TYPE_CHECKING:
+    from dafka.model import Batch
+
+
+@dataclass(slots=True)
+class _Window:
+    """The batches of one partition that are not stored yet."""
+
+    batches: deque[Batch] = field(default_factory=deque)
+    acked: dict[str, int] = field(default_factory=dict)
+    """Per store, the sequence below which it has everything."""
+    stored: int = 0
+    """Sequence below which enough stores have everything."""
+    end: int = 0
+    """Sequence after the last batch that was added."""
+
+
+class Unacked:
+    """Windows of unstored batches, by partition.
+
+    Args:
+        min_acks: How many distinct stores must have a record before it is forgotten.
+    """
+
+    def __init__(self, min_acks: int) -> None:
+        self._min_acks = min_acks
+        self._windows: dict[Partition, _Window] = {}
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._windows
+
+    def add(self, batch: Batch) -> None:
+        """Keep `batch`, which lies behind everything added before.
+
+        A mirror may leave records out (their flags send them another way), so it need not follow
+        directly.
+        """
+        window = self._windows.get(batch.partition)
+        if window is None:
+            window = self._windows[batch.partition] = _Window()
+        assert batch.sequence >= window.end, (batch.partition, batch.sequence, window.end)
+        window.batches.append(batch)
+        window.end = batch.end
+
+    def acked(self, partition: Partition, store: str, end: int) -> tuple[int, int] | None:
+        """`store` has everything below `end`.
+
+        Returns:
+            The new sequence below which enough stores have everything, and the bytes that were
+            freed; None if that changed nothing.
+        """
+        window = self._windows.get(partition)
+        if window is None:
+            return None
+        # An ACK for what was never sent is a peer's fault; it must not free what comes later.
+        end = min(end, window.end)
+        if end <= window.acked.get(store, 0):
+            return None
+        window.acked[store] = end
+        if len(window.acked) < self._min_acks:
+            return None
+        stored = sorted(window.acked.values(), reverse=True)[self._min_acks - 1]
+        if stored <= window.stored:
+            return None
+        window.stored = stored
+        freed = 0
+        while window.batches and window.batches[0].end <= stored:
+            freed += len(window.batches.popleft().content)
+        return stored, freed
+
+    def drop(self, partition: Partition) -> int:
+        """Forget a partition's window; returns the bytes it held."""
+        window = self._windows.pop(partition, None)
+        return sum(len(batch.content) for batch in window.batches) if window else 0
+
+    def stored(self, partition: Partition) -> int:
+        """Sequence below which enough stores have everything; 0 if nothing is known."""
+        window = self._windows.get(partition)
+        return window.stored if window else 0
+
+    def end(self, partition: Partition) -> int:
+        """Sequence after the last batch added."""
+        return self._windows[partition].end
+
+    def pending(self) -> dict[Partition, int]:
+        """Partitions with unstored batches, and the last sequence of each."""
+        return {
+            partition: window.end - 1
+            for partition, window in self._windows.items()
+            if window.batches
+        }
+
+    def answer(self, fetch: messages.Fetch) -> list[messages.Message] | None:
+        """The messages that answer `fetch` from the window; None if it begins below the window."""
+        window = self._windows.get(Partition(fetch.topic, fetch.address))
+        if window is None or not window.batches or fetch.sequence < window.batches[0].sequence:
+            return None
+        answers: list[messages.Message] = []
+        size = 0
+        first = bisect_right(window.batches, fetch.sequence, key=lambda batch: batch.end)
+        for batch in islice(window.batches, first, None):
+            size += len(batch.content)
+            if batch.sequence >= fetch.sequence + fetch.count:
+                break
+            if answers and size > FETCH_ANSWER_BYTES_MAX:
+                break
+            answers.append(direct_records(fetch.requester, batch))
+        answers.append(
+            messages.DirectHead(fetch.requester, fetch.topic, fetch.address, window.end - 1)
+        )
+        return answers
+
+
+def direct_records(requester: str, batch: Batch) -> messages.DirectRecords:
+    """The message that carries `batch` to one requester."""
+    topic, address = batch.partition
+    return messages.DirectRecords(
+        requester, topic, address, batch.sequence, batch.count, batch.content
+    )
+
+
+def records(batch: Batch) -> messages.Records:
+    """The message that carries `batch` to everybody."""
+    topic, address = batch.partition
+    return messages.Records(topic, address, batch.sequence, batch.count, batch.content)
