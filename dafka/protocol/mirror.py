@@ -73,9 +73,9 @@ class MirrorMachine:
         """Assert that every partition with something unstored still gets HEADs."""
         assert self._unacked.pending().keys() <= self._moving.keys()
 
-    def stored(self, partition: Partition) -> int:
-        """Sequence below which the mesh's stores have everything this mirror brought."""
-        return self._unacked.stored(partition)
+    def low(self, partition: Partition) -> int | None:
+        """Sequence of the first record that is not stored yet; None if all is stored."""
+        return self._unacked.low(partition)
 
     def forget(self, partition: Partition) -> int:
         """Give up what is unstored of a partition, to begin it elsewhere; returns its bytes."""

@@ -92,6 +92,11 @@ class Unacked:
         window = self._windows.get(partition)
         return window.stored if window else 0
 
+    def low(self, partition: Partition) -> int | None:
+        """Sequence of the first batch that is kept; None if none is."""
+        window = self._windows.get(partition)
+        return window.batches[0].sequence if window and window.batches else None
+
     def end(self, partition: Partition) -> int:
         """Sequence after the last batch added."""
         return self._windows[partition].end

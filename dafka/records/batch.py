@@ -59,7 +59,7 @@ class BatchBuilder:
         headers: Sequence[tuple[str, bytes | None]],
     ) -> bool:
         """Add a record; False if it does not fit any more and was not added."""
-        if self._builder.append(self.count, timestamp_ms, key, value, headers) is None:
+        if self._builder.append(self.count, timestamp_ms, key, value, [*headers]) is None:
             return False
         self.count += 1
         return True

@@ -1,0 +1,1 @@
+"""Machines on real sockets: one thread per node, one poller, bounded queues."""

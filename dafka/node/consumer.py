@@ -1,0 +1,156 @@
+"""The public consumer: iterate over the records of a cluster."""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from dafka.errors import MisuseError
+from dafka.model import Partition, Record, address_of, checked_topic
+from dafka.node.node import Node
+from dafka.node.producer import open_mesh
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.effects import Deliver
+from dafka.protocol.events import Drained, Event, TurnEnded
+from dafka.records.batch import records_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from dafka.transport.poller import Pollable
+
+_CHECK_S = 1.0
+"""How often a waiting iteration looks whether the node still lives."""
+
+
+class Consumer:
+    """Receives every record of its topics, each partition in order.
+
+    Iterating never ends by itself; `poll` returns after a while. Not safe for use from several
+    threads at once.
+
+    Args:
+        towers: The cluster's tower, `tcp://host:port`, or several.
+        topics: A topic, or several.
+        start: Where partitions without a position begin: "earliest" at their first record,
+            "latest" behind what is there when they are first heard of.
+        positions: Sequence to begin at, for some partitions.
+        host: Interface to bind and advertise.
+        buffer_bytes_max: Bytes received ahead of the application.
+
+    Raises:
+        MisuseError: An argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        towers: str | Sequence[str],
+        topics: str | Sequence[str],
+        *,
+        start: str = "earliest",
+        positions: Mapping[Partition, int] | None = None,
+        host: str = "127.0.0.1",
+        buffer_bytes_max: int = 32 * 1024 * 1024,
+    ) -> None:
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not names:
+            raise MisuseError("at least one topic is needed")
+        if start not in (Start.EARLIEST.value, Start.LATEST.value):
+            raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
+        for partition, sequence in (positions or {}).items():
+            if sequence < 0:
+                raise MisuseError(f"position of {partition} must not be negative: {sequence}")
+        self.address = address_of(uuid4())
+        settings = ConsumerSettings(
+            topics=tuple(checked_topic(name) for name in names),
+            start=Start(start),
+            positions={Partition(*key): value for key, value in (positions or {}).items()},
+            buffer_bytes_max=buffer_bytes_max,
+        )
+        self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
+        self._records: Iterator[Record] = iter(())
+        self._size = 0
+        """Bytes of the batch being iterated."""
+        role = _ConsumerRole(ConsumerMachine(self.address, settings), self._delivered)
+        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        self._node.start()
+
+    def __iter__(self) -> Iterator[Record]:
+        while True:
+            record = self.poll(_CHECK_S)
+            if record is not None:
+                yield record
+
+    def poll(self, timeout: float) -> Record | None:
+        """Return the next record, or None if there is none within `timeout` seconds.
+
+        Raises:
+            RecordError: A batch is damaged; the next call goes on behind it.
+            NodeFailedError: The consumer's thread has ended.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            record = next(self._records, None)
+            if record is not None:
+                return record
+            self._drained()
+            try:
+                delivered = self._delivered.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                self._node.check()
+                return None
+            self._size = len(delivered.batch.content)
+            self._records = records_of(delivered.batch, delivered.start)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._node.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _drained(self) -> None:
+        """The batch in hand has been read: there is room for another."""
+        if self._size:
+            self._node.post(None, Drained(self._size))
+            self._size = 0
+
+
+class _ConsumerRole:
+    """The consumer's shell in the node's thread."""
+
+    name = "consumer"
+
+    def __init__(self, machine: ConsumerMachine, delivered: queue.SimpleQueue[Deliver]) -> None:
+        self._machine = machine
+        self._delivered = delivered
+
+    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
+        if isinstance(event, TurnEnded):
+            return ()
+        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        return self._machine.wakeup_ms()
+
+    def perform(self, _side: None, effect: object) -> None:
+        if isinstance(effect, Deliver):
+            self._delivered.put(effect)
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, object]]]]:
+        return {}
+
+    def close(self) -> None:
+        return

@@ -1,0 +1,38 @@
+"""What a process tells Prometheus: the only importer of `prometheus_client` in this package.
+
+The label `role` is one of producer, consumer, store, mirror, link, tower. Partitions and addresses
+are never labels: there may be a hundred thousand of them.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
+
+RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
+BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
+BYTES = Counter("dafka_bytes", "Bytes of batches published or taken in", ["role", "direction"])
+DROPPED = Counter("dafka_dropped", "Messages not used, by reason", ["role", "reason"])
+PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
+PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
+HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
+APPEND_SECONDS = Histogram(
+    "dafka_store_append_seconds",
+    "One transaction of a store, fsync included",
+    buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
+)
+
+
+def count_batch(role: str, direction: str, records: int, size: int) -> None:
+    """Count one batch going `in` or `out`."""
+    RECORDS.labels(role, direction).inc(records)
+    BATCHES.labels(role, direction).inc()
+    BYTES.labels(role, direction).inc(size)
+
+
+def serve_metrics(host: str, port: int) -> None:
+    """Serve `/metrics` of this process in a thread of its own.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    start_http_server(port, addr=host)

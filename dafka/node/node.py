@@ -1,0 +1,226 @@
+"""The loop: wait, hand events to the machine, perform its effects. No decisions of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from dafka.errors import DafkaError
+from dafka.node import metrics
+from dafka.node.clock import now_ms
+from dafka.protocol.effects import Dropped, Listen, Publish
+from dafka.protocol.events import Received, TurnEnded, Woke
+from dafka.transport.poller import Poller
+from dafka.wire import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dafka.transport.mesh import Mesh
+    from dafka.transport.poller import Pollable
+
+S = TypeVar("S")
+"""How a node tells its meshes apart."""
+
+log = logging.getLogger(__name__)
+
+IDLE_MS = 1_000
+"""Longest sleep; beacons are due at this interval anyway."""
+
+SHUTDOWN_MS = 5_000
+"""How long `stop` waits for the thread, whatever it is doing."""
+
+_BATCHES = (
+    messages.Records,
+    messages.Record,
+    messages.DirectRecords,
+    messages.DirectRecord,
+)
+
+
+class NodeFailedError(DafkaError):
+    """A node's thread ended with an error; its cause is `__cause__`."""
+
+
+class Role(Protocol[S]):
+    """What lives in a node: a machine, and the shell of its own effects."""
+
+    name: str
+    """The label of its metrics: producer, consumer, store, link."""
+
+    def handle(self, side: S, event: object, now_ms: int) -> Iterable[tuple[S, object]]:
+        """Pass an event to the machine."""
+
+    def wakeup_ms(self) -> int | None:
+        """When to send it `Woke`."""
+
+    def perform(self, side: S, effect: object) -> object | None:
+        """Do an effect that is not the network's; returns the event that completes it, if any."""
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[S, object]]]]:
+        """Further sockets, and what makes events of them when they are readable."""
+
+    def close(self) -> None:
+        """Release what it holds; called in the node's thread, last."""
+
+
+class Node(Generic[S]):
+    """A role in its thread.
+
+    Args:
+        role: What lives here.
+        address: Its identity, for the metrics.
+        meshes: Its meshes by side. Opened by the caller, used and closed by the node's thread.
+        linger_ms: How long messages already published may take to leave when it stops.
+    """
+
+    def __init__(
+        self, role: Role[S], address: str, meshes: Mapping[S, Mesh], linger_ms: int = 200
+    ) -> None:
+        self._role = role
+        self._address = address
+        self._meshes = dict(meshes)
+        self._linger_ms = linger_ms
+        self._first = next(iter(self._meshes))
+        self._inbox: deque[tuple[S, object]] = deque()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_pending = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name=f"dafka-{role.name}", daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def post(self, side: S, event: object) -> None:
+        """Hand an event over from another thread."""
+        self._inbox.append((side, event))
+        self.wake()
+
+    def wake(self) -> None:
+        """Make the loop look at its inbox and timers now; cheap when it is about to anyway."""
+        if not self._wake_pending:
+            self._wake_pending = True
+            try:
+                os.write(self._wake_write, b"\0")
+            except BlockingIOError:
+                return  # full: it will wake all the same
+
+    def stop(self) -> None:
+        """End the thread and wait for it, at most `SHUTDOWN_MS`."""
+        self._stopping = True
+        self.wake()
+        if self._thread.ident is not None:
+            self._thread.join(SHUTDOWN_MS / 1_000)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the thread to end by itself; True if it has."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def check(self) -> None:
+        """Complain if the thread has failed.
+
+        Raises:
+            NodeFailedError: It has; the cause says why.
+        """
+        if self.failure is not None:
+            raise NodeFailedError(f"{self._role.name} has failed: {self.failure}") from self.failure
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self.failure = error
+            log.critical("node failed", extra={"role": self._role.name}, exc_info=True)
+        finally:
+            self._role.close()
+            for mesh in self._meshes.values():
+                mesh.close(self._linger_ms)
+            os.close(self._wake_read)
+
+    def _run(self) -> None:
+        poller = Poller()
+        poller.add(self._wake_read, self._drain_wakes)
+        for side, mesh in self._meshes.items():
+            for socket in mesh.pollable:
+                poller.add(socket, partial(self._receive, side, mesh))
+        for pollable, handler in self._role.pollable().items():
+            poller.add(pollable, partial(self._complete, handler))
+        self._feed(self._first, Woke())
+        while not self._stopping:
+            poller.turn(self._timeout_ms())
+            while self._inbox:
+                self._feed(*self._inbox.popleft())
+            self._wake_due()
+            self._feed(self._first, TurnEnded())
+            metrics.PEERS.labels(self._role.name, self._address).set(
+                sum(mesh.peers for mesh in self._meshes.values())
+            )
+
+    def _receive(self, side: S, mesh: Mesh) -> None:
+        for event in mesh.receive(now_ms()):
+            if isinstance(event, Dropped):
+                self._drop(event)
+                continue
+            if isinstance(event, Received) and isinstance(event.message, _BATCHES):
+                message = event.message
+                metrics.count_batch(self._role.name, "in", message.count, len(message.content))
+            self._feed(side, event)
+
+    def _complete(self, handler: Callable[[], Iterable[tuple[S, object]]]) -> None:
+        """Something else than a mesh is readable; the role says which events that makes."""
+        for side, event in handler():
+            self._feed(side, event)
+
+    def _feed(self, side: S, event: object) -> None:
+        """Hand an event to the machine and perform what it asks for, to the end."""
+        pending = deque([(side, event)])
+        while pending:
+            for effect_side, effect in self._role.handle(*pending.popleft(), now_ms()):
+                completed = self._perform(effect_side, effect)
+                if completed is not None:
+                    pending.append((effect_side, completed))
+
+    def _perform(self, side: S, effect: object) -> object | None:
+        if isinstance(effect, Publish):
+            message = effect.message
+            if isinstance(message, _BATCHES):
+                metrics.count_batch(self._role.name, "out", message.count, len(message.content))
+            self._meshes[side].publish(message)
+        elif isinstance(effect, Listen):
+            self._meshes[side].listen(effect.id, effect.key)
+        elif isinstance(effect, Dropped):
+            self._drop(effect)
+        else:
+            return self._role.perform(side, effect)
+        return None
+
+    def _drop(self, dropped: Dropped) -> None:
+        metrics.DROPPED.labels(self._role.name, dropped.reason).inc()
+
+    def _wake_due(self) -> None:
+        now = now_ms()
+        due_ms = self._role.wakeup_ms()
+        if due_ms is not None and due_ms <= now:
+            self._feed(self._first, Woke())
+        for mesh in self._meshes.values():
+            due_ms = mesh.wakeup_ms()
+            if due_ms is None or due_ms <= now:
+                mesh.wake(now)
+
+    def _timeout_ms(self) -> int:
+        dues = [mesh.wakeup_ms() for mesh in self._meshes.values()]
+        dues.append(self._role.wakeup_ms())
+        now = now_ms()
+        wait_ms = min((due - now for due in dues if due is not None), default=IDLE_MS)
+        return max(0, min(wait_ms, IDLE_MS))
+
+    def _drain_wakes(self) -> None:
+        os.read(self._wake_read, 4_096)
+        self._wake_pending = False

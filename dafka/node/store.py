@@ -1,0 +1,158 @@
+"""The public store: a log on disk in a cluster's mesh, with its query port."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from dafka.errors import StorageError
+from dafka.node import metrics
+from dafka.node.node import Node
+from dafka.node.producer import open_mesh
+from dafka.protocol.effects import Append, ReadRange
+from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead
+from dafka.protocol.store import StoreMachine
+from dafka.query.service import answer
+from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.transport.request import QueryServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from dafka.storage.log import RecordLog
+    from dafka.transport.poller import Pollable
+
+log = logging.getLogger(__name__)
+
+REQUESTS_PER_TURN_MAX = 64
+"""Questions answered before the mesh gets its turn: answering must not hold up acknowledging."""
+
+
+class Store:
+    """Keeps every record of one cluster.
+
+    Args:
+        data: Directory of the log; made if it is not there.
+        towers: The cluster's tower, `tcp://host:port`, or several.
+        query: Endpoint of the query port, `tcp://host:port`.
+        host: Interface to bind and advertise.
+        durability: What an ACK promises to survive.
+
+    Raises:
+        StorageError: The directory cannot be used.
+        MisuseError: An endpoint cannot be used.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        towers: str | Sequence[str],
+        *,
+        query: str,
+        host: str = "127.0.0.1",
+        durability: Durability = Durability.FSYNC,
+    ) -> None:
+        record_log = LmdbLog(data, durability=durability)
+        self.address = record_log.identity
+        try:
+            server = QueryServer(query)
+        except Exception:
+            record_log.close()
+            raise
+        role = _StoreRole(record_log, server)
+        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        self._node.start()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the store to end by itself; True if it has.
+
+        Raises:
+            NodeFailedError: It ended with an error.
+        """
+        ended = self._node.join(timeout)
+        self._node.check()
+        return ended
+
+    def close(self) -> None:
+        """Finish the write under way and leave the cluster."""
+        self._node.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _StoreRole:
+    """The store's shell in the node's thread."""
+
+    name = "store"
+
+    def __init__(self, record_log: RecordLog, server: QueryServer) -> None:
+        self._log = record_log
+        self._server = server
+        self._machine = StoreMachine(record_log.identity, record_log.heads())
+        self._observe()
+
+    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
+        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        return self._machine.wakeup_ms()
+
+    def perform(self, _side: None, effect: object) -> Event | None:
+        match effect:
+            case Append():
+                return self._append(effect)
+            case ReadRange():
+                batches = self._log.read(
+                    effect.partition, effect.sequence, effect.count_max, effect.bytes_max
+                )
+                return RangeRead(effect.requester, effect.partition, tuple(batches))
+            case _:
+                raise AssertionError(effect)
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, object]]]]:
+        return {self._server.socket: self._serve}
+
+    def close(self) -> None:
+        self._server.close()
+        self._log.close()
+
+    def _append(self, effect: Append) -> Event:
+        began = time.perf_counter()
+        try:
+            self._log.append(effect.batches)
+        except StorageError:
+            # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
+            log.exception("cannot append", extra={"batches": len(effect.batches)})
+            return AppendFailed(effect.token)
+        metrics.APPEND_SECONDS.observe(time.perf_counter() - began)
+        return Appended(effect.token)
+
+    def _serve(self) -> Iterable[tuple[None, Event]]:
+        for _ in range(REQUESTS_PER_TURN_MAX):
+            request = self._server.receive()
+            if request is None:
+                break
+            client, question = request
+            self._server.reply(client, answer(question, self._log))
+        return ()
+
+    def _observe(self) -> None:
+        address = self._log.identity
+        heads = self._machine.heads
+        metrics.PARTITIONS.labels(address).set_function(lambda: len(heads))
+        metrics.HEADS.labels(address).set_function(
+            lambda: sum(head + 1 for head in list(heads.values()))
+        )

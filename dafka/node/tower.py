@@ -1,0 +1,89 @@
+"""The public tower: where the nodes of a cluster find each other. It carries no records."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from dafka.model import TowerEndpoints
+from dafka.node import metrics
+from dafka.node.clock import now_ms
+from dafka.transport.poller import Poller
+from dafka.transport.tower import TowerSockets
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_TURN_MS = 200
+"""How often the loop looks whether it shall stop, and counts who is there."""
+
+_PRESENT_MS = 4_000
+"""A node whose beacons stop for this long is not counted any more."""
+
+
+class Tower:
+    """One tower of a cluster.
+
+    Args:
+        endpoint: `tcp://host:port` for the nodes' beacons; it publishes on the next port.
+
+    Raises:
+        MisuseError: It is not an endpoint, or it is taken.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._sockets = TowerSockets(TowerEndpoints.parse(endpoint))
+        self._seen_ms: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dafka-tower", daemon=True)
+        self._thread.start()
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes have sent a beacon lately."""
+        return len(self._seen_ms)
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the tower to end by itself; True if it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Release the endpoints."""
+        self._stopping.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        poller = Poller()
+        for socket in self._sockets.pollable:
+            poller.add(socket, self._relay)
+        while not self._stopping.is_set():
+            poller.turn(_TURN_MS)
+            self._forget_absent()
+        self._sockets.close()
+
+    def _relay(self) -> None:
+        beacons, dropped = self._sockets.relay()
+        now = now_ms()
+        for beacon in beacons:
+            self._seen_ms[beacon.address] = now
+        for reason in dropped:
+            metrics.DROPPED.labels("tower", reason).inc()
+
+    def _forget_absent(self) -> None:
+        oldest = now_ms() - _PRESENT_MS
+        self._seen_ms = {node: seen for node, seen in self._seen_ms.items() if seen >= oldest}
+        metrics.PEERS.labels("tower", self.endpoint).set(len(self._seen_ms))

@@ -1,0 +1,96 @@
+"""A tower's two sockets: beacons come in on one and go out to everybody on the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import zmq
+
+from dafka.errors import WireError
+from dafka.protocol.presence import tower_beacon
+from dafka.transport import sockets
+from dafka.wire.beacon import (
+    BEACON,
+    WELCOME,
+    NodeBeacon,
+    TowerBeacon,
+    decode_node_beacon,
+    encode_tower_beacon,
+)
+
+if TYPE_CHECKING:
+    from dafka.model import TowerEndpoints
+
+BEACONS_PER_TURN_MAX = 1_000
+"""Beacons passed on before the loop looks at anything else."""
+
+
+class TowerSockets:
+    """Bound at both endpoints of a tower.
+
+    Raises:
+        zmq.ZMQError: An endpoint is taken.
+    """
+
+    def __init__(self, endpoints: TowerEndpoints) -> None:
+        self._inbound = sockets.subscriber()
+        self._outbound = sockets.publisher()
+        self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
+        self._inbound.subscribe(BEACON)
+        self._inbound.bind(endpoints.inbound)
+        self._outbound.bind(endpoints.outbound)
+
+    @property
+    def pollable(self) -> list[zmq.Socket[bytes]]:
+        """Sockets to poll for reading; when one is readable, call `relay`."""
+        return [self._inbound, self._outbound]
+
+    def relay(self) -> tuple[list[TowerBeacon], list[str]]:
+        """Pass on the beacons that have arrived; returns them, and why others were dropped."""
+        while self._discard_subscription():
+            pass
+        relayed: list[TowerBeacon] = []
+        dropped: list[str] = []
+        for _ in range(BEACONS_PER_TURN_MAX):
+            try:
+                arrived = self._receive()
+            except WireError as error:
+                dropped.append(error.reason)
+                continue
+            if arrived is None:
+                break
+            beacon = tower_beacon(*arrived)
+            if beacon is None:
+                dropped.append("beacon endpoint")
+                continue
+            *first, last = encode_tower_beacon(beacon)
+            for frame in first:
+                self._outbound.send(frame, zmq.SNDMORE)
+            self._outbound.send(last)
+            relayed.append(beacon)
+        return relayed, dropped
+
+    def close(self) -> None:
+        """Release both endpoints."""
+        self._inbound.close(0)
+        self._outbound.close(0)
+
+    def _receive(self) -> tuple[NodeBeacon, str] | None:
+        """One node's beacon and the host it came from."""
+        try:
+            frames = self._inbound.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return None
+        try:
+            peer_host = str(frames[0].get("Peer-Address"))
+        except zmq.ZMQError:
+            peer_host = ""
+        return decode_node_beacon([frame.bytes for frame in frames]), peer_host
+
+    def _discard_subscription(self) -> bool:
+        """Towers have no use for subscriptions, but they must not pile up."""
+        try:
+            self._outbound.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
