@@ -1,0 +1,23 @@
+"""One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46).
+
+Layout, from the bottom: `wire` and `records` turn bytes into values; `protocol` holds the roles as
+machines without IO; `storage` keeps logs; `query` asks stores; `transport` is ZeroMQ; `node` runs
+machines on it; `testing` runs them in a simulator; `cli` is the command.
+"""
+
+from dafka.errors import BufferFullError as BufferFullError
+from dafka.errors import DafkaError as DafkaError
+from dafka.errors import MisuseError as MisuseError
+from dafka.errors import NotStoredError as NotStoredError
+from dafka.errors import QueryError as QueryError
+from dafka.errors import RecordError as RecordError
+from dafka.errors import StorageError as StorageError
+from dafka.model import Header as Header
+from dafka.model import Partition as Partition
+from dafka.model import Record as Record
+#from dafka.node.consumer import Consumer as Consumer
+#from dafka.node.producer import Delivery as Delivery
+#from dafka.node.producer import Producer as Producer
+#from dafka.node.store import Store as Store
+#from dafka.node.tower import Tower as Tower
+#from dafka.query.client import StoreClient as StoreClient

@@ -1,0 +1,1 @@
+"""The `dafka` command: one cluster from the shell."""

@@ -1,0 +1,93 @@
+"""`dafka produce` and `dafka consume`: a terminal as producer and consumer."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from dafka.cli.options import DEFAULT_TOWER, Host, Json, LogLevel, Towers
+from dafka.cli.records import from_json, to_json
+from dafka.node.consumer import Consumer
+from dafka.node.logs import set_up_logs
+from dafka.node.producer import Producer
+
+Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
+
+
+def produce(
+    topic: Topic,
+    tower: Towers = [DEFAULT_TOWER],
+    host: Host = "127.0.0.1",
+    json_lines: Annotated[
+        bool,
+        typer.Option("--json", help='Lines are objects: {"value": …, "key": …, "headers": …}.'),
+    ] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the last ACK.")] = 30.0,
+    log_level: LogLevel = "warning",
+) -> None:
+    """Publish every line of standard input as a record.
+
+    Example: seq 5 | dafka produce numbers
+    """
+    set_up_logs(log_level)
+    sent = 0
+    producer = Producer(tower, host=host)
+    try:
+        for line in sys.stdin.buffer:
+            record = line.rstrip(b"\r\n")
+            if json_lines:
+                producer.send(topic, **from_json(record))
+            else:
+                producer.send(topic, record)
+            sent += 1
+    except KeyboardInterrupt:
+        pass  # what was sent before is still stored below
+    finally:
+        producer.close(timeout)
+    print(f"{sent} records stored", file=sys.stderr)
+
+
+def consume(
+    topic: Annotated[list[str], typer.Argument(help="Topics.")],
+    tower: Towers = [DEFAULT_TOWER],
+    host: Host = "127.0.0.1",
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Every record there is, then new ones.")
+    ] = False,
+    json_lines: Json = False,
+    max_records: Annotated[
+        int | None, typer.Option("--max", min=1, help="End after this many records.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="End when no record has come for this many seconds.")
+    ] = None,
+    log_level: LogLevel = "warning",
+) -> None:
+    """Print the records of topics as they come, values only or as JSON.
+
+    Example: dafka consume numbers --from-beginning --timeout 2
+    """
+    set_up_logs(log_level)
+    printed = 0
+    heard = time.monotonic()
+    start = "earliest" if from_beginning else "latest"
+    try:
+        with Consumer(tower, topic, start=start, host=host) as consumer:
+            while max_records is None or printed < max_records:
+                record = consumer.poll(0.2)
+                if record is not None:
+                    heard = time.monotonic()
+                    printed += 1
+                    if json_lines:
+                        print(json.dumps(to_json(record)), flush=True)
+                    else:
+                        sys.stdout.buffer.write((record.value or b"") + b"\n")
+                        sys.stdout.buffer.flush()
+                elif timeout is not None and time.monotonic() - heard >= timeout:
+                    break
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,25 @@
+"""Options that several commands share, so that they are spelled and explained once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+DEFAULT_TOWER = "tcp://127.0.0.1:5556"
+DEFAULT_QUERY = "tcp://127.0.0.1:5558"
+
+Towers = Annotated[
+    list[str],
+    typer.Option("--tower", help="Endpoint of a tower of the cluster; may be given repeatedly."),
+]
+Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
+Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option("--metrics-port", help="Serve Prometheus metrics on this port of --host."),
+]
+LogLevel = Annotated[
+    str, typer.Option("--log-level", help="debug, info, warning or error; lines go to stderr.")
+]

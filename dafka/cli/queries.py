@@ -1,0 +1,105 @@
+"""`dafka topics` and `dafka peek`: what a store holds."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dafka.cli.options import DEFAULT_QUERY, Json, Stores
+from dafka.cli.records import to_json
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dafka.model import Record
+
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for an answer.")]
+
+
+def topics(
+    store: Stores = DEFAULT_QUERY, json_lines: Json = False, timeout: Timeout = 5.0
+) -> None:
+    """List the topics of a store with their partitions and records.
+
+    Example: dafka topics --store tcp://127.0.0.1:5558
+    """
+    partitions: dict[str, int] = {}
+    records: dict[str, int] = {}
+    with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
+        for partition, head in client.heads().items():
+            partitions[partition.topic] = partitions.get(partition.topic, 0) + 1
+            records[partition.topic] = records.get(partition.topic, 0) + head + 1
+    if json_lines:
+        for topic in sorted(partitions):
+            row = {"topic": topic, "partitions": partitions[topic], "records": records[topic]}
+            print(json.dumps(row))
+        return
+    table = Table("topic", title=f"topics of {store}")
+    table.add_column("partitions", justify="right")
+    table.add_column("records", justify="right")
+    for topic in sorted(partitions):
+        table.add_row(Text(topic), f"{partitions[topic]:,}", f"{records[topic]:,}")
+    Console().print(table)
+
+
+def peek(
+    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    store: Stores = DEFAULT_QUERY,
+    address: Annotated[
+        str | None, typer.Option(help="Only this partition (or the only one it begins).")
+    ] = None,
+    start: Annotated[int, typer.Option(min=0, help="First sequence of each partition.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Records of each partition.")] = 10,
+    json_lines: Json = False,
+    timeout: Timeout = 5.0,
+) -> None:
+    """Read some records of a topic out of a store; moves nobody's position.
+
+    Example: dafka peek numbers --start 2 --count 3 --json
+    """
+    with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
+        chosen = sorted(
+            partition
+            for partition in client.heads(topic)
+            if address is None or partition.address.startswith(address)
+        )
+        if not chosen:
+            raise MisuseError(f"no partition of topic {topic!r} at {store}: see `dafka topics`")
+        records = [
+            record for partition in chosen for record in _some(client, partition, start, count)
+        ]
+    if json_lines:
+        for record in records:
+            print(json.dumps(to_json(record)))
+    else:
+        Console().print(_table(topic, records))
+
+
+def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:
+    batches = client.scan(partition, start, start + count)
+    return islice(
+        (record for batch in batches for record in records_of(batch, start)), count
+    )
+
+
+def _table(topic: str, records: list[Record]) -> Table:
+    table = Table("partition", "sequence", "key", "value", "flags", title=Text(topic))
+    for record in records:
+        table.add_row(
+            record.address[:8],
+            str(record.sequence),
+            Text(repr(record.key)) if record.key is not None else "",
+            Text(repr(record.value)[:60]),
+            f"{record.copy_flags:04b}",
+        )
+    return table

@@ -1,0 +1,73 @@
+"""Records as JSON, and back. Bytes that are not UTF-8 travel as base64, and say so."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from dafka.errors import MisuseError
+from dafka.model import Record
+
+_FIELDS = frozenset(("key", "value", "headers", "timestamp_ms"))
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Return a JSON object with every field of `record`."""
+    return {
+        "topic": record.topic,
+        "address": record.address,
+        "sequence": record.sequence,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": {header.name: _text(header.value) for header in record.headers},
+        "copy_flags": record.copy_flags,
+        "origin": record.origin,
+    }
+
+
+def from_json(line: bytes) -> dict[str, Any]:
+    """Return the keyword arguments of `Producer.send` that a JSON object stands for.
+
+    Raises:
+        MisuseError: The line is not such an object.
+    """
+    try:
+        fields = json.loads(line)
+    except ValueError as error:
+        raise MisuseError(f"line is not JSON: {error}: {line[:80]!r}") from error
+    if not isinstance(fields, dict) or not fields.keys() <= _FIELDS or "value" not in fields:
+        raise MisuseError(f"line must be an object with value and {sorted(_FIELDS)}: {line[:80]!r}")
+    headers = fields.get("headers") or {}
+    timestamp_ms = fields.get("timestamp_ms")
+    if not isinstance(headers, dict) or not isinstance(timestamp_ms, int | None):
+        raise MisuseError(f"headers must be an object, timestamp_ms a number: {line[:80]!r}")
+    return {
+        "value": _octets(fields["value"]),
+        "key": _octets(fields.get("key")),
+        "headers": [(name, _octets(value)) for name, value in headers.items()],
+        "timestamp_ms": timestamp_ms,
+    }
+
+
+def _text(octets: bytes | None) -> str | dict[str, str] | None:
+    if octets is None:
+        return None
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(octets).decode()}
+
+
+def _octets(value: object) -> bytes | None:
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode()
+        case {"base64": str() as encoded}:
+            return base64.b64decode(encoded)
+        case _:
+            # Anything else is meant as a JSON value of its own.
+            return json.dumps(value).encode()

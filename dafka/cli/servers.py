@@ -1,0 +1,70 @@
+"""`dafka tower` and `dafka store`: processes that run until they are told to stop."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dafka.cli.options import (
+    DEFAULT_QUERY,
+    DEFAULT_TOWER,
+    Host,
+    LogLevel,
+    MetricsPort,
+    Towers,
+)
+from dafka.node.logs import set_up_logs
+from dafka.node.metrics import serve_metrics
+from dafka.node.running import run_until_told
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.storage.lmdb_log import Durability
+
+log = logging.getLogger(__name__)
+
+
+def tower(
+    endpoint: Annotated[
+        str, typer.Option(help="Where beacons come in; it publishes on the next port.")
+    ] = DEFAULT_TOWER,
+    host: Host = "127.0.0.1",
+    metrics_port: MetricsPort = None,
+    log_level: LogLevel = "info",
+) -> None:
+    """Run a tower: the place where a cluster's nodes find each other.
+
+    Example: dafka tower --endpoint tcp://127.0.0.1:5556
+    """
+    set_up_logs(log_level)
+    if metrics_port is not None:
+        serve_metrics(host, metrics_port)
+    with Tower(endpoint) as running:
+        log.info("tower is up", extra={"endpoint": endpoint})
+        run_until_told(running)
+
+
+def store(
+    data: Annotated[Path, typer.Option(help="Directory of the log; made if it is not there.")],
+    tower: Towers = [DEFAULT_TOWER],
+    query: Annotated[str, typer.Option(help="Where the query port listens.")] = DEFAULT_QUERY,
+    host: Host = "127.0.0.1",
+    durability: Annotated[
+        Durability,
+        typer.Option(help="fsync: an ACK survives power loss; os: only the process's death."),
+    ] = Durability.FSYNC,
+    metrics_port: MetricsPort = None,
+    log_level: LogLevel = "info",
+) -> None:
+    """Run a store: it keeps every record of its cluster and answers questions about them.
+
+    Example: dafka store --data data/store-1 --tower tcp://127.0.0.1:5556
+    """
+    set_up_logs(log_level)
+    if metrics_port is not None:
+        serve_metrics(host, metrics_port)
+    with Store(data, tower, query=query, host=host, durability=durability) as running:
+        log.info("store is up", extra={"address": running.address, "query": query})
+        run_until_told(running)

@@ -1,0 +1,70 @@
+"""The one place where ZeroMQ sockets are made, so that each has every bound set.
+
+High-water marks count messages and ours carry batches, so they are chosen to keep
+mark x batch size within tens of megabytes a peer.
+"""
+
+from __future__ import annotations
+
+import zmq
+
+from dafka.limits import FRAME_BYTES_MAX
+
+LIBZMQ_MIN = (4, 3, 4)
+"""Older ones can be crashed or filled from outside (CVE-2021-20236 and before)."""
+
+PUBLISH_MARK = 1_000
+"""Batches queued for one slow peer; more is dropped for it, and it fetches later."""
+
+RECEIVE_MARK = 1_000
+"""Batches queued from one peer before TCP pushes back."""
+
+CONTROL_MARK = 10_000
+"""Beacons, questions and answers: small."""
+
+if zmq.zmq_version_info() < LIBZMQ_MIN:
+    raise ImportError(f"libzmq {zmq.zmq_version()} is too old: at least 4.3.4 is needed")
+
+
+def publisher() -> zmq.Socket[bytes]:
+    """An XPUB that sees every subscription, also one that another peer has made before."""
+    socket = _socket(zmq.XPUB, send_mark=PUBLISH_MARK, receive_mark=CONTROL_MARK)
+    socket.set(zmq.XPUB_VERBOSE, 1)
+    return socket
+
+
+def subscriber() -> zmq.Socket[bytes]:
+    """A SUB for many publishers."""
+    return _socket(zmq.SUB, send_mark=CONTROL_MARK, receive_mark=RECEIVE_MARK)
+
+
+def beacon_publisher() -> zmq.Socket[bytes]:
+    """A PUB towards towers."""
+    return _socket(zmq.PUB, send_mark=CONTROL_MARK, receive_mark=CONTROL_MARK)
+
+
+def router() -> zmq.Socket[bytes]:
+    """A ROUTER that answers questions."""
+    return _socket(zmq.ROUTER, send_mark=CONTROL_MARK, receive_mark=CONTROL_MARK)
+
+
+def dealer() -> zmq.Socket[bytes]:
+    """A DEALER that asks them."""
+    return _socket(zmq.DEALER, send_mark=CONTROL_MARK, receive_mark=CONTROL_MARK)
+
+
+def _socket(kind: int, *, send_mark: int, receive_mark: int) -> zmq.Socket[bytes]:
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
+    socket.set(zmq.SNDHWM, send_mark)
+    socket.set(zmq.RCVHWM, receive_mark)
+    socket.set(zmq.MAXMSGSIZE, FRAME_BYTES_MAX)
+    socket.set(zmq.HANDSHAKE_IVL, 2_000)
+    socket.set(zmq.HEARTBEAT_IVL, 1_000)
+    socket.set(zmq.HEARTBEAT_TIMEOUT, 5_000)
+    socket.set(zmq.HEARTBEAT_TTL, 10_000)
+    socket.set(zmq.RECONNECT_IVL, 50)
+    socket.set(zmq.RECONNECT_IVL_MAX, 1_000)
+    socket.set(zmq.TCP_KEEPALIVE, 1)
+    socket.set(zmq.IPV6, 1)
+    socket.set(zmq.LINGER, 0)
+    return socket

@@ -1,0 +1,112 @@
+"""One seed, one run: a random tree, random traffic, faults, healing, and the judgements.
+
+    python -m distributor.testing.scenario --seed 17
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from dataclasses import dataclass
+
+from dafka.testing.world import Faults
+from distributor.testing import checkers
+from distributor.testing.world import SimWorld
+from topology.plan import plan as plan_of
+from topology.testing import random_topology
+
+TROUBLE_MS = 6_000
+"""How long things go wrong while producers send."""
+
+CONVERGENCE_MS_MAX = 120_000
+"""Bound on settling afterwards: some rests of 8 s and GET-HEADS of 10 s, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        problems: What was found wrong; none is a pass.
+        records: How many records every cluster ended up with.
+        crashes: How many nodes were killed.
+        settled_ms: Simulated time from healing to all clusters equal.
+        fingerprint: Equal for equal runs.
+    """
+
+    problems: list[str]
+    records: int
+    crashes: int
+    settled_ms: int
+    fingerprint: str
+
+
+def run(seed: int) -> Outcome:
+    """Run one seed; a quarter of them without any faults."""
+    chance = random.Random(seed)  # noqa: S311 (chance must be repeatable)
+    plan = plan_of(random_topology(chance, chance.randint(2, 6)))
+    healthy = chance.random() < 0.25
+    faults = Faults() if healthy else _random_faults(chance)
+    sim = SimWorld(plan, seed, faults, producers=chance.randint(1, 2))
+    crashes = 0
+    for _ in range(chance.randint(10, 40)):
+        sim.world.run_until(sim.world.now_ms + chance.randint(0, TROUBLE_MS // 25))
+        sim.send_somewhere(chance.choice(("flights", "weather")), chance.randint(1, 5))
+        if not healthy and chance.random() < 0.3:
+            sim.crash_something(back_within_ms=2_000)
+            crashes += 1
+    sim.heal()
+    healed_ms = sim.world.now_ms
+    while not sim.settled() and sim.world.now_ms < healed_ms + CONVERGENCE_MS_MAX:
+        sim.world.run_until(sim.world.now_ms + 250)
+    problems = [] if sim.settled() else ["not settled"]
+    problems += checkers.clusters_are_equal(sim)
+    problems += checkers.nothing_acknowledged_is_missing(sim)
+    problems += checkers.every_record_once_and_in_order(sim)
+    problems += checkers.flags_tell_the_way(sim, plan)
+    first = next(iter(sim.clusters.values()))
+    records = sum(head + 1 for head in first.store.log.heads().values())
+    return Outcome(
+        problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint
+    )
+
+
+def _random_faults(chance: random.Random) -> Faults:
+    return Faults(
+        loss=chance.choice((0.0, 0.05, 0.3)),
+        duplication=chance.choice((0.0, 0.1, 0.5)),
+        delay_ms_max=chance.choice((2, 20, 200)),
+        disk_ms_max=chance.choice((1, 20, 200)),
+    )
+
+
+def replay_command(seed: int) -> str:
+    """The line that repeats a run."""
+    return f"python -m distributor.testing.scenario --seed {seed}"
+
+
+def main() -> int:
+    """Run seeds from the command line; 0 if all pass."""
+    parser = argparse.ArgumentParser(description="Run whole topologies in the simulator.")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
+    arguments = parser.parse_args()
+    failed = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        outcome = run(seed)
+        failed += bool(outcome.problems)
+        if outcome.problems or arguments.count == 1:
+            line = (
+                f"seed {seed}: {outcome.records} records, {outcome.crashes} crashes, "
+                f"settled after {outcome.settled_ms} ms, fingerprint {outcome.fingerprint}\n"
+            )
+            sys.stdout.write(line)
+        for problem in outcome.problems:
+            sys.stdout.write(f"  {problem}\n  {replay_command(seed)}\n")
+    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
