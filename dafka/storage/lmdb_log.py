@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import lmdb
@@ -76,16 +76,20 @@ class LmdbLog:
     ) -> None:
         self._directory = Path(directory)
         created = _made(self._directory)
-        self._lock = DirectoryLock(self._directory)
-        self._environment: Any = None  # lmdb has no types that mypy can see
-        try:
-            with self._storage_errors("open"):
-                self._open(durability)
+        with ExitStack() as opened, self._storage_errors("open"):
+            opened.callback(DirectoryLock(self._directory).release)
+            self._environment = lmdb.open(
+                str(self._directory),
+                map_size=MAP_BYTES,
+                max_dbs=3,
+                sync=durability is Durability.FSYNC,
+            )
+            opened.callback(self._environment.close)
+            self._identity = self._own()
+            self._load()
             if created:
                 _sync_directory(self._directory.parent)
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()
 
     @property
     def identity(self) -> str:
@@ -141,15 +145,9 @@ class LmdbLog:
 
     def close(self) -> None:
         """Release the log and let other processes open it."""
-        if self._environment is not None:
-            self._environment.close()
-        self._lock.release()
+        self._opened.close()
 
-    def _open(self, durability: Durability) -> None:
-        self._environment = lmdb.open(
-            str(self._directory), map_size=MAP_BYTES, max_dbs=3, sync=durability is Durability.FSYNC
-        )
-        self._identity = self._own()
+    def _load(self) -> None:
         self._partitions = self._environment.open_db(b"partitions")
         self._batches = self._environment.open_db(b"batches")
         self._heads: dict[Partition, int] = {}
@@ -168,21 +166,22 @@ class LmdbLog:
         """
         with self._environment.begin() as transaction:
             empty = transaction.stat()["entries"] == 0
-            if not empty and transaction.get(b"meta") is None:
-                raise self._unusable("it holds an LMDB environment that is not a log")
-        meta = self._environment.open_db(b"meta")
+            foreign = not empty and transaction.get(b"meta") is None
+        if foreign:
+            raise self._unusable("it holds an LMDB environment that is not a log")
         with self._environment.begin(write=empty) as transaction:
+            meta = self._environment.open_db(b"meta", transaction, create=empty)
             if empty:
                 transaction.put(b"format", b"%d" % FORMAT, db=meta)
                 transaction.put(b"identity", address_of(uuid4()).encode(), db=meta)
             found = transaction.get(b"format", db=meta)
-            if found != b"%d" % FORMAT:
-                shown = "none" if found is None else repr(found.decode("utf-8", "replace"))
-                raise self._unusable(f"its format is {shown}, this version reads {FORMAT}")
-            identity = str(transaction.get(b"identity", db=meta).decode())
+            identity = transaction.get(b"identity", db=meta)
+        if found != b"%d" % FORMAT or identity is None:
+            shown = "none" if found is None else repr(found.decode("utf-8", "replace"))
+            raise self._unusable(f"its format is {shown}, this version reads '{FORMAT}'")
         if empty:
             _sync_directory(self._directory)
-        return identity
+        return str(identity.decode())
 
     def _unusable(self, reason: str) -> StorageError:
         return StorageError(f"cannot open log at {str(self._directory)!r}: {reason}")
@@ -204,7 +203,7 @@ class LmdbLog:
         heads: Mapping[Partition, int],
         numbers: Mapping[Partition, int],
     ) -> bool:
-        """Write everything in one transaction; False, and nothing is written, if the map is full."""
+        """Write all in one transaction; False, and nothing is written, if the map is full."""
         try:
             with self._environment.begin(write=True) as transaction:
                 for batch in batches:
@@ -228,7 +227,7 @@ class LmdbLog:
             ) from error
 
 
-def _from(cursor: Any, number: int, sequence: int) -> Iterator[tuple[int, memoryview]]:
+def _from(cursor: lmdb.Cursor, number: int, sequence: int) -> Iterator[tuple[int, memoryview]]:
     """Yield the batches of a partition from the one that holds `sequence` on."""
     key = _BATCH_KEY.pack(number, sequence)
     there = cursor.set_range(key)
@@ -239,7 +238,7 @@ def _from(cursor: Any, number: int, sequence: int) -> Iterator[tuple[int, memory
         found_number, first = _BATCH_KEY.unpack(cursor.key())
         if found_number != number:
             return
-        yield first, cursor.value()
+        yield first, memoryview(cursor.value())
         there = cursor.next()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError
@@ -39,11 +40,9 @@ class DirectoryLock:
                 f"cannot open log at {str(directory)!r}: in use by process {holder or 'unknown'}"
             ) from error
         # For the message above only; a disk too full for it is no reason not to serve reads.
-        try:
+        with suppress(OSError):
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-        except OSError:
-            pass
         self._descriptor = descriptor
 
     def release(self) -> None:
