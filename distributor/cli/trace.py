@@ -1,0 +1,68 @@
+"""`distributor trace`: where would a record go? Nothing has to run for the answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from distributor.cli.options import File, Json
+from distributor.errors import PlanError
+from topology import load, plan, spread
+from topology.copyflags import format_flags
+from topology.model import ClusterName
+
+
+def trace(
+    file: File,
+    origin: Annotated[str, typer.Option("--from", help="The cluster it is published on.")],
+    flags: Annotated[
+        str, typer.Option(help="Copy flags it already has, in binary, as in 0100.")
+    ] = "0",
+    json_lines: Json = False,
+) -> None:
+    """Follow a record through the tree, hop by hop, with its copy flags.
+
+    Example: distributor trace config/four-clusters.yaml --from cluster-1
+    """
+    the_plan = plan(load(file))
+    known = [cluster.name for cluster in the_plan.topology.clusters]
+    if origin not in known:
+        raise PlanError(f"no cluster {origin!r} in {file}: there are {', '.join(known)}")
+    try:
+        begin = int(flags, 2)
+    except ValueError as error:
+        raise PlanError(f"flags {flags!r} are not binary, as in 0100") from error
+    found = spread(the_plan, ClusterName(origin), begin)
+    if json_lines:
+        rows = [
+            {
+                "source": hop.source,
+                "target": hop.target,
+                "level": hop.level,
+                "flags_before": hop.flags_before,
+                "flags_after": hop.flags_after,
+            }
+            for hop in found.hops
+        ]
+        print(json.dumps(rows))
+        return
+    table = Table("hop", "from", "flags", "level", "to", "flags there", title=f"from {origin}")
+    for number, hop in enumerate(found.hops, 1):
+        table.add_row(
+            str(number),
+            Text(hop.source),
+            format_flags(hop.flags_before),
+            str(hop.level),
+            Text(hop.target),
+            format_flags(hop.flags_after),
+        )
+    Console().print(table)
+    reached = {hop.target for hop in found.hops} | {origin}
+    rest = [name for name in known if name not in reached]
+    if rest:
+        Console().print(f"does not reach {', '.join(rest)}")

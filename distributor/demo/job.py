@@ -1,0 +1,233 @@
+"""The main job's steps, each with its progress: publish, wait until everywhere, prove."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.model import Partition
+from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from distributor.demo.dataset import rows
+from distributor.errors import ProcessError
+from distributor.survey import survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dafka.model import Record
+    from distributor.supervisor import Supervisor
+    from topology.model import Topology
+
+READY_S = 30.0
+"""How long the stores may take to answer after the start."""
+
+STALLED_S = 60.0
+"""The job is given up when no cluster has got a record for this long."""
+
+POLL_S = 0.25
+
+ROW_HEADER = "row"
+"""Name of the header with the row's number in this run: what proves that none is lost or twice."""
+
+READ_TIMEOUT_MS = 30_000
+
+@dataclass(slots=True)
+class Published:
+    """What this run has published.
+
+    Attributes:
+        rows: How many.
+        size: Bytes of keys and values.
+        homes: Cluster of each partition.
+        seconds: From the first `send` to the last ACK.
+    """
+
+    rows: int = 0
+    size: int = 0
+    homes: dict[Partition, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Proof:
+    """What reading everything back from one cluster has shown.
+
+    Attributes:
+        cluster: Which.
+        found: Records of this run.
+        lost: Rows that are not there.
+        duplicated: Rows that are there more than once.
+        disordered: Records that stand behind one sent later.
+    """
+
+    cluster: str
+    found: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    disordered: int = 0
+
+    @property
+    def flawless(self) -> bool:
+        """Everything once, in order."""
+        return not (self.lost or self.duplicated or self.disordered)
+
+
+def wait_until_ready(topology: Topology, supervisor: Supervisor) -> dict[str, int]:
+    """Wait until every cluster answers; returns how many records each has already.
+
+    Raises:
+        ProcessError: One does not answer in time, or a process keeps dying.
+    """
+    deadline = time.monotonic() + READY_S
+    while True:
+        holdings = survey(topology, timeout_ms=500)
+        missing = [holding.cluster for holding in holdings if holding.store is None]
+        if not missing:
+            return {holding.cluster: holding.records for holding in holdings}
+        for child in supervisor.watch():
+            # At the start a death is a mistake in the file or a taken port, not an accident.
+            raise ProcessError(
+                f"{child.process.name} has ended with {child.last_exit}: "
+                f"see {supervisor.log_file(child)}"
+            )
+        if time.monotonic() > deadline:
+            raise ProcessError(f"no answer within {READY_S:.0f} s from {', '.join(missing)}")
+        time.sleep(POLL_S)
+
+
+def publish(topology: Topology, limit: int | None, advance: Callable[[int], None]) -> Published:
+    """Publish every row, dealt in turn to a producer on each cluster.
+
+    Args:
+        topology: Where.
+        limit: At most so many rows of each topic; None for all.
+        advance: Told how many rows have been sent since it was last told.
+    """
+    published = Published()
+    began = time.monotonic()
+    producers = [
+        (cluster.name, Producer(cluster.towers, host=cluster.host, batch_bytes_max=128 * 1024))
+        for cluster in topology.clusters
+    ]
+    try:
+        for number, row in enumerate(rows(limit)):
+            name, producer = producers[number % len(producers)]
+            header = (ROW_HEADER, str(number).encode())
+            producer.send(row.topic, row.value, key=row.key, headers=[header])
+            published.homes[Partition(row.topic, producer.address)] = name
+            published.rows += 1
+            published.size += len(row.key) + len(row.value)
+            if number % 2_000 == 0:
+                advance(2_000)
+        for _, producer in producers:
+            producer.flush(STALLED_S)
+        published.seconds = time.monotonic() - began
+    finally:
+        for _, producer in producers:
+            producer.close(0)
+    return published
+
+
+def in_background(work: Callable[[], Published]) -> Future[Published]:
+    """Do `work` in a thread that does not keep the process from ending."""
+    future: Future[Published] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 (whoever waits for the result gets it)
+            future.set_exception(error)
+
+    Thread(target=run, name="publish", daemon=True).start()
+    return future
+
+
+def wait_until_everywhere(
+    topology: Topology,
+    supervisor: Supervisor,
+    before: dict[str, int],
+    sending: Future[Published],
+    show: Callable[[dict[str, int], int | None], None],
+) -> Published:
+    """Keep the processes alive until everything has been sent and every cluster holds it.
+
+    Args:
+        topology: Whose clusters.
+        supervisor: Of its processes; this thread must be the one that started them.
+        before: Records each cluster held before.
+        sending: What is being published.
+        show: Told now and then what each cluster holds, and how many rows there are once known.
+
+    Raises:
+        ProcessError: Nothing has moved for `STALLED_S`.
+    """
+    moved = time.monotonic()
+    last: dict[str, int] = {}
+    while True:
+        supervisor.watch()
+        published = sending.result() if sending.done() else None
+        now = {holding.cluster: holding.records for holding in survey(topology)}
+        show(now, published.rows if published else None)
+        if published and all(
+            now[name] >= records + published.rows for name, records in before.items()
+        ):
+            return published
+        if now != last:
+            last, moved = now, time.monotonic()
+        elif time.monotonic() - moved > STALLED_S:
+            raise ProcessError(f"nothing has moved for {STALLED_S:.0f} s; clusters hold {now}")
+        time.sleep(POLL_S)
+
+
+def prove(topology: Topology, published: Published, advance: Callable[[int], None]) -> list[Proof]:
+    """Read this run's records back from every cluster and look for every row."""
+    return [
+        _prove_one(cluster.name, cluster.stores[0].query, published, advance)
+        for cluster in topology.clusters
+    ]
+
+
+def _prove_one(
+    name: str, query: str, published: Published, advance: Callable[[int], None]
+) -> Proof:
+    proof = Proof(name)
+    seen = bytearray(published.rows)
+    with StoreClient(query, timeout_ms=READ_TIMEOUT_MS) as client:
+        heads = client.heads()
+        for partition in published.homes:
+            last = -1
+            for batch in client.scan(partition, 0, heads.get(partition, -1) + 1):
+                for record in records_of(batch):
+                    number = int(record.headers[0].value or b"")
+                    proof.found += 1
+                    proof.duplicated += seen[number]
+                    proof.disordered += number <= last
+                    seen[number] = 1
+                    last = number
+                advance(batch.count)
+    proof.lost = published.rows - sum(seen)
+    return proof
+
+
+def one_record_everywhere(topology: Topology, published: Published) -> dict[str, Record]:
+    """The first record that this run published on the first cluster, as each cluster has it."""
+    home = topology.clusters[0].name
+    partition = next(part for part, cluster in published.homes.items() if cluster == home)
+    found: dict[str, Record] = {}
+    for cluster in topology.clusters:
+        with StoreClient(cluster.stores[0].query, timeout_ms=READ_TIMEOUT_MS) as client:
+            found[cluster.name] = _first(client.read(partition, 0), partition, cluster.name)
+    return found
+
+
+def _first(batches: Iterable[object], partition: Partition, cluster: str) -> Record:
+    for batch in batches:
+        for record in records_of(batch):  # type: ignore[arg-type]
+            return record
+    raise QueryError(f"{cluster} has no record of {partition}")

@@ -1,0 +1,17 @@
+"""Every error `distributor` raises."""
+
+
+class DistributorError(Exception):
+    """Base of every error raised by `distributor`."""
+
+
+class PlanError(DistributorError):
+    """The topology has no such cluster or level; the operator asked for what it does not hold."""
+
+
+class ProcessError(DistributorError):
+    """A process of the topology cannot be started or kept running."""
+
+
+class DataSetError(DistributorError):
+    """The demo's data set is not installed, or not what it should be."""

@@ -1,0 +1,158 @@
+"""A link on real sockets: one thread in two meshes."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from dafka.errors import QueryError
+from dafka.model import address_of
+from dafka.node.clock import now_ms
+from dafka.node.node import Node
+from dafka.node.producer import open_mesh
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.protocol.events import TurnEnded
+from dafka.query.client import StoreClient
+from distributor.link import (
+    AskHeads,
+    HeadsRead,
+    HeadsUnread,
+    Hopped,
+    LinkEvent,
+    LinkMachine,
+    Side,
+    Sided,
+    Skipped,
+)
+from distributor.metrics import LinkMeter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dafka.transport.poller import Pollable
+    from topology.model import Cluster, Topology
+    from topology.plan import Link
+
+log = logging.getLogger(__name__)
+
+ANSWER_TIMEOUT_MS = 2_000
+"""How long one store of the target may take to say what it holds."""
+
+LAG_INTERVAL_MS = 500
+"""How often the lag is worked out: it looks at every partition."""
+
+
+class LinkNode:
+    """One link, running.
+
+    Args:
+        topology: Where both clusters are declared.
+        link: Which arrow of the plan.
+    """
+
+    def __init__(self, topology: Topology, link: Link) -> None:
+        source = topology.cluster(link.source)
+        target = topology.cluster(link.target)
+        address = address_of(uuid4())
+        wants = topology.topics.wants
+        settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
+        machine = LinkMachine(
+            level=link.level,
+            origin=source.id,
+            source=ConsumerMachine(address, settings),
+            mirror=MirrorMachine(MirrorSettings()),
+        )
+        role = _LinkRole(machine, LinkMeter(link), target, self._answered)
+        # Both ends of the link are nodes of this process, reached at the source's host.
+        meshes = {
+            Side.SOURCE: open_mesh(address, source.towers, source.host),
+            Side.TARGET: open_mesh(address, target.towers, source.host),
+        }
+        self._node = Node(role, address, meshes)
+        self._node.start()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the link to end by itself; True if it has.
+
+        Raises:
+            NodeFailedError: It ended with an error.
+        """
+        ended = self._node.join(timeout)
+        self._node.check()
+        return ended
+
+    def close(self) -> None:
+        """Leave both meshes. Nothing has to be saved: the target knows what it has."""
+        self._node.stop()
+
+    def _answered(self, event: LinkEvent) -> None:
+        self._node.post(Side.TARGET, event)
+
+
+class _LinkRole:
+    """The link's shell in the node's thread."""
+
+    name = "link"
+
+    def __init__(
+        self,
+        machine: LinkMachine,
+        meter: LinkMeter,
+        target: Cluster,
+        answered: Callable[[LinkEvent], None],
+    ) -> None:
+        self._machine = machine
+        self._meter = meter
+        self._target = target
+        self._answered = answered
+        # Asking blocks, and takes as many pages as there are partitions; the meshes go on meanwhile.
+        self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
+        self._lag_due_ms = 0
+
+    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
+        if isinstance(event, TurnEnded):
+            if now_ms >= self._lag_due_ms:
+                self._lag_due_ms = now_ms + LAG_INTERVAL_MS
+                self._meter.lag(sum(self._machine.lag().values()), self._machine.lag_ms(now_ms))
+            return ()
+        return self._machine.handle(side, event, now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        due_ms = self._machine.wakeup_ms()
+        return self._lag_due_ms if due_ms is None else min(due_ms, self._lag_due_ms)
+
+    def perform(self, _side: Side, effect: object) -> None:
+        match effect:
+            case AskHeads():
+                self._asker.submit(self._ask)
+            case Hopped():
+                self._meter.hopped(effect)
+            case Skipped():
+                self._meter.skipped(effect)
+            case _:
+                raise AssertionError(effect)
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[Sided]]]:
+        return {}
+
+    def close(self) -> None:
+        self._asker.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self) -> None:
+        """Ask the target's stores in turn; the first that answers speaks for the cluster.
+
+        Another one may have more or less. Less is repeated and ignored, more is repaired among
+        the stores.
+        """
+        for store in self._target.stores:
+            try:
+                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                    self._answered(HeadsRead(client.heads()))
+                    return
+            except QueryError as error:
+                facts = {"store": store.query, "error": str(error)}
+                log.warning("target does not say what it holds", extra=facts)
+        self._answered(HeadsUnread())

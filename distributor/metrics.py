@@ -1,0 +1,72 @@
+"""What a distributor tells Prometheus: the only importer of `prometheus_client` in this package.
+
+Labels name a link: source, target, level. There are as many as links in the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.parser import text_string_to_metric_families
+
+if TYPE_CHECKING:
+    from distributor.link import Hopped, Skipped
+    from topology.plan import Link
+
+_LINK = ["source", "target", "level"]
+
+RECORDS = Counter("distributor_records", "Records, by what became of them", [*_LINK, "result"])
+BYTES = Counter("distributor_bytes", "Bytes of batches stored at the target", _LINK)
+BATCHES = Counter("distributor_batches", "Batches stored at the target", _LINK)
+LAG_RECORDS = Gauge("distributor_lag_records", "Records the target lacks of what is due", _LINK)
+LAG_SECONDS = Gauge("distributor_lag_seconds", "Age of the oldest batch under way", _LINK)
+HOP_SECONDS = Histogram(
+    "distributor_hop_seconds",
+    "From a batch's delivery at the source to its durability at the target",
+    _LINK,
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
+)
+
+
+class LinkMeter:
+    """The series of one link."""
+
+    def __init__(self, link: Link) -> None:
+        labels = (link.source, link.target, str(link.level))
+        self._forwarded = RECORDS.labels(*labels, "forwarded")
+        self._skipped = RECORDS.labels(*labels, "skipped")
+        self._bytes = BYTES.labels(*labels)
+        self._batches = BATCHES.labels(*labels)
+        self._hop_seconds = HOP_SECONDS.labels(*labels)
+        self._lag_records = LAG_RECORDS.labels(*labels)
+        self._lag_seconds = LAG_SECONDS.labels(*labels)
+
+    def hopped(self, hopped: Hopped) -> None:
+        """A batch is durable at the target."""
+        self._forwarded.inc(hopped.records)
+        self._bytes.inc(hopped.size)
+        self._batches.inc()
+        self._hop_seconds.observe(hopped.latency_ms / 1_000)
+
+    def skipped(self, skipped: Skipped) -> None:
+        """Records need not cross this level."""
+        self._skipped.inc(skipped.records)
+
+    def lag(self, records: int, age_ms: int) -> None:
+        """How far behind the link is now."""
+        self._lag_records.set(records)
+        self._lag_seconds.set(age_ms / 1_000)
+
+
+def hop_buckets(exposition: str) -> dict[tuple[str, str, str], list[tuple[float, float]]]:
+    """Read hop histograms back from the text of `/metrics`: (bound in seconds, count) by link."""
+    buckets: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for family in text_string_to_metric_families(exposition):
+        if family.name == "distributor_hop_seconds":
+            for sample in family.samples:
+                if sample.name.endswith("_bucket"):
+                    labels = sample.labels
+                    link = (labels["source"], labels["target"], labels["level"])
+                    buckets.setdefault(link, []).append((float(labels["le"]), sample.value))
+    return buckets

@@ -1,0 +1,111 @@
+"""The processes of a topology, and the command line of each."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from topology.model import Topology
+    from topology.plan import Plan
+
+
+class Kind(Enum):
+    """What a process is, in the order of starting; stopping goes the other way."""
+
+    TOWER = "tower"
+    STORE = "store"
+    DISTRIBUTOR = "distributor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process of a running topology.
+
+    Attributes:
+        name: Unique; also the name of its log file.
+        kind: What it is.
+        cluster: Where it belongs.
+        command: How to start it.
+        metrics: `host:port` of its metrics, if the topology has any.
+    """
+
+    name: str
+    kind: Kind
+    cluster: str
+    command: tuple[str, ...]
+    metrics: str | None
+
+
+def processes_of(plan: Plan, file: Path) -> list[Process]:
+    """Return every process of `plan`, towers first, in the order of the file.
+
+    Args:
+        plan: Of the topology in `file`.
+        file: Distributors read it themselves.
+    """
+    drafts = [*_towers(plan.topology), *_stores(plan.topology), *_distributors(plan, file)]
+    return [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+
+
+_Draft = tuple[str, Kind, str, list[str]]
+
+
+def _towers(topology: Topology) -> list[_Draft]:
+    return [
+        (
+            f"{cluster.name}-tower-{number}",
+            Kind.TOWER,
+            cluster.name,
+            ["dafka", "tower", "--endpoint", endpoint, "--host", cluster.host],
+        )
+        for cluster in topology.clusters
+        for number, endpoint in enumerate(cluster.towers, 1)
+    ]
+
+
+def _stores(topology: Topology) -> list[_Draft]:
+    drafts: list[_Draft] = []
+    for cluster in topology.clusters:
+        for number, store in enumerate(cluster.stores, 1):
+            command = ["dafka", "store", "--data", store.data, "--query", store.query]
+            command += ["--host", cluster.host]
+            for tower in cluster.towers:
+                command += ["--tower", tower]
+            drafts.append((f"{cluster.name}-store-{number}", Kind.STORE, cluster.name, command))
+    return drafts
+
+
+def _distributors(plan: Plan, file: Path) -> list[_Draft]:
+    return [
+        (
+            f"{distributor.cluster}-level-{distributor.level}",
+            Kind.DISTRIBUTOR,
+            distributor.cluster,
+            [
+                *("distributor", "run", "--topology", str(file)),
+                *("--cluster", distributor.cluster, "--level", str(distributor.level)),
+            ],
+        )
+        for distributor in plan.distributors
+    ]
+
+
+def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:
+    name, kind, cluster, command = draft
+    metrics = None
+    if topology.metrics is not None:
+        port = topology.metrics.first_port + index
+        metrics = f"{topology.metrics.host}:{port}"
+        command = [*command, "--metrics-port", str(port)]
+    return Process(
+        name=name,
+        kind=kind,
+        cluster=cluster,
+        command=(sys.executable, "-m", *command),
+        metrics=metrics,
+    )

@@ -1,0 +1,120 @@
+"""`distributor status`: the lag of every link, worked out from both ends' heads.
+
+What a link says of itself can be wrong, above all when it is stuck. So its lag is what the source
+has and the target lacks, of those partitions whose flags make this link responsible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from dafka.errors import QueryError
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from distributor.survey import ANSWER_TIMEOUT_MS, Holding, survey
+from topology.copyflags import should_forward
+
+if TYPE_CHECKING:
+    from dafka.model import Partition, Record
+    from topology.plan import Link, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One link, as both its ends show it.
+
+    Attributes:
+        source: Cluster it copies from.
+        target: Cluster it copies to.
+        level: Tree level it crosses.
+        partitions: How many partitions lag.
+        lag_records: Records the target lacks.
+        lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
+        error: Why nothing is known.
+    """
+
+    source: str
+    target: str
+    level: int
+    partitions: int = 0
+    lag_records: int = 0
+    lag_seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """One cluster: whether it answers, and what it holds."""
+
+    cluster: str
+    partitions: int
+    records: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole topology at one moment."""
+
+    clusters: list[ClusterStatus]
+    links: list[LinkStatus]
+
+    @property
+    def reachable(self) -> bool:
+        """Whether every cluster answered."""
+        return not any(cluster.error for cluster in self.clusters)
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts; the keys are the attributes."""
+        return asdict(self)
+
+
+def status_of(plan: Plan, now_wall_ms: int) -> Status:
+    """Ask every cluster and compare the ends of every link."""
+    holdings = {holding.cluster: holding for holding in survey(plan.topology)}
+    return Status(
+        clusters=[
+            ClusterStatus(name, len(holding.heads), holding.records, holding.error)
+            for name, holding in holdings.items()
+        ],
+        links=[
+            _link_status(link, holdings[link.source], holdings[link.target], now_wall_ms)
+            for link in plan.links
+        ],
+    )
+
+
+def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int) -> LinkStatus:
+    for end in (source, target):
+        if end.store is None:
+            error = f"{end.cluster}: {end.error}"
+            return LinkStatus(link.source, link.target, link.level, error=error)
+    assert source.store is not None
+    late = {
+        partition: (target.heads.get(partition, -1) + 1, head)
+        for partition, head in source.heads.items()
+        if head > target.heads.get(partition, -1)
+    }
+    partitions = records = 0
+    oldest_ms = now_wall_ms
+    try:
+        with StoreClient(source.store, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+            for partition, (first, head) in late.items():
+                record = _record(client, partition, first)
+                if record is not None and should_forward(record.copy_flags, link.level):
+                    partitions += 1
+                    records += head + 1 - first
+                    oldest_ms = min(oldest_ms, record.timestamp_ms)
+    except QueryError as error:
+        return LinkStatus(link.source, link.target, link.level, error=str(error))
+    seconds = (now_wall_ms - oldest_ms) / 1_000
+    return LinkStatus(link.source, link.target, link.level, partitions, records, seconds)
+
+
+def _record(client: StoreClient, partition: Partition, sequence: int) -> Record | None:
+    """The first record the target lacks: its flags say whose duty it is, its time how late."""
+    for batch in client.scan(partition, sequence, sequence + 1):
+        for record in records_of(batch, sequence):
+            return record
+    return None

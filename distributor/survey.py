@@ -1,0 +1,76 @@
+"""Asking every cluster of a topology what it holds: the facts behind `status` and `verify`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.query.client import StoreClient
+
+if TYPE_CHECKING:
+    from dafka.model import Partition
+    from topology.model import Cluster, Topology
+
+ANSWER_TIMEOUT_MS = 2_000
+"""How long one store may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one cluster's stores hold, as the best of them says.
+
+    Attributes:
+        cluster: Its name.
+        store: Query port of the store that holds most; None if none answered.
+        heads: Last sequence of every partition there.
+        error: Why there is no answer.
+    """
+
+    cluster: str
+    store: str | None
+    heads: dict[Partition, int]
+    error: str = ""
+
+    @property
+    def records(self) -> int:
+        """How many records that is."""
+        return sum(head + 1 for head in self.heads.values())
+
+
+def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Holding]:
+    """Ask every cluster at once; in the order of the file.
+
+    Internal and excluded topics are left out: they are not meant to be equal.
+    """
+    with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
+        asked = [pool.submit(_ask, cluster, timeout_ms) for cluster in topology.clusters]
+        holdings = [answer.result() for answer in asked]
+    return [
+        Holding(
+            holding.cluster,
+            holding.store,
+            {
+                partition: head
+                for partition, head in holding.heads.items()
+                if topology.topics.wants(partition.topic)
+            },
+            holding.error,
+        )
+        for holding in holdings
+    ]
+
+
+def _ask(cluster: Cluster, timeout_ms: int) -> Holding:
+    answers: list[Holding] = []
+    error = ""
+    for store in cluster.stores:
+        try:
+            with StoreClient(store.query, timeout_ms=timeout_ms) as client:
+                answers.append(Holding(cluster.name, store.query, client.heads()))
+        except QueryError as failure:
+            error = str(failure)
+    if not answers:
+        return Holding(cluster.name, None, {}, error)
+    return max(answers, key=lambda holding: holding.records)
