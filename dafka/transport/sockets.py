@@ -20,7 +20,16 @@ RECEIVE_MARK = 1_000
 """Batches queued from one peer before TCP pushes back."""
 
 CONTROL_MARK = 10_000
-"""Beacons, questions and answers: small."""
+"""Beacons: small."""
+
+QUESTION_MARK = 100
+"""Questions queued from or to one peer; with `QUESTION_BYTES_MAX` it can take 400 kB."""
+
+QUESTION_BYTES_MAX = 4_096
+"""A question is two names and a few numbers; whoever sends more is disconnected."""
+
+ANSWER_MARK = 8
+"""Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""
 
 if zmq.zmq_version_info() < LIBZMQ_MIN:
     raise ImportError(f"libzmq {zmq.zmq_version()} is too old: at least 4.3.4 is needed")
@@ -44,13 +53,18 @@ def beacon_publisher() -> zmq.Socket[bytes]:
 
 
 def router() -> zmq.Socket[bytes]:
-    """A ROUTER that answers questions."""
-    return _socket(zmq.ROUTER, send_mark=CONTROL_MARK, receive_mark=CONTROL_MARK)
+    """A ROUTER that answers questions, and says so when an answer has nowhere to go."""
+    socket = _socket(zmq.ROUTER, send_mark=ANSWER_MARK, receive_mark=QUESTION_MARK)
+    socket.set(zmq.MAXMSGSIZE, QUESTION_BYTES_MAX)
+    socket.set(zmq.ROUTER_MANDATORY, 1)
+    return socket
 
 
 def dealer() -> zmq.Socket[bytes]:
-    """A DEALER that asks them."""
-    return _socket(zmq.DEALER, send_mark=CONTROL_MARK, receive_mark=CONTROL_MARK)
+    """A DEALER that asks them, of a peer that is there: none pile up for one that is not."""
+    socket = _socket(zmq.DEALER, send_mark=QUESTION_MARK, receive_mark=ANSWER_MARK)
+    socket.set(zmq.IMMEDIATE, 1)
+    return socket
 
 
 def _socket(kind: int, *, send_mark: int, receive_mark: int) -> zmq.Socket[bytes]:

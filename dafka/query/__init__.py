@@ -1,0 +1,1 @@
+"""Questions to a store, outside the mesh: bounded reads, heads, health."""

@@ -1,0 +1,148 @@
+"""Asking a store, with types. One thread at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from dafka.errors import QueryError, WireError
+from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
+from dafka.model import Batch, Partition
+from dafka.query import messages
+from dafka.query.messages import decode_answer, encode
+from dafka.transport.request import QueryClient
+from dafka.wire.octets import octets_of, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+A = TypeVar("A")
+
+
+class StoreClient:
+    """One store's query port. Not thread-safe: make one for each thread.
+
+    Every method raises `QueryError`, naming the endpoint, if there is no answer in time or the
+    store refuses. All may be repeated.
+
+    Args:
+        endpoint: `tcp://host:port`. That nobody listens there shows at the first question.
+        timeout_ms: For each question; a list in several pages takes several.
+
+    Raises:
+        MisuseError: The endpoint cannot be used.
+    """
+
+    def __init__(self, endpoint: str, timeout_ms: int = 5_000) -> None:
+        self._client = QueryClient(endpoint)
+        self._timeout_ms = timeout_ms
+
+    def topics(self) -> list[str]:
+        """Return the topics of which the store has records."""
+        found: list[str] = []
+        after: bytes | None = None
+        while True:
+            page = self._ask(messages.Topics(after), messages.TopicPage)
+            found += map(text, page.topics)
+            if not page.more:
+                return found
+            after = self._continued(after, page.topics[-1:])
+
+    def partitions(self, topic: str | None = None) -> list[Partition]:
+        """Return the partitions of one topic or of all."""
+        name = None if topic is None else octets_of(topic)
+        found: list[Partition] = []
+        after: messages.Place | None = None
+        while True:
+            page = self._ask(messages.Partitions(name, after), messages.PartitionPage)
+            found += (Partition(text(topic), text(address)) for topic, address in page.partitions)
+            if not page.more:
+                return found
+            after = self._continued(after, page.partitions[-1:])
+
+    def heads(self, topic: str | None = None) -> dict[Partition, int]:
+        """Return the last sequence of every partition of one topic or of all."""
+        name = None if topic is None else octets_of(topic)
+        found: dict[Partition, int] = {}
+        after: messages.Place | None = None
+        while True:
+            page = self._ask(messages.Heads(name, after), messages.HeadPage)
+            for found_topic, address, head in page.heads:
+                found[Partition(text(found_topic), text(address))] = head
+            if not page.more:
+                return found
+            after = self._continued(after, tuple(place[:2] for place in page.heads[-1:]))
+
+    def read(
+        self,
+        partition: Partition,
+        sequence: int,
+        count_max: int = BATCH_RECORDS_MAX,
+        bytes_max: int = READ_BYTES_MAX,
+    ) -> list[Batch]:
+        """Return batches from the one that holds `sequence` on, none if it is not there.
+
+        Whole batches: the first may begin below `sequence`, the last end above what was asked.
+        """
+        question = messages.Read(
+            octets_of(partition.topic), octets_of(partition.address), sequence, count_max, bytes_max
+        )
+        page = self._ask(question, messages.Batches)
+        return [Batch(partition, *batch) for batch in page.batches]
+
+    def scan(self, partition: Partition, start: int, end: int) -> Iterator[Batch]:
+        """Yield the batches that hold the sequences from `start` to below `end`.
+
+        Ends early where the partition ends. Whole batches, as in `read`.
+        """
+        while start < end:
+            count = min(end - start, BATCH_RECORDS_MAX)
+            batches = self.read(partition, start, count)
+            if not batches:
+                return
+            for batch in batches:
+                if not batch.sequence <= start < batch.end:
+                    raise self._error("answered with other batches than asked for")
+                yield batch
+                start = batch.end
+
+    def health(self) -> messages.Status:
+        """Return who the store is and how much it holds."""
+        return self._ask(messages.Health(), messages.Status)
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, question: messages.Question, expected: type[A]) -> A:
+        octets = self._client.ask(encode(question), self._timeout_ms)
+        try:
+            answer = decode_answer(octets)
+        except WireError as error:
+            raise self._error(f"answered with a {error.reason} this version cannot read") from error
+        if isinstance(answer, messages.Refused):
+            raise self._error(f"refused: {answer.reason} ({answer.detail})")
+        if not isinstance(answer, expected):
+            raise self._error(f"answered with {type(answer).__name__}")
+        return answer
+
+    def _continued(self, before: A | None, last: tuple[A, ...]) -> A:
+        """Where the next page begins; a store that stands still would hold us for ever."""
+        if not last or last[0] == before:
+            raise self._error("answered with a page that leads nowhere")
+        return last[0]
+
+    def _error(self, complaint: str) -> QueryError:
+        return QueryError(f"store at {self._client.endpoint} {complaint}")

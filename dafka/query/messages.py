@@ -1,0 +1,163 @@
+"""What is asked of a store and what it answers, as values and as bytes.
+
+A frame is one version octet and one MessagePack array whose first element names the message. The
+names of topics and producers are bytes here: the wire format allows any, MessagePack text does not.
+
+Lists that may be long come in pages. A page with `more` is continued by asking again with `after`
+set to its last element.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from msgspec import DecodeError, Meta, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from dafka.errors import WireError
+from dafka.limits import ADDRESS_BYTES_MAX, QUERY_BYTES_MAX
+
+VERSION = 1
+
+T = TypeVar("T")
+
+Name = Annotated[bytes, Meta(max_length=ADDRESS_BYTES_MAX)]
+"""A topic or an address, as on the wire."""
+
+Place = tuple[Name, Name]
+"""Topic and address: a partition."""
+
+Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Topics(Struct, frozen=True, array_like=True, tag="topics"):
+    """Which topics are there, in order?"""
+
+    after: Name | None = None
+
+
+class Partitions(Struct, frozen=True, array_like=True, tag="partitions"):
+    """Which partitions are there, of one topic or of all, in order?"""
+
+    topic: Name | None = None
+    after: Place | None = None
+
+
+class Heads(Struct, frozen=True, array_like=True, tag="heads"):
+    """What is the last sequence of every partition, of one topic or of all?"""
+
+    topic: Name | None = None
+    after: Place | None = None
+
+
+class Read(Struct, frozen=True, array_like=True, tag="read"):
+    """The batches of a partition from the one that holds `sequence` on; see `RecordLog.read`."""
+
+    topic: Name
+    address: Name
+    sequence: Sequence
+    count_max: Count
+    bytes_max: Count
+
+
+class Health(Struct, frozen=True, array_like=True, tag="health"):
+    """Are you there, and who are you?"""
+
+
+Question = Topics | Partitions | Heads | Read | Health
+
+
+class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
+    """Some topics."""
+
+    topics: tuple[Name, ...]
+    more: bool
+
+
+class PartitionPage(Struct, frozen=True, array_like=True, tag="partitions"):
+    """Some partitions."""
+
+    partitions: tuple[Place, ...]
+    more: bool
+
+
+class HeadPage(Struct, frozen=True, array_like=True, tag="heads"):
+    """Some partitions (topic, address) with their last sequences."""
+
+    heads: tuple[tuple[Name, Name, Sequence], ...]
+    more: bool
+
+
+class Batches(Struct, frozen=True, array_like=True, tag="batches"):
+    """Batches of the partition asked for: first sequence, record count, content."""
+
+    batches: tuple[tuple[Sequence, Count, bytes], ...]
+
+
+class Status(Struct, frozen=True, array_like=True, tag="status"):
+    """A store that is well.
+
+    Attributes:
+        identity: Its address.
+        partitions: How many it holds.
+        records: How many were ever appended.
+    """
+
+    identity: str
+    partitions: int
+    records: int
+
+
+class Refused(Struct, frozen=True, array_like=True, tag="refused"):
+    """No answer.
+
+    Attributes:
+        reason: A short constant.
+        detail: For people.
+    """
+
+    reason: str
+    detail: str
+
+
+Answer = TopicPage | PartitionPage | HeadPage | Batches | Status | Refused
+
+_PREAMBLE = bytes((VERSION,))
+_encoder = Encoder()
+_questions: Decoder[Question] = Decoder(Question)
+_answers: Decoder[Answer] = Decoder(Answer)
+
+
+def encode(message: Question | Answer) -> bytes:
+    """Return the frame of a message."""
+    return _PREAMBLE + _encoder.encode(message)
+
+
+def decode_question(frame: bytes) -> Question:
+    """Read a question.
+
+    Raises:
+        WireError: It is not one; the reason is a short constant.
+    """
+    return _decoded(_questions, frame)
+
+
+def decode_answer(frame: bytes) -> Answer:
+    """Read an answer.
+
+    Raises:
+        WireError: It is not one; the reason is a short constant.
+    """
+    return _decoded(_answers, frame)
+
+
+def _decoded(decoder: Decoder[T], frame: bytes) -> T:
+    if len(frame) > QUERY_BYTES_MAX:
+        raise WireError("query size")
+    if frame[:1] != _PREAMBLE:
+        raise WireError("query version")
+    try:
+        return decoder.decode(memoryview(frame)[1:])
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError("query message") from error

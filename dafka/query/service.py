@@ -1,0 +1,107 @@
+"""The store's side of the query port: a question's bytes in, an answer's bytes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, assert_never
+
+from dafka.errors import StorageError, WireError
+from dafka.limits import READ_BYTES_MAX
+from dafka.model import Partition
+from dafka.query import messages
+from dafka.query.messages import VERSION, decode_question, encode
+from dafka.wire.octets import octets_of, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dafka.query.messages import Answer, Place, Question
+    from dafka.storage.log import RecordLog
+
+PAGE_BYTES_MAX = READ_BYTES_MAX
+"""Names and numbers in one page: half of what a frame may have, the rest is MessagePack's."""
+
+_NUMBERS_BYTES = 16
+"""A head and the octets around it, at their largest."""
+
+T = TypeVar("T")
+
+
+def answer(question: bytes, log: RecordLog) -> bytes:
+    """Return the answer to `question`, whatever it is: a peer cannot make this raise."""
+    try:
+        return encode(_answer(decode_question(question), log))
+    except WireError as error:
+        return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
+    except StorageError as error:
+        return encode(messages.Refused("storage", str(error)))
+
+
+def _answer(question: Question, log: RecordLog) -> Answer:
+    match question:
+        case messages.Topics():
+            return _topics(question, log)
+        case messages.Partitions():
+            places, more = _places(log, question.topic, question.after)
+            return messages.PartitionPage(tuple(_octets(place) for place in places), more)
+        case messages.Heads():
+            places, more = _places(log, question.topic, question.after)
+            heads = log.heads()
+            return messages.HeadPage(
+                tuple((*_octets(place), heads[place]) for place in places), more
+            )
+        case messages.Read():
+            return _read(question, log)
+        case messages.Health():
+            heads = log.heads()
+            records = sum(heads.values()) + len(heads)
+            return messages.Status(log.identity, len(heads), records)
+        case _:
+            assert_never(question)
+
+
+def _topics(question: messages.Topics, log: RecordLog) -> messages.TopicPage:
+    names = {octets_of(partition.topic) for partition in log.heads()}
+    if question.after is not None:
+        names = {name for name in names if name > question.after}
+    topics, more = _page(sorted(names), len)
+    return messages.TopicPage(tuple(topics), more)
+
+
+def _places(
+    log: RecordLog, topic: bytes | None, after: Place | None
+) -> tuple[list[Partition], bool]:
+    """A page of partitions in order, and whether more follow."""
+    chosen: Iterable[Partition] = log.heads()
+    if topic is not None:
+        name = text(topic)
+        chosen = [partition for partition in chosen if partition.topic == name]
+    if after is not None:
+        last = Partition(text(after[0]), text(after[1]))
+        chosen = [partition for partition in chosen if partition > last]
+    # No character takes more than four octets.
+    return _page(sorted(chosen), lambda place: 4 * (len(place.topic) + len(place.address)))
+
+
+def _page(items: list[T], size_of: Callable[[T], int]) -> tuple[list[T], bool]:
+    size = 0
+    for index, item in enumerate(items):
+        size += size_of(item) + _NUMBERS_BYTES
+        if size > PAGE_BYTES_MAX:
+            return items[:index], True
+    return items, False
+
+
+def _read(question: messages.Read, log: RecordLog) -> messages.Batches:
+    batches = log.read(
+        Partition(text(question.topic), text(question.address)),
+        question.sequence,
+        question.count_max,
+        min(question.bytes_max, READ_BYTES_MAX),
+    )
+    return messages.Batches(
+        tuple((batch.sequence, batch.count, batch.content) for batch in batches)
+    )
+
+
+def _octets(partition: Partition) -> Place:
+    return octets_of(partition.topic), octets_of(partition.address)

@@ -1,0 +1,164 @@
+"""Questions and answers over ROUTER and DEALER, as bytes.
+
+A question travels with a number that its answer repeats, so an answer that comes after its question
+was given up is never taken for the answer to the next one.
+
+| frame | bytes |
+|---|---|
+| 0 number | u64, big-endian, drawn by the asker |
+| 1 | the question, or the answer |
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import zmq
+
+from dafka.errors import MisuseError, QueryError
+from dafka.transport import sockets
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_NUMBER_BYTES = 8
+
+
+class Client(NamedTuple):
+    """Who asked, and which of its questions it was."""
+
+    connection: bytes
+    number: bytes
+
+
+class QueryServer:
+    """Answers questions. Used by one thread at a time; nothing here blocks.
+
+    Args:
+        endpoint: `tcp://host:port`; the port `*` takes a free one.
+
+    Raises:
+        MisuseError: The endpoint cannot be bound.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.socket = sockets.router()
+        """To be polled; when it is readable, call `receive`."""
+        try:
+            self.socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self.socket.close(0)
+            raise MisuseError(f"cannot open query port at {endpoint!r}: {error}") from error
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens, with the port it got."""
+        return self.socket.get_string(zmq.LAST_ENDPOINT)
+
+    def receive(self) -> tuple[Client, bytes] | None:
+        """Return the next question; None if there is none, or what came is none."""
+        try:
+            frames = self.socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        if len(frames) != 3 or len(frames[1]) != _NUMBER_BYTES:
+            return None
+        return Client(frames[0], frames[1]), frames[2]
+
+    def reply(self, client: Client, answer: bytes) -> bool:
+        """Answer a question; False if the client has gone, or does not take its answers."""
+        try:
+            self.socket.send_multipart((*client, answer), zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno in (errno.EAGAIN, errno.EHOSTUNREACH):
+                return False
+            raise
+        return True
+
+    def close(self) -> None:
+        """Release the endpoint."""
+        self.socket.close(0)
+
+
+class QueryClient:
+    """Asks one server. Used by one thread at a time.
+
+    Args:
+        endpoint: `tcp://host:port`; it is connected to in the background, for as long as it takes.
+
+    Raises:
+        MisuseError: The endpoint cannot be used.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.socket = sockets.dealer()
+        """To be polled; when it is readable, call `receive`."""
+        self._asked = 0
+        try:
+            self.socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self.socket.close(0)
+            raise MisuseError(f"cannot ask at {endpoint!r}: {error}") from error
+
+    def ask(self, question: bytes, timeout_ms: int) -> bytes:
+        """Return the answer to `question`; answers to earlier ones are thrown away.
+
+        Raises:
+            QueryError: There is none in time.
+        """
+        deadline = time.monotonic() + timeout_ms / 1_000
+        if not self._ready(zmq.POLLOUT, deadline):
+            raise QueryError(f"cannot reach {self.endpoint} within {timeout_ms} ms")
+        number = self.send(question)
+        while self._ready(zmq.POLLIN, deadline):
+            received = self.receive()
+            if received is not None and received[0] == number:
+                return received[1]
+        raise QueryError(f"no answer from {self.endpoint} within {timeout_ms} ms")
+
+    def send(self, question: bytes) -> int:
+        """Ask without waiting; returns the number that the answer will carry.
+
+        Raises:
+            QueryError: There is no connection at present, or too many questions are on their way.
+        """
+        self._asked += 1
+        number = self._asked.to_bytes(_NUMBER_BYTES, "big")
+        try:
+            self.socket.send_multipart((number, question), zmq.NOBLOCK)
+        except zmq.Again as error:
+            raise QueryError(f"cannot ask {self.endpoint} at present") from error
+        return self._asked
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """Return the next answer and its question's number; None if nothing usable has come."""
+        try:
+            frames = self.socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        if len(frames) != 2 or len(frames[0]) != _NUMBER_BYTES:
+            return None
+        return int.from_bytes(frames[0], "big"), frames[1]
+
+    def close(self) -> None:
+        """Release the connection; what is on its way is lost."""
+        self.socket.close(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ready(self, event: int, deadline: float) -> bool:
+        left_ms = max(0, round((deadline - time.monotonic()) * 1_000))
+        return bool(self.socket.poll(left_ms, event))
