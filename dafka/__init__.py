@@ -15,9 +15,9 @@ from dafka.errors import StorageError as StorageError
 from dafka.model import Header as Header
 from dafka.model import Partition as Partition
 from dafka.model import Record as Record
-#from dafka.node.consumer import Consumer as Consumer
-#from dafka.node.producer import Delivery as Delivery
-#from dafka.node.producer import Producer as Producer
-#from dafka.node.store import Store as Store
-#from dafka.node.tower import Tower as Tower
-#from dafka.query.client import StoreClient as StoreClient
+from dafka.node.consumer import Consumer as Consumer
+from dafka.node.producer import Delivery as Delivery
+from dafka.node.producer import Producer as Producer
+from dafka.node.store import Store as Store
+from dafka.node.tower import Tower as Tower
+from dafka.query.client import StoreClient as StoreClient

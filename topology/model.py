@@ -1,0 +1,125 @@
+"""The declared world: clusters, the tree over them, and what is copied. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import NewType
+
+ClusterName = NewType("ClusterName", str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSpec:
+    """One store of a cluster.
+
+    Attributes:
+        query: Endpoint of its query port.
+        data: Its directory, relative to where the process is started.
+    """
+
+    query: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One Dafka cluster, a leaf of the tree.
+
+    Attributes:
+        name: Unique.
+        id: 1 to 65535, unique: the origin number in the envelopes of its records.
+        host: Interface its nodes bind and advertise.
+        towers: Their endpoints; each tower publishes on the next port.
+        stores: At least one.
+        targets: Per level, the clusters to copy to, the preferred one first.
+    """
+
+    name: ClusterName
+    id: int
+    host: str = "127.0.0.1"
+    towers: tuple[str, ...] = ()
+    stores: tuple[StoreSpec, ...] = ()
+    targets: Mapping[int, tuple[ClusterName, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A node of the tree that stands for no process: where two or more subtrees meet.
+
+    Attributes:
+        level: Larger than every level below it.
+        children: Branches, or names of clusters.
+    """
+
+    level: int
+    children: tuple[Tree, ...]
+
+
+Tree = Branch | ClusterName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """Which topics are copied: those that match an include pattern and no exclude pattern."""
+
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ("__*",)
+
+    def wants(self, topic: str) -> bool:
+        """Whether records of `topic` are copied."""
+        return any(fnmatchcase(topic, pattern) for pattern in self.include) and not any(
+            fnmatchcase(topic, pattern) for pattern in self.exclude
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """Where processes serve metrics: the first on `first_port`, each further one on the next."""
+
+    host: str = "127.0.0.1"
+    first_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Everything one file declares."""
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    tree: Tree
+    topics: Topics = Topics()
+    metrics: Metrics | None = None
+
+    def cluster(self, name: str) -> Cluster:
+        """Return the cluster of this name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        raise KeyError(name)
+
+
+def leaves(tree: Tree) -> Iterator[ClusterName]:
+    """Yield the clusters of a tree, in the order of the file."""
+    if isinstance(tree, Branch):
+        for child in tree.children:
+            yield from leaves(child)
+    else:
+        yield tree
+
+
+def branches(tree: Tree) -> Iterator[Branch]:
+    """Yield the branches of a tree, each before those below it."""
+    if isinstance(tree, Branch):
+        yield tree
+        for child in tree.children:
+            yield from branches(child)

@@ -1,0 +1,91 @@
+"""From the tree to the arrows: one link per cluster, level above it, and other child there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topology.model import Branch, Cluster, ClusterName, Topology, branches, leaves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One arrow: from a cluster across one branch into another of its children.
+
+    Attributes:
+        source: The cluster it copies from.
+        level: The branch's.
+        branch: Which child of the branch it leads into, counted from 0.
+        targets: Clusters of that child, the preferred one first; never empty.
+    """
+
+    source: ClusterName
+    level: int
+    branch: int
+    targets: tuple[ClusterName, ...]
+
+    @property
+    def target(self) -> ClusterName:
+        """The cluster it copies to."""
+        return self.targets[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distributor:
+    """One process: the links of one cluster and level."""
+
+    cluster: ClusterName
+    level: int
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All links of a topology, by cluster in the order of the file, then from the root down."""
+
+    topology: Topology
+    links: tuple[Link, ...]
+
+    @property
+    def distributors(self) -> tuple[Distributor, ...]:
+        """The links by process."""
+        groups: dict[tuple[ClusterName, int], list[Link]] = {}
+        for link in self.links:
+            groups.setdefault((link.source, link.level), []).append(link)
+        return tuple(
+            Distributor(cluster=cluster, level=level, links=tuple(links))
+            for (cluster, level), links in groups.items()
+        )
+
+
+def plan(topology: Topology) -> Plan:
+    """Return every link of `topology`. It need not be valid: a wrong tree has a plan too."""
+    above = list(branches(topology.tree))
+    links = [
+        link
+        for cluster in topology.clusters
+        for branch in above
+        if cluster.name in leaves(branch)
+        for link in _across(cluster, branch)
+    ]
+    return Plan(topology=topology, links=tuple(links))
+
+
+def _across(cluster: Cluster, branch: Branch) -> list[Link]:
+    return [
+        Link(
+            source=cluster.name,
+            level=branch.level,
+            branch=index,
+            targets=_targets(cluster, branch.level, tuple(leaves(child))),
+        )
+        for index, child in enumerate(branch.children)
+        if cluster.name not in leaves(child)
+    ]
+
+
+def _targets(
+    cluster: Cluster, level: int, candidates: tuple[ClusterName, ...]
+) -> tuple[ClusterName, ...]:
+    """The cluster's own list as far as it names candidates; all of them if it names none."""
+    listed = [name for name in cluster.targets.get(level, ()) if name in candidates]
+    return tuple(listed) or candidates

@@ -1,0 +1,96 @@
+"""The algorithm itself, over a plan: where does a record go? Pure; it runs no distributor."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from topology.copyflags import mask, should_forward, with_copied
+from topology.model import ClusterName
+from topology.plan import Link, Plan
+
+Choose = Callable[[Link], ClusterName]
+"""Which of a link's targets a record goes to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One copy: from where to where, across which level, with which flags."""
+
+    source: ClusterName
+    target: ClusterName
+    level: int
+    flags_before: int
+    flags_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """A distributor that had nothing to do, and the flags that told it so."""
+
+    cluster: ClusterName
+    level: int
+    flags: int
+    blocking: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """One record's ways.
+
+    Attributes:
+        origin: Where it was published.
+        hops: Every copy, in the order of the distance from the origin.
+        stays: Every link that did not copy it.
+    """
+
+    origin: ClusterName
+    hops: tuple[Hop, ...]
+    stays: tuple[Stay, ...]
+
+    def arrivals(self) -> dict[ClusterName, int]:
+        """How often each cluster gets the record; publishing counts as once at the origin."""
+        counts = {self.origin: 1}
+        for hop in self.hops:
+            counts[hop.target] = counts.get(hop.target, 0) + 1
+        return counts
+
+
+def preferred(link: Link) -> ClusterName:
+    """Every link's first target."""
+    return link.target
+
+
+def spread(
+    plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = preferred
+) -> Spread:
+    """Follow a record that appears on `origin` with `flags` until nobody copies it any more.
+
+    Ends for every plan, also of a wrong tree: each hop sets a flag below all that were set.
+    """
+    by_source: dict[ClusterName, list[Link]] = {}
+    for link in plan.links:
+        by_source.setdefault(link.source, []).append(link)
+    hops: list[Hop] = []
+    stays: list[Stay] = []
+    arrived = deque([(origin, flags)])
+    while arrived:
+        cluster, seen = arrived.popleft()
+        for link in by_source.get(cluster, ()):
+            if not should_forward(seen, link.level):
+                blocking = seen & mask(link.level)
+                stays.append(
+                    Stay(cluster=cluster, level=link.level, flags=seen, blocking=blocking)
+                )
+                continue
+            hop = Hop(
+                source=cluster,
+                target=choose(link),
+                level=link.level,
+                flags_before=seen,
+                flags_after=with_copied(seen, link.level),
+            )
+            hops.append(hop)
+            arrived.append((hop.target, hop.flags_after))
+    return Spread(origin=origin, hops=tuple(hops), stays=tuple(stays))

@@ -1,0 +1,162 @@
+"""Trees for tests: all small ones, and random large ones. Shipped for whoever tests on top of us."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+from topology.model import Branch, Cluster, ClusterName, StoreSpec, Topology, Tree, leaves
+from topology.plan import plan
+
+Shape = tuple[Any, ...] | None
+"""A tree without levels and names: a tuple of shapes, or None for a cluster."""
+
+
+def tree_of(nested: Any) -> Tree:
+    """Build a tree from `(level, child, child, …)` and names; nothing is checked."""
+    if isinstance(nested, str):
+        return ClusterName(nested)
+    level, *children = nested
+    return Branch(level=level, children=tuple(tree_of(child) for child in children))
+
+
+def topology_of(tree: Tree) -> Topology:
+    """A topology around a tree, with a cluster for every leaf. Nothing is checked."""
+    clusters = tuple(
+        Cluster(
+            name=name,
+            id=index + 1,
+            towers=(f"tcp://127.0.0.1:{20_000 + 10 * index}",),
+            stores=(
+                StoreSpec(query=f"tcp://127.0.0.1:{20_002 + 10 * index}", data=f"data/{name}"),
+            ),
+        )
+        for index, name in enumerate(leaves(tree))
+    )
+    return Topology(name="test", clusters=clusters, tree=tree)
+
+
+def shapes(size: int, *, binary: bool = False) -> Iterator[Shape]:
+    """Yield every tree shape with `size` leaves, children in any order counted once.
+
+    Args:
+        size: Leaves, at least 1.
+        binary: Only shapes in which every branch has two children.
+    """
+    if size == 1:
+        yield None
+        return
+    for parts in _partitions(size, size - 1):
+        if len(parts) >= 2 and (not binary or len(parts) == 2):
+            yield from _forests(parts, binary)
+
+
+def _partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Ways to write `total` as a sum, largest part first."""
+    if total == 0:
+        yield ()
+        return
+    for part in range(min(total, largest), 0, -1):
+        for rest in _partitions(total - part, part):
+            yield (part, *rest)
+
+
+def _forests(parts: tuple[int, ...], binary: bool) -> Iterator[Shape]:
+    seen: set[Shape] = set()
+    for children in product(*(list(shapes(part, binary=binary)) for part in parts)):
+        shape = tuple(sorted(children, key=repr))
+        if shape not in seen:
+            seen.add(shape)
+            yield shape
+
+
+def labellings(shape: Shape) -> Iterator[Tree]:
+    """Yield every labelling of a shape with levels that strictly increase towards the root.
+
+    Levels are drawn from 1 to the number of branches, which covers every order there is.
+    """
+    names = iter(range(1, 1_000))
+    blank = _named(shape, names)
+    yield from _labelled(blank, _branch_count(shape) + 1)
+
+
+def _named(shape: Shape, names: Iterator[int]) -> Tree:
+    if shape is None:
+        return ClusterName(f"c{next(names)}")
+    return Branch(level=0, children=tuple(_named(child, names) for child in shape))
+
+
+def _branch_count(shape: Shape) -> int:
+    return 0 if shape is None else 1 + sum(_branch_count(child) for child in shape)
+
+
+def _labelled(tree: Tree, below: int) -> Iterator[Tree]:
+    if not isinstance(tree, Branch):
+        yield tree
+        return
+    for level in range(_height(tree), below):
+        for children in product(*(list(_labelled(child, level)) for child in tree.children)):
+            yield Branch(level=level, children=children)
+
+
+def _height(tree: Tree) -> int:
+    return 1 + max(map(_height, tree.children)) if isinstance(tree, Branch) else 0
+
+
+def random_topology(
+    chance: random.Random, size: int, *, children_max: int = 4, valid: bool = True
+) -> Topology:
+    """A random tree of `size` clusters with random levels and random preferred targets.
+
+    Args:
+        chance: Where all randomness comes from.
+        size: Clusters, at least 1.
+        children_max: Most children of a branch.
+        valid: Whether levels strictly increase towards the root; otherwise they are arbitrary.
+    """
+    names = [ClusterName(f"c{index}") for index in range(1, size + 1)]
+    topology = topology_of(_random_tree(chance, names, children_max, valid))
+    return _with_random_targets(chance, topology)
+
+
+def _random_tree(
+    chance: random.Random, names: list[ClusterName], children_max: int, valid: bool
+) -> Tree:
+    if len(names) == 1:
+        return names[0]
+    parts = chance.randint(2, min(children_max, len(names)))
+    cuts = sorted(chance.sample(range(1, len(names)), parts - 1))
+    bounds = [0, *cuts, len(names)]
+    children = tuple(
+        _random_tree(chance, names[low:high], children_max, valid)
+        for low, high in zip(bounds, bounds[1:], strict=False)
+    )
+    highest = max((child.level for child in children if isinstance(child, Branch)), default=0)
+    level = highest + chance.choice((1, 1, 1, 2)) if valid else chance.randint(1, 8)
+    return Branch(level=level, children=children)
+
+
+def _with_random_targets(chance: random.Random, topology: Topology) -> Topology:
+    chosen: dict[ClusterName, dict[int, list[ClusterName]]] = {}
+    for link in plan(topology).links:
+        target = chance.choice(link.targets)
+        chosen.setdefault(link.source, {}).setdefault(link.level, []).append(target)
+    clusters = tuple(
+        Cluster(
+            name=cluster.name,
+            id=cluster.id,
+            towers=cluster.towers,
+            stores=cluster.stores,
+            targets=_frozen(chosen.get(cluster.name, {}).items()),
+        )
+        for cluster in topology.clusters
+    )
+    return Topology(name=topology.name, clusters=clusters, tree=topology.tree)
+
+
+def _frozen(
+    items: Iterable[tuple[int, list[ClusterName]]],
+) -> dict[int, tuple[ClusterName, ...]]:
+    return {level: tuple(names) for level, names in items}
