@@ -17,7 +17,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from dafka.errors import RecordError
-from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES_MAX
 from dafka.model import Batch, Header, Partition, Record
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 
@@ -130,11 +130,14 @@ def raw_records(content: bytes) -> Iterator[RawRecord]:
     """Yield the records of a content that `checked_count` has passed.
 
     Raises:
-        RecordError: The records inside do not parse although the checksum is right.
+        RecordError: The records inside do not parse, or have not one sequence after the other,
+            although the checksum is right.
     """
     reader = DefaultRecordBatch(bytearray(memoryview(content)[ENVELOPE_BYTES:]))
     try:
-        for record in reader:
+        for sequence, record in enumerate(reader, reader.base_offset):
+            if record.offset != sequence:
+                raise RecordError("batch records")
             yield RawRecord(
                 record.offset, record.timestamp, record.key, record.value, record.headers
             )
@@ -168,12 +171,20 @@ def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
 
 
 def without_first(batch: Batch, dropped: int) -> Batch:
-    """Return `batch` less its first `dropped` records, under the same envelope."""
+    """Return `batch` less its first `dropped` records, under the same envelope.
+
+    Raises:
+        RecordError: The records inside do not parse, or the rest would be too large a batch.
+    """
     sequence = batch.sequence + dropped
-    builder = BatchBuilder(len(batch.content))
+    # Timestamps are kept as the difference from the first one, so without it the rest can be
+    # larger than the whole was; a builder that is full would leave records out.
+    builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
     for raw in raw_records(batch.content):
-        if raw.sequence >= sequence:
-            builder.append(raw.timestamp_ms, raw.key, raw.value, raw.headers)
+        if raw.sequence < sequence:
+            continue
+        if not builder.append(raw.timestamp_ms, raw.key, raw.value, raw.headers):
+            raise RecordError("batch size")
     envelope = unpack(batch.content) or FRESH
     return Batch(
         batch.partition,
@@ -184,7 +195,13 @@ def without_first(batch: Batch, dropped: int) -> Batch:
 
 
 def adopted(partition: Partition, sequence: int, value: bytes, timestamp_ms: int) -> Batch:
-    """Enclose the bare content of a peer that knows no envelope: one record, that value, no key."""
+    """Enclose the bare content of a peer that knows no envelope: one record, that value, no key.
+
+    Raises:
+        RecordError: It is too large for a record.
+    """
+    if len(value) > RECORD_BYTES_MAX:
+        raise RecordError("record size")
     builder = BatchBuilder(len(value) + 1024)
     builder.append(timestamp_ms, None, value, ())
     return Batch(partition, sequence, 1, enclosed(builder.build(), sequence))
