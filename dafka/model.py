@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_ORIGIN = 0
 """Origin number of a record that no distributor has copied yet: it was published here."""
 
-_ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
 class Partition(NamedTuple):
@@ -72,11 +72,17 @@ def checked_topic(topic: str) -> str:
     """Return `topic` if it may be used on the wire.
 
     Raises:
-        MisuseError: It is empty, too long or contains a NUL.
+        MisuseError: It is empty, too long, contains a NUL or is not what a peer would read back.
     """
     if not isinstance(topic, str):
         raise MisuseError(f"topic must be a string, got {topic!r}")
-    size = len(topic.encode("utf-8", "surrogateescape"))
+    try:
+        octets = topic.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise MisuseError(f"topic {topic!r} cannot be used: it has no bytes") from error
+    if octets.decode("utf-8", "surrogateescape") != topic:
+        raise MisuseError(f"topic {topic!r} cannot be used: its bytes spell another name")
+    size = len(octets)
     if not 1 <= size <= TOPIC_BYTES_MAX or "\0" in topic:
         raise MisuseError(
             f"topic {topic!r} cannot be used: 1 to {TOPIC_BYTES_MAX} bytes without NUL, got {size}"

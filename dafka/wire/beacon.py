@@ -60,7 +60,10 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     _check_address(frames[1])
     if len(frames[2]) > 255 or not frames[3].isdigit() or len(frames[3]) > 5:
         raise WireError("beacon endpoint")
-    return NodeBeacon(text(frames[1]), text(frames[2]), int(frames[3]))
+    port = int(frames[3])
+    if not 0 < port < 65_536:
+        raise WireError("beacon endpoint")
+    return NodeBeacon(text(frames[1]), text(frames[2]), port)
 
 
 def encode_tower_beacon(beacon: TowerBeacon) -> list[bytes]:

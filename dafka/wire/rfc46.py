@@ -183,10 +183,10 @@ def _decode_control(message_id: MessageId, key: str, reader: Reader) -> Message:
         case MessageId.FETCH:
             requester, topic, sequence = _read_place(reader)
             count = reader.number_4()
-            return messages.Fetch(topic, key, requester, sequence, count)
+            return messages.Fetch(topic, _named(key), requester, sequence, count)
         case MessageId.ACK:
             store, topic, sequence = _read_place(reader)
-            return messages.Ack(topic, key, store, sequence)
+            return messages.Ack(topic, _named(key), store, sequence)
         case MessageId.GET_HEADS:
             return messages.GetHeads(key, reader.string())
         case MessageId.STORE_HELLO:
@@ -200,8 +200,7 @@ def _decode_control(message_id: MessageId, key: str, reader: Reader) -> Message:
 def _read_place(reader: Reader) -> tuple[str, str, int]:
     """Address, topic and sequence: the fields most messages begin with."""
     address, topic, sequence = reader.string(), reader.string(), reader.number_8()
-    if not address:
-        raise WireError("address")
+    _named(address)
     if not topic or len(octets_of(topic)) > TOPIC_BYTES_MAX or "\0" in topic:
         raise WireError("topic")
     if sequence > SEQUENCE_MAX:
@@ -217,6 +216,12 @@ def _read_topics(reader: Reader) -> tuple[str, ...]:
     if any(len(octets_of(topic)) > TOPIC_BYTES_MAX for topic in topics):
         raise WireError("topic")
     return topics
+
+
+def _named(address: str) -> str:
+    if not address:
+        raise WireError("address")
+    return address
 
 
 def _same(topic: str, key: str) -> str:
