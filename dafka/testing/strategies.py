@@ -1,0 +1,77 @@
+"""Hypothesis strategies for what travels and what is stored. Needs the `dev` extra."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from dafka.limits import ADDRESS_BYTES_MAX, BATCH_RECORDS_MAX, TOPIC_BYTES_MAX
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, RawRecord, enclosed
+from dafka.records.envelope import Envelope
+from dafka.wire import messages
+from dafka.wire.octets import text
+from dafka.wire.rfc46 import SEQUENCE_MAX
+
+strings = st.binary(max_size=ADDRESS_BYTES_MAX).map(text)
+addresses = st.binary(min_size=1, max_size=ADDRESS_BYTES_MAX).map(text)
+topics = (
+    st.binary(min_size=1, max_size=TOPIC_BYTES_MAX)
+    .map(lambda octets: octets.replace(b"\0", b"."))
+    .map(text)
+)
+partitions = st.builds(Partition, topics, addresses)
+sequences = st.integers(0, SEQUENCE_MAX)
+counts = st.integers(1, BATCH_RECORDS_MAX)
+contents = st.binary(max_size=200)
+envelopes = st.builds(
+    Envelope,
+    origin=st.integers(0, 2**16 - 1),
+    copy_flags=st.integers(0, 2**64 - 1),
+    epoch=st.integers(0, 2**16 - 1),
+)
+
+wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
+    st.builds(messages.Record, topics, addresses, sequences, contents),
+    st.builds(messages.DirectRecord, strings, topics, addresses, sequences, contents),
+    st.builds(messages.Records, topics, addresses, sequences, counts, contents),
+    st.builds(messages.DirectRecords, strings, topics, addresses, sequences, counts, contents),
+    st.builds(messages.Fetch, topics, addresses, addresses, sequences, st.integers(0, 2**32 - 1)),
+    st.builds(messages.Ack, topics, addresses, addresses, sequences),
+    st.builds(messages.Head, topics, addresses, sequences),
+    st.builds(messages.DirectHead, strings, topics, addresses, sequences, st.none() | addresses),
+    st.builds(messages.GetHeads, st.just("") | topics, strings),
+    st.builds(messages.ConsumerHello, strings, strings, st.lists(topics, max_size=5).map(tuple)),
+    st.builds(messages.StoreHello, strings, strings),
+)
+
+_header_names = st.text(max_size=20)
+_octets = st.binary(max_size=50)
+raw_records = st.builds(
+    RawRecord,
+    st.just(0),
+    st.integers(0, 2**48),
+    st.none() | _octets,
+    st.none() | _octets,
+    st.lists(st.tuples(_header_names, st.none() | _octets), max_size=3),
+)
+
+
+def batch_of(
+    partition: Partition, sequence: int, records: list[RawRecord], envelope: Envelope
+) -> Batch:
+    """Enclose `records` as a batch beginning at `sequence`, whatever their own sequences."""
+    builder = BatchBuilder(1 << 20)
+    for record in records:
+        added = builder.append(record.timestamp_ms, record.key, record.value, record.headers)
+        assert added
+    content = enclosed(builder.build(), sequence, envelope)
+    return Batch(partition, sequence, len(records), content)
+
+
+batches = st.builds(
+    batch_of,
+    partitions,
+    st.integers(0, 2**40),
+    st.lists(raw_records, min_size=1, max_size=10),
+    envelopes,
+)

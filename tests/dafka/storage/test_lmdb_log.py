@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import lmdb
+import pytest
+
+from dafka.errors import StorageError
+from dafka.model import Batch, Partition
+from dafka.storage import lmdb_log
+from dafka.storage.lmdb_log import Durability, LmdbLog
+
+ORDERS = Partition("orders", "A1")
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+APPEND_FOR_EVER = """
+import sys
+from dafka.model import Batch, Partition
+from dafka.storage.lmdb_log import LmdbLog
+log = LmdbLog(sys.argv[1])
+partitions = [Partition("orders", f"A{n}") for n in range(3)]
+while True:
+    heads = log.heads()
+    batches = []
+    for partition in partitions:
+        sequence = heads.get(partition, -1) + 1
+        batches.append(Batch(partition, sequence, 7, b"%d;" % sequence * 2000))
+    log.append(batches)
+    print(log.heads()[partitions[0]], flush=True)
+"""
+
+APPEND_TO_A_FULL_DISK = """
+import resource, sys
+from dafka.errors import StorageError
+from dafka.model import Batch, Partition
+from dafka.storage.lmdb_log import LmdbLog
+log = LmdbLog(sys.argv[1])
+partition = Partition("orders", "A1")
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+appended = 0
+try:
+    while True:
+        log.append([Batch(partition, appended, 1, b"%07d" % appended * 10_000)])
+        appended += 1
+except StorageError as error:
+    print(appended, error, flush=True)
+assert log.heads()[partition] == appended - 1
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+for _ in range(5):
+    log.append([Batch(partition, appended, 1, b"%07d" % appended * 10_000)])
+    appended += 1
+print(appended, flush=True)
+"""
+
+
+def content_at(sequence):
+    return b"%d;" % sequence * 2000
+
+
+@pytest.mark.slow
+def test_kill_9_loses_nothing_acknowledged(tmp_path):
+    chance = random.Random(1)
+    acknowledged = -1
+    for _ in range(10):
+        child = subprocess.Popen(
+            [sys.executable, "-c", APPEND_FOR_EVER, str(tmp_path)],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        first = child.stdout.readline()
+        time.sleep(chance.uniform(0, 0.1))
+        child.send_signal(signal.SIGKILL)
+        lines = (first + child.stdout.read()).split(b"\n")[:-1]
+        child.wait()
+        child.stdout.close()
+        acknowledged = int(lines[-1])
+        log = LmdbLog(tmp_path)
+        heads = log.heads()
+        assert set(heads) == {Partition("orders", f"A{n}") for n in range(3)}
+        for partition, head in heads.items():
+            # Every append wrote all three: none may be ahead of the others.
+            assert head == heads[Partition("orders", "A0")]
+            assert head >= acknowledged
+            sequence = 0
+            while sequence <= head:
+                for batch in log.read(partition, sequence, 1_000, 1 << 20):
+                    assert batch.sequence == sequence
+                    assert batch.content == content_at(sequence)
+                    sequence = batch.end
+            assert sequence == head + 1
+        log.close()
+    assert acknowledged > 0
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", APPEND_TO_A_FULL_DISK, str(tmp_path)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    full, end = done.stdout.splitlines()
+    assert f"cannot append 1 batches to log at {str(tmp_path)!r}" in full
+    log = LmdbLog(tmp_path)
+    assert log.heads() == {ORDERS: int(end) - 1}
+    for sequence in range(int(end)):
+        (batch,) = log.read(ORDERS, sequence, 1, 1)
+        assert batch.content == b"%07d" % sequence * 10_000
+    log.close()
+
+
+def test_one_process_at_a_time(tmp_path):
+    log = LmdbLog(tmp_path)
+    with pytest.raises(StorageError, match=f"in use by process {os.getpid()}"):
+        LmdbLog(tmp_path)
+    other = subprocess.run(
+        [sys.executable, "-c", APPEND_FOR_EVER, str(tmp_path)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"in use by process {os.getpid()}" in other.stderr
+    log.close()
+    LmdbLog(tmp_path).close()
+
+
+def test_closing_twice_is_harmless(tmp_path):
+    log = LmdbLog(tmp_path)
+    log.close()
+    log.close()
+
+
+def _set_format(directory, value):
+    with lmdb.open(str(directory), max_dbs=3) as environment:
+        meta = environment.open_db(b"meta")
+        with environment.begin(write=True) as transaction:
+            transaction.put(b"format", value, db=meta)
+
+
+@pytest.mark.parametrize("value", [b"2", b"", b"\xff", b"1 "])
+def test_another_format_is_refused_and_left_alone(tmp_path, value):
+    log = LmdbLog(tmp_path)
+    log.append([Batch(ORDERS, 0, 1, b"x")])
+    log.close()
+    _set_format(tmp_path, value)
+    with pytest.raises(StorageError, match="this version reads '1'"):
+        LmdbLog(tmp_path)
+    _set_format(tmp_path, b"1")
+    log = LmdbLog(tmp_path)
+    assert log.heads() == {ORDERS: 0}
+    log.close()
+
+
+def test_a_foreign_environment_is_refused(tmp_path):
+    with lmdb.open(str(tmp_path)) as environment, environment.begin(write=True) as transaction:
+        transaction.put(b"somebody", b"else")
+    with pytest.raises(StorageError, match="not a log"):
+        LmdbLog(tmp_path)
+
+
+def test_damage_is_refused(tmp_path):
+    (tmp_path / "data.mdb").write_bytes(b"not LMDB" * 10_000)
+    with pytest.raises(StorageError, match="cannot open log at"):
+        LmdbLog(tmp_path)
+
+
+def test_a_file_is_not_a_directory(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("here")
+    with pytest.raises(StorageError, match="cannot create log directory"):
+        LmdbLog(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_directory(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StorageError, match="cannot lock log directory"):
+        LmdbLog(tmp_path)
+
+
+def test_a_failed_opening_lets_the_next_one_in(tmp_path):
+    (tmp_path / "data.mdb").write_bytes(b"not LMDB" * 10_000)
+    with pytest.raises(StorageError):
+        LmdbLog(tmp_path)
+    (tmp_path / "data.mdb").unlink()
+    LmdbLog(tmp_path).close()
+
+
+def test_a_log_whose_creation_was_interrupted_is_created(tmp_path):
+    lmdb.open(str(tmp_path), max_dbs=3).close()
+    log = LmdbLog(tmp_path)
+    assert log.heads() == {}
+    log.close()
+
+
+def test_the_map_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(lmdb_log, "MAP_BYTES", 1 << 17)
+    log = LmdbLog(tmp_path / "log", durability=Durability.OS)
+    batches = [Batch(ORDERS, sequence, 1, bytes([sequence]) * 100_000) for sequence in range(50)]
+    for batch in batches[:25]:
+        log.append([batch])
+    log.append(batches[25:])
+    log.close()
+    log = LmdbLog(tmp_path / "log")  # a map smaller than the file
+    assert log.read(ORDERS, 0, 100, 10_000_000) == batches
+    log.append([Batch(ORDERS, 50, 1, bytes(1_000_000))])
+    assert log.heads() == {ORDERS: 50}
+    log.close()
+
+
+@pytest.mark.parametrize("durability", Durability)
+def test_both_durabilities_survive_a_restart(tmp_path, durability):
+    log = LmdbLog(tmp_path, durability=durability)
+    log.append([Batch(ORDERS, 0, 1, b"x")])
+    log.close()
+    log = LmdbLog(tmp_path, durability=durability)
+    assert log.read(ORDERS, 0, 1, 1) == [Batch(ORDERS, 0, 1, b"x")]
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("durability", "synced"), [(Durability.FSYNC, True), (Durability.OS, False)]
+)
+def test_durability_reaches_the_library(tmp_path, durability, synced):
+    log = LmdbLog(tmp_path, durability=durability)
+    assert log._environment.flags()["sync"] is synced
+    log.close()
+
+
+def test_reading_leaves_no_reader_behind(tmp_path):
+    log = LmdbLog(tmp_path, durability=Durability.OS)
+    for sequence in range(200):
+        log.append([Batch(ORDERS, sequence, 1, bytes(10_000))])
+        log.read(ORDERS, 0, 1_000, 1 << 20)
+    # What is rewritten by each append is used again: 200 x 10 kB take 3 pages each.
+    assert (tmp_path / "data.mdb").stat().st_size < 200 * 3 * 4096 + 200_000
+    log.close()
