@@ -9,12 +9,11 @@ from uuid import uuid4
 
 from dafka.errors import QueryError
 from dafka.model import address_of
-from dafka.node.clock import now_ms
-from dafka.node.node import Node
+from dafka.node.node import Node, Role
 from dafka.node.producer import open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.events import TurnEnded
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.query.client import StoreClient
 from distributor.link import (
     AskHeads,
@@ -65,7 +64,9 @@ class LinkNode:
             source=ConsumerMachine(address, settings),
             mirror=MirrorMachine(MirrorSettings()),
         )
-        role = _LinkRole(machine, LinkMeter(link), target, self._answered)
+        role: Role[Side, HeadsRead | HeadsUnread] = _LinkRole(
+            machine, LinkMeter(link), target, self._answered
+        )
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes = {
             Side.SOURCE: open_mesh(address, source.towers, source.host),
@@ -108,7 +109,7 @@ class _LinkRole:
         self._meter = meter
         self._target = target
         self._answered = answered
-        # Asking blocks, and takes as many pages as there are partitions; the meshes go on meanwhile.
+        # Asking blocks and takes many pages where there are many partitions; the meshes go on.
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
         self._lag_due_ms = 0
 
@@ -135,7 +136,7 @@ class _LinkRole:
             case _:
                 raise AssertionError(effect)
 
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[Sided]]]:
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[Side, LinkEvent]]]]:
         return {}
 
     def close(self) -> None:

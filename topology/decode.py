@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from topology.copyflags import LEVEL_MAX
 from topology.errors import Problem
@@ -20,6 +19,9 @@ from topology.model import (
     Tree,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 T = TypeVar("T")
 
 FORMAT_VERSION = 1
@@ -29,7 +31,7 @@ _ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+")
 
 
-def decode(values: Any) -> tuple[Topology | None, list[Problem]]:
+def decode(values: object) -> tuple[Topology | None, list[Problem]]:
     """Return the topology and what is wrong; None if too much is wrong to build one."""
     decoder = _Decoder()
     topology = decoder.topology(values)
@@ -42,7 +44,7 @@ class _Decoder:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def topology(self, values: Any) -> Topology | None:
+    def topology(self, values: object) -> Topology | None:
         keys = ("version", "name", "clusters", "tree", "topics", "metrics")
         fields = self.mapping(values, "$", keys, required=("version", "name", "clusters", "tree"))
         if fields is None:
@@ -51,16 +53,15 @@ class _Decoder:
             self.complain("$.version", f"version {fields['version']!r} is not known", "write 1")
         clusters = self.sequence(fields.get("clusters", []), "$.clusters", self.cluster)
         tree = self.tree(fields["tree"], "$.tree") if "tree" in fields else None
-        topology = Topology(
+        return Topology(
             name=self.name(fields.get("name", "unnamed"), "$.name"),
             clusters=tuple(cluster for cluster in clusters if cluster is not None),
             tree=tree if tree is not None else ClusterName(""),
             topics=self.topics(fields.get("topics", {}), "$.topics"),
             metrics=self.metrics(fields["metrics"], "$.metrics") if "metrics" in fields else None,
         )
-        return topology
 
-    def cluster(self, values: Any, path: str) -> Cluster | None:
+    def cluster(self, values: object, path: str) -> Cluster | None:
         keys = ("name", "id", "host", "towers", "stores", "targets")
         fields = self.mapping(values, path, keys, required=("name", "id", "towers", "stores"))
         if fields is None:
@@ -80,7 +81,7 @@ class _Decoder:
             targets=self.targets(fields.get("targets", {}), f"{path}.targets"),
         )
 
-    def store(self, values: Any, path: str) -> StoreSpec | None:
+    def store(self, values: object, path: str) -> StoreSpec | None:
         fields = self.mapping(values, path, ("query", "data"), required=("query", "data"))
         if fields is None:
             return None
@@ -91,19 +92,18 @@ class _Decoder:
         query = self.endpoint(fields.get("query", "tcp://127.0.0.1:1"), f"{path}.query")
         return StoreSpec(query=query, data=data)
 
-    def targets(self, values: Any, path: str) -> dict[int, tuple[ClusterName, ...]]:
+    def targets(self, values: object, path: str) -> dict[int, tuple[ClusterName, ...]]:
         if not isinstance(values, dict):
             self.complain(path, f"{values!r} is not a mapping", "level: [cluster, …]")
             return {}
         return {
             self.integer(level, f"{path}.{level}", 1, LEVEL_MAX): tuple(
-                ClusterName(name)
-                for name in self.some(names, f"{path}.{level}", self.name)
+                ClusterName(name) for name in self.some(names, f"{path}.{level}", self.name)
             )
             for level, names in values.items()
         }
 
-    def tree(self, values: Any, path: str) -> Tree | None:
+    def tree(self, values: object, path: str) -> Tree | None:
         if isinstance(values, str):
             return ClusterName(values)
         fields = self.mapping(values, path, ("level", "children"), required=("level", "children"))
@@ -121,7 +121,7 @@ class _Decoder:
             children=tuple(child for child in children if child is not None),
         )
 
-    def topics(self, values: Any, path: str) -> Topics:
+    def topics(self, values: object, path: str) -> Topics:
         fields = self.mapping(values, path, ("include", "exclude"))
         if fields is None:
             return Topics()
@@ -132,19 +132,19 @@ class _Decoder:
         )
 
     def patterns(
-        self, fields: dict[str, Any], key: str, path: str, default: tuple[str, ...]
+        self, fields: dict[str, object], key: str, path: str, default: tuple[str, ...]
     ) -> tuple[str, ...]:
         if key not in fields:
             return default
         return tuple(self.sequence(fields[key], f"{path}.{key}", self.pattern))
 
-    def pattern(self, value: Any, path: str) -> str:
+    def pattern(self, value: object, path: str) -> str:
         if not isinstance(value, str) or not value:
             self.complain(path, f"{value!r} is not a pattern", 'for instance "orders-*", in quotes')
             return "*"
         return value
 
-    def metrics(self, values: Any, path: str) -> Metrics | None:
+    def metrics(self, values: object, path: str) -> Metrics | None:
         fields = self.mapping(values, path, ("host", "first_port"), required=("first_port",))
         if fields is None:
             return None
@@ -152,24 +152,22 @@ class _Decoder:
             host=self.matching(
                 fields.get("host", "127.0.0.1"), f"{path}.host", _HOST, "a host name or address"
             ),
-            first_port=self.integer(
-                fields.get("first_port", 1), f"{path}.first_port", 1, 65_535
-            ),
+            first_port=self.integer(fields.get("first_port", 1), f"{path}.first_port", 1, 65_535),
         )
 
-    def name(self, value: Any, path: str) -> str:
+    def name(self, value: object, path: str) -> str:
         return self.matching(
             value, path, _NAME, "a name: letters, digits, '.', '_' and '-', at most 63"
         )
 
-    def endpoint(self, value: Any, path: str, port_max: int = 65_535) -> str:
+    def endpoint(self, value: object, path: str, port_max: int = 65_535) -> str:
         text = self.matching(value, path, _ENDPOINT, "an endpoint: tcp://HOST:PORT")
         match = _ENDPOINT.fullmatch(text)
         if match is not None and not 1 <= int(match[2]) <= port_max:
             self.complain(path, f"port of {text!r} is out of range", f"1 to {port_max}")
         return text
 
-    def tower(self, value: Any, path: str) -> str:
+    def tower(self, value: object, path: str) -> str:
         """A tower publishes on the port after the one it is named by."""
         return self.endpoint(value, path, port_max=65_534)
 
@@ -179,8 +177,8 @@ class _Decoder:
         self.problems.append(Problem(path, message, hint))
 
     def mapping(
-        self, values: Any, path: str, keys: tuple[str, ...], required: tuple[str, ...] = ()
-    ) -> dict[str, Any] | None:
+        self, values: object, path: str, keys: tuple[str, ...], required: tuple[str, ...] = ()
+    ) -> dict[str, object] | None:
         if not isinstance(values, dict):
             self.complain(path, f"{_short(values)} is not a mapping", f"keys: {', '.join(keys)}")
             return None
@@ -194,13 +192,13 @@ class _Decoder:
                 self.complain(path, f"key {key!r} is missing")
         return {key: value for key, value in values.items() if key in keys}
 
-    def sequence(self, values: Any, path: str, item: Callable[[Any, str], T]) -> list[T]:
+    def sequence(self, values: object, path: str, item: Callable[[object, str], T]) -> list[T]:
         if not isinstance(values, list):
             self.complain(path, f"{_short(values)} is not a list")
             return []
         return [item(value, f"{path}[{index}]") for index, value in enumerate(values)]
 
-    def some(self, values: Any, path: str, item: Callable[[Any, str], T]) -> tuple[T, ...]:
+    def some(self, values: object, path: str, item: Callable[[object, str], T]) -> tuple[T, ...]:
         """A list that must not be empty; a missing one has been complained of already."""
         if values is None:
             return ()
@@ -209,7 +207,7 @@ class _Decoder:
             self.complain(path, "the list is empty", "at least one is needed")
         return tuple(found)
 
-    def integer(self, value: Any, path: str, low: int, high: int) -> int:
+    def integer(self, value: object, path: str, low: int, high: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             self.complain(path, f"{_short(value)} is not a whole number", f"{low} to {high}")
             return low
@@ -218,13 +216,13 @@ class _Decoder:
             return low
         return value
 
-    def matching(self, value: Any, path: str, form: re.Pattern[str], what: str) -> str:
+    def matching(self, value: object, path: str, form: re.Pattern[str], what: str) -> str:
         if not isinstance(value, str) or not form.fullmatch(value):
             self.complain(path, f"{_short(value)} is not {what}")
             return "unusable"
         return value
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
         raise UnreadableError(f"cannot use {str(path)!r}: not UTF-8 text") from error
 
 
-def parse(text: str, source: str) -> Any:
+def parse(text: str, source: str) -> object:
     """Return the values in a YAML text: dicts, lists, strings, numbers, booleans and None.
 
     Raises:
@@ -78,7 +78,7 @@ def parse(text: str, source: str) -> Any:
     except RecursionError as error:
         raise UnreadableError(f"cannot use {source}: nested too deeply") from error
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
     if problems:
         raise InvalidError(source, problems)
     return values
@@ -91,9 +91,9 @@ class _Loader(yaml.SafeLoader):
         super().__init__(text)
         self._depth = 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose one node; called by PyYAML for each."""
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise yaml.MarkedYAMLError(
                 problem="anchors and aliases are not accepted: write the value out",
@@ -121,7 +121,7 @@ def _sentence(error: yaml.YAMLError) -> str:
     return str(error).replace("\n", " ")
 
 
-def _construct(node: yaml.Node, path: str, depth: int, problems: list[Problem]) -> Any:
+def _construct(node: yaml.Node, path: str, depth: int, problems: list[Problem]) -> object:
     if isinstance(node, yaml.MappingNode):
         return _construct_mapping(node, path, depth, problems)
     if isinstance(node, yaml.SequenceNode):
@@ -134,8 +134,8 @@ def _construct(node: yaml.Node, path: str, depth: int, problems: list[Problem]) 
 
 def _construct_mapping(
     node: yaml.MappingNode, path: str, depth: int, problems: list[Problem]
-) -> dict[Any, Any]:
-    values: dict[Any, Any] = {}
+) -> dict[object, object]:
+    values: dict[object, object] = {}
     for key_node, value_node in node.value:
         if not isinstance(key_node, yaml.ScalarNode):
             problems.append(Problem(path, "a key must be a word or a number"))
@@ -153,7 +153,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
-def _scalar(node: yaml.Node, path: str, problems: list[Problem]) -> Any:
+def _scalar(node: yaml.Node, path: str, problems: list[Problem]) -> object:
     text = str(node.value)
     if getattr(node, "style", None) in ("'", '"', "|", ">"):
         return text

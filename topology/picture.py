@@ -9,7 +9,7 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw, ImageFont
 
-from topology.model import Branch, Topology, Tree, leaves
+from topology.model import Branch, ClusterName, Topology, Tree, leaves
 
 _COLUMN = 190
 _ROW = 110
@@ -44,7 +44,7 @@ def _draw(
     draw: ImageDraw.ImageDraw,
     font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
     tree: Tree,
-    columns: dict[str, int],
+    columns: dict[ClusterName, int],
     height: int,
     depth: int = 0,
 ) -> tuple[float, float]:

@@ -10,16 +10,19 @@ says how many of how many.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
+from typing import TYPE_CHECKING
 
 from topology.copyflags import levels_of
 from topology.model import ClusterName
 from topology.plan import Link, Plan
 from topology.spread import Spread, spread
 from topology.tree import TreeGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMBINATIONS_MAX = 2_000
 """Combinations of targets tried for one origin; a spread takes some tens of microseconds."""
@@ -87,7 +90,7 @@ def _choices(plan: Plan, number: int) -> Iterator[Choice]:
     for index in range(max(len(link.targets) for link in plan.links)):
         # Every link's every target at least once, all links moving on together.
         yield {link: link.targets[index % len(link.targets)] for link in plan.links}
-    chance = random.Random(0)  # noqa: S311 (repeatable)
+    chance = random.Random(0)
     drawn = ({link: chance.choice(link.targets) for link in plan.links} for _ in iter(int, 1))
     yield from islice(drawn, COMBINATIONS_MAX)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from topology.model import Branch, Topology, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def render_text(topology: Topology) -> str:

@@ -7,11 +7,14 @@ every cluster exactly once. A wrong labelling never loops, but it loses or dupli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, leaves
 from topology.plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def problems_of(topology: Topology) -> list[Problem]:
@@ -73,7 +76,9 @@ def _leaves(topology: Topology) -> Iterator[Problem]:
             known = ", ".join(sorted(declared))
             yield Problem(path, f"cluster {name!r} is not declared", f"declared: {known}")
         if name in seen:
-            yield Problem(path, f"cluster {name!r} stands in the tree twice", f"also at {seen[name]}")
+            yield Problem(
+                path, f"cluster {name!r} stands in the tree twice", f"also at {seen[name]}"
+            )
         seen.setdefault(name, path)
     for index, cluster in enumerate(topology.clusters):
         if cluster.name not in seen:

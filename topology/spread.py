@@ -62,9 +62,7 @@ def preferred(link: Link) -> ClusterName:
     return link.target
 
 
-def spread(
-    plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = preferred
-) -> Spread:
+def spread(plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = preferred) -> Spread:
     """Follow a record that appears on `origin` with `flags` until nobody copies it any more.
 
     Ends for every plan, also of a wrong tree: each hop sets a flag below all that were set.
@@ -80,9 +78,7 @@ def spread(
         for link in by_source.get(cluster, ()):
             if not should_forward(seen, link.level):
                 blocking = seen & mask(link.level)
-                stays.append(
-                    Stay(cluster=cluster, level=link.level, flags=seen, blocking=blocking)
-                )
+                stays.append(Stay(cluster=cluster, level=link.level, flags=seen, blocking=blocking))
                 continue
             hop = Hop(
                 source=cluster,

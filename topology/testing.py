@@ -1,20 +1,25 @@
-"""Trees for tests: all small ones, and random large ones. Shipped for whoever tests on top of us."""
+"""Trees for tests: all small ones, and random large ones. Shipped, for tests on top of us."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator
-from itertools import product
-from typing import Any
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
 
 from topology.model import Branch, Cluster, ClusterName, StoreSpec, Topology, Tree, leaves
 from topology.plan import plan
 
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Iterator
+
 Shape = tuple[Any, ...] | None
 """A tree without levels and names: a tuple of shapes, or None for a cluster."""
 
+Nested = str | tuple[Any, ...]
+"""A tree as tests write it: a name, or `(level, child, child, …)`."""
 
-def tree_of(nested: Any) -> Tree:
+
+def tree_of(nested: Nested) -> Tree:
     """Build a tree from `(level, child, child, …)` and names; nothing is checked."""
     if isinstance(nested, str):
         return ClusterName(nested)
@@ -130,8 +135,7 @@ def _random_tree(
     cuts = sorted(chance.sample(range(1, len(names)), parts - 1))
     bounds = [0, *cuts, len(names)]
     children = tuple(
-        _random_tree(chance, names[low:high], children_max, valid)
-        for low, high in zip(bounds, bounds[1:], strict=False)
+        _random_tree(chance, names[low:high], children_max, valid) for low, high in pairwise(bounds)
     )
     highest = max((child.level for child in children if isinstance(child, Branch)), default=0)
     level = highest + chance.choice((1, 1, 1, 2)) if valid else chance.randint(1, 8)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dafka.cli.options import DEFAULT_TOWER, Host, Json, LogLevel, Towers
+from dafka.cli.options import Host, Json, LogLevel, Towers
 from dafka.cli.records import from_json, to_json
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
@@ -20,7 +20,7 @@ Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
 
 def produce(
     topic: Topic,
-    tower: Towers = [DEFAULT_TOWER],
+    tower: Towers,
     host: Host = "127.0.0.1",
     json_lines: Annotated[
         bool,
@@ -53,7 +53,7 @@ def produce(
 
 def consume(
     topic: Annotated[list[str], typer.Argument(help="Topics.")],
-    tower: Towers = [DEFAULT_TOWER],
+    tower: Towers,
     host: Host = "127.0.0.1",
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Every record there is, then new ones.")

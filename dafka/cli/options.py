@@ -11,7 +11,12 @@ DEFAULT_QUERY = "tcp://127.0.0.1:5558"
 
 Towers = Annotated[
     list[str],
-    typer.Option("--tower", help="Endpoint of a tower of the cluster; may be given repeatedly."),
+    typer.Option(
+        "--tower",
+        default_factory=lambda: [DEFAULT_TOWER],
+        show_default=DEFAULT_TOWER,
+        help="Endpoint of a tower of the cluster; may be given repeatedly.",
+    ),
 ]
 Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
 Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for an answer.")]
 
 
-def topics(
-    store: Stores = DEFAULT_QUERY, json_lines: Json = False, timeout: Timeout = 5.0
-) -> None:
+def topics(store: Stores = DEFAULT_QUERY, json_lines: Json = False, timeout: Timeout = 5.0) -> None:
     """List the topics of a store with their partitions and records.
 
     Example: dafka topics --store tcp://127.0.0.1:5558
@@ -87,9 +85,7 @@ def peek(
 
 def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:
     batches = client.scan(partition, start, start + count)
-    return islice(
-        (record for batch in batches for record in records_of(batch, start)), count
-    )
+    return islice((record for batch in batches for record in records_of(batch, start)), count)
 
 
 def _table(topic: str, records: list[Record]) -> Table:

@@ -48,7 +48,7 @@ def tower(
 
 def store(
     data: Annotated[Path, typer.Option(help="Directory of the log; made if it is not there.")],
-    tower: Towers = [DEFAULT_TOWER],
+    tower: Towers,
     query: Annotated[str, typer.Option(help="Where the query port listens.")] = DEFAULT_QUERY,
     host: Host = "127.0.0.1",
     durability: Annotated[

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from dafka.errors import MisuseError
 from dafka.model import Partition, Record, address_of, checked_topic
-from dafka.node.node import Node
+from dafka.node.node import Node, Role
 from dafka.node.producer import open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
@@ -19,7 +19,7 @@ from dafka.records.batch import records_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Never, Self
 
     from dafka.transport.poller import Pollable
 
@@ -75,7 +75,9 @@ class Consumer:
         self._records: Iterator[Record] = iter(())
         self._size = 0
         """Bytes of the batch being iterated."""
-        role = _ConsumerRole(ConsumerMachine(self.address, settings), self._delivered)
+        role: Role[None, Never] = _ConsumerRole(
+            ConsumerMachine(self.address, settings), self._delivered
+        )
         self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
         self._node.start()
 
@@ -149,7 +151,7 @@ class _ConsumerRole:
         if isinstance(effect, Deliver):
             self._delivered.put(effect)
 
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, object]]]]:
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
         return {}
 
     def close(self) -> None:

@@ -20,11 +20,15 @@ from dafka.wire import messages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from dafka.protocol.events import Event
     from dafka.transport.mesh import Mesh
     from dafka.transport.poller import Pollable
 
 S = TypeVar("S")
 """How a node tells its meshes apart."""
+
+E = TypeVar("E")
+"""Events of its own that a role has beside those of `dafka.protocol`; `Never` if it has none."""
 
 log = logging.getLogger(__name__)
 
@@ -46,29 +50,29 @@ class NodeFailedError(DafkaError):
     """A node's thread ended with an error; its cause is `__cause__`."""
 
 
-class Role(Protocol[S]):
+class Role(Protocol[S, E]):
     """What lives in a node: a machine, and the shell of its own effects."""
 
     name: str
     """The label of its metrics: producer, consumer, store, link."""
 
-    def handle(self, side: S, event: object, now_ms: int) -> Iterable[tuple[S, object]]:
+    def handle(self, side: S, event: Event | E, now_ms: int) -> Iterable[tuple[S, object]]:
         """Pass an event to the machine."""
 
     def wakeup_ms(self) -> int | None:
         """When to send it `Woke`."""
 
-    def perform(self, side: S, effect: object) -> object | None:
+    def perform(self, side: S, effect: object) -> Event | E | None:
         """Do an effect that is not the network's; returns the event that completes it, if any."""
 
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[S, object]]]]:
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[S, Event | E]]]]:
         """Further sockets, and what makes events of them when they are readable."""
 
     def close(self) -> None:
         """Release what it holds; called in the node's thread, last."""
 
 
-class Node(Generic[S]):
+class Node(Generic[S, E]):
     """A role in its thread.
 
     Args:
@@ -79,14 +83,14 @@ class Node(Generic[S]):
     """
 
     def __init__(
-        self, role: Role[S], address: str, meshes: Mapping[S, Mesh], linger_ms: int = 200
+        self, role: Role[S, E], address: str, meshes: Mapping[S, Mesh], linger_ms: int = 200
     ) -> None:
         self._role = role
         self._address = address
         self._meshes = dict(meshes)
         self._linger_ms = linger_ms
         self._first = next(iter(self._meshes))
-        self._inbox: deque[tuple[S, object]] = deque()
+        self._inbox: deque[tuple[S, Event | E]] = deque()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wake_pending = False
         self._stopping = False
@@ -97,7 +101,7 @@ class Node(Generic[S]):
         """Begin."""
         self._thread.start()
 
-    def post(self, side: S, event: object) -> None:
+    def post(self, side: S, event: Event | E) -> None:
         """Hand an event over from another thread."""
         self._inbox.append((side, event))
         self.wake()
@@ -173,21 +177,21 @@ class Node(Generic[S]):
                 metrics.count_batch(self._role.name, "in", message.count, len(message.content))
             self._feed(side, event)
 
-    def _complete(self, handler: Callable[[], Iterable[tuple[S, object]]]) -> None:
+    def _complete(self, handler: Callable[[], Iterable[tuple[S, Event | E]]]) -> None:
         """Something else than a mesh is readable; the role says which events that makes."""
         for side, event in handler():
             self._feed(side, event)
 
-    def _feed(self, side: S, event: object) -> None:
+    def _feed(self, side: S, event: Event | E) -> None:
         """Hand an event to the machine and perform what it asks for, to the end."""
-        pending = deque([(side, event)])
+        pending: deque[tuple[S, Event | E]] = deque([(side, event)])
         while pending:
             for effect_side, effect in self._role.handle(*pending.popleft(), now_ms()):
                 completed = self._perform(effect_side, effect)
                 if completed is not None:
                     pending.append((effect_side, completed))
 
-    def _perform(self, side: S, effect: object) -> object | None:
+    def _perform(self, side: S, effect: object) -> Event | E | None:
         if isinstance(effect, Publish):
             message = effect.message
             if isinstance(message, _BATCHES):

@@ -13,7 +13,7 @@ from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import TowerEndpoints, address_of, checked_topic
 from dafka.node.clock import now_ms, wall_ms
-from dafka.node.node import Node
+from dafka.node.node import Node, Role
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Submitted, TurnEnded, Woke
 from dafka.protocol.presence import PresenceSettings
@@ -25,7 +25,7 @@ from dafka.transport.mesh import Mesh
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Never, Self
 
     from dafka.protocol.events import Event
     from dafka.transport.poller import Pollable
@@ -106,10 +106,8 @@ class Producer:
         self._waiting: dict[str, deque[tuple[int, int, Future[Delivery]]]] = {}
         """Per topic: end, count and future of the batches that are not stored yet."""
         self._buffered = 0
-        role = _ProducerRole(self, linger_ms, min_acks)
-        self._node = Node(
-            role, self.address, {None: open_mesh(self.address, towers, host)}
-        )
+        role: Role[None, Never] = _ProducerRole(self, linger_ms, min_acks)
+        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
         self._node.start()
 
     def send(
@@ -320,7 +318,7 @@ class _ProducerRole:
         if isinstance(effect, Stored):
             self._producer.stored(effect)
 
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, object]]]]:
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
         return {}
 
     def close(self) -> None:

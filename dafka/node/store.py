@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError
 from dafka.node import metrics
-from dafka.node.node import Node
+from dafka.node.node import Node, Role
 from dafka.node.producer import open_mesh
 from dafka.protocol.effects import Append, ReadRange
 from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
-    from typing import Self
+    from typing import Never, Self
 
     from dafka.storage.log import RecordLog
     from dafka.transport.poller import Pollable
@@ -63,7 +63,7 @@ class Store:
         except Exception:
             record_log.close()
             raise
-        role = _StoreRole(record_log, server)
+        role: Role[None, Never] = _StoreRole(record_log, server)
         self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
         self._node.start()
 
@@ -122,7 +122,7 @@ class _StoreRole:
             case _:
                 raise AssertionError(effect)
 
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, object]]]]:
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
         return {self._server.socket: self._serve}
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class SimStore(Node[None]):
         return OneSided(StoreMachine(self.log.identity, self.log.heads()))
 
     def crash(self) -> None:
-        """kill -9, at any moment of a write."""
+        """Die as by kill -9, at any moment of a write."""
         kept = self.world.random.randint(0, len(self._writes))
         for write in self._writes[:kept]:
             self.log.append(write.batches)
@@ -136,9 +136,7 @@ class SimConsumer(Node[None]):
     A crash makes it begin anew: `delivered` holds what the present incarnation has seen.
     """
 
-    def __init__(
-        self, world: World, name: str, mesh: Mesh, settings: ConsumerSettings
-    ) -> None:
+    def __init__(self, world: World, name: str, mesh: Mesh, settings: ConsumerSettings) -> None:
         super().__init__(world, name, {None: mesh})
         self._settings = settings
         self.delivered: dict[Partition, list[Record]] = {}

@@ -51,7 +51,7 @@ class World:
     """
 
     def __init__(self, seed: int, faults: Faults) -> None:
-        self.random = random.Random(seed)  # noqa: S311 (chance must be repeatable)
+        self.random = random.Random(seed)
         self.faults = faults
         self.now_ms = 0
         self.events = 0
@@ -128,9 +128,7 @@ class Mesh:
 
     def _send(self, member: Member, event: Event) -> None:
         incarnation = member.incarnation
-        self._world.after(
-            self._world.delay_ms(), lambda: member.arrive(self, event, incarnation)
-        )
+        self._world.after(self._world.delay_ms(), lambda: member.arrive(self, event, incarnation))
 
 
 class Member(Protocol):
@@ -191,7 +189,7 @@ class Node(Generic[S]):
         self.feed(next(iter(self._meshes)), Woke())
 
     def crash(self) -> None:
-        """kill -9."""
+        """Die as by kill -9."""
         assert self.alive
         self.alive = False
         self.incarnation += 1

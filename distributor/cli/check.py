@@ -55,6 +55,4 @@ def verify_with_progress(topology: Topology, console: Console) -> Verdict:
     columns = (TextColumn("comparing"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("comparing", total=None)
-        return compare(
-            topology, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        return compare(topology, lambda done, total: bar.update(task, completed=done, total=total))

@@ -60,7 +60,7 @@ def _proofs(published: Published, proofs: list[Proof]) -> Table:
 def _one_record(the_plan: Plan, published: Published) -> Table:
     """One record's copy flags as each cluster has them, beside those the plan predicts."""
     origin = the_plan.topology.clusters[0].name
-    came_from = {hop.target: hop for hop in spread(the_plan, origin).hops}
+    came_from = {str(hop.target): hop for hop in spread(the_plan, origin).hops}
     found = one_record_everywhere(the_plan.topology, published)
     record = next(iter(found.values()))
     name = f"{record.topic}/{record.address[:8]}/{record.sequence}"
@@ -73,7 +73,9 @@ def _one_record(the_plan: Plan, published: Published) -> Table:
 
 
 def _hops(processes: list[Process]) -> Table:
-    table = Table("from", "to", title="hop latency: delivered at the source to durable at the target")
+    table = Table(
+        "from", "to", title="hop latency: delivered at the source to durable at the target"
+    )
     for column in ("level", "batches", "p50 at most", "p99 at most"):
         table.add_column(column, justify="right")
     for hop in hop_latencies(processes):

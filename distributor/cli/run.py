@@ -24,7 +24,8 @@ def run(
     cluster: Annotated[str, typer.Option(help="The cluster to copy from.")],
     level: Annotated[int, typer.Option(help="The tree level to copy across.")],
     metrics_port: Annotated[
-        int | None, typer.Option(help="Serve Prometheus metrics on this port of the cluster's host.")
+        int | None,
+        typer.Option(help="Serve Prometheus metrics on this port of the cluster's host."),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -38,9 +39,7 @@ def run(
         link for link in plan(declared).links if link.source == cluster and link.level == level
     ]
     if not links:
-        known = sorted(
-            {f"{link.source}/{link.level}" for link in plan(declared).links}
-        )
+        known = sorted({f"{link.source}/{link.level}" for link in plan(declared).links})
         raise PlanError(
             f"no distributor for cluster {cluster!r} and level {level} in {topology}: "
             f"there are {', '.join(known)}"

@@ -49,9 +49,7 @@ def rows(limit: int | None = None) -> Iterator[Row]:
             for number, cells in enumerate(reader):
                 if number == limit:
                     break
-                fields = {
-                    column: _value(cell) for column, cell in zip(columns, cells, strict=True)
-                }
+                fields = {column: _value(cell) for column, cell in zip(columns, cells, strict=True)}
                 value = json.dumps(fields, separators=(",", ":")).encode()
                 yield Row(topic, cells[key_index].encode(), value)
 

@@ -37,6 +37,7 @@ ROW_HEADER = "row"
 
 READ_TIMEOUT_MS = 30_000
 
+
 @dataclass(slots=True)
 class Published:
     """What this run has published.
@@ -141,7 +142,7 @@ def in_background(work: Callable[[], Published]) -> Future[Published]:
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 (whoever waits for the result gets it)
+        except BaseException as error:  # noqa: BLE001 (whoever waits gets it)
             future.set_exception(error)
 
     Thread(target=run, name="publish", daemon=True).start()

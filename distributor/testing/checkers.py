@@ -79,10 +79,10 @@ def clusters_are_equal(world: SimWorld) -> list[str]:
 def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:
     """[I2, D4] Flags and origin of every record are those of its way through the tree."""
     expected: dict[tuple[str, str], int] = {}
-    for cluster in world.clusters:
-        expected[cluster, cluster] = 0
-        for hop in spread(plan, cluster).hops:
-            expected[cluster, hop.target] = hop.flags_after
+    for origin in world.clusters:
+        expected[origin, origin] = 0
+        for hop in spread(plan, origin).hops:
+            expected[origin, hop.target] = hop.flags_after
     homes = {
         partition: cluster
         for cluster in world.clusters.values()
@@ -94,7 +94,7 @@ def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:
         for partition, records in contents(cluster).items():
             home = homes[partition]
             flags = expected[home.name, cluster.name]
-            origin = home.number if home is not cluster else 0
-            if any((record.copy_flags, record.origin) != (flags, origin) for record in records):
+            number = home.number if home is not cluster else 0
+            if any((record.copy_flags, record.origin) != (flags, number) for record in records):
                 found.append(f"{cluster.name} has wrong flags or origin in {partition}")
     return found

@@ -1,6 +1,6 @@
 """One seed, one run: a random tree, random traffic, faults, healing, and the judgements.
 
-    python -m distributor.testing.scenario --seed 17
+python -m distributor.testing.scenario --seed 17
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Outcome:
 
 def run(seed: int) -> Outcome:
     """Run one seed; a quarter of them without any faults."""
-    chance = random.Random(seed)  # noqa: S311 (chance must be repeatable)
+    chance = random.Random(seed)
     plan = plan_of(random_topology(chance, chance.randint(2, 6)))
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
@@ -67,9 +67,7 @@ def run(seed: int) -> Outcome:
     problems += checkers.flags_tell_the_way(sim, plan)
     first = next(iter(sim.clusters.values()))
     records = sum(head + 1 for head in first.store.log.heads().values())
-    return Outcome(
-        problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint
-    )
+    return Outcome(problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint)
 
 
 def _random_faults(chance: random.Random) -> Faults:

@@ -53,25 +53,24 @@ class SimLink(Node[Side]):
             mirror=MirrorMachine(MirrorSettings()),
         )
 
-    def perform(self, side: Side, effect: object) -> None:
+    def perform(self, _side: Side, effect: object) -> None:
         """Ask the target's store, count."""
         if isinstance(effect, AskHeads):
-            self.world.after(self.world.delay_ms(), self._asked(side, self.incarnation))
+            incarnation = self.incarnation
+            self.world.after(self.world.delay_ms(), lambda: self._ask(incarnation))
         elif isinstance(effect, Skipped):
             self.skipped += effect.records
 
-    def _asked(self, side: Side, incarnation: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-        def answer() -> None:
-            if incarnation != self.incarnation:
-                return
-            chance = self.world.random.random()
-            if self._target.store.alive and chance >= self.world.faults.loss:
-                heads = dict(self._target.store.log.heads())
-                self.later(self.world.delay_ms(), side, HeadsRead(heads))
-            else:
-                self.later(ANSWER_TIMEOUT_MS, side, HeadsUnread())
-
-        return answer
+    def _ask(self, incarnation: int) -> None:
+        """The question has arrived."""
+        if incarnation != self.incarnation:
+            return
+        lost = self.world.random.random() < self.world.faults.loss
+        if self._target.store.alive and not lost:
+            heads = HeadsRead(dict(self._target.store.log.heads()))
+            self.later(self.world.delay_ms(), Side.TARGET, heads)
+        else:
+            self.later(ANSWER_TIMEOUT_MS, Side.TARGET, HeadsUnread())
 
 
 class SimWorld:

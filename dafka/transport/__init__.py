@@ -1,0 +1,1 @@
+"""ZeroMQ: `zmq` is imported here and nowhere else."""
