@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import RecordError
+from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES_MAX
+from dafka.model import Batch, Header, Partition, Record
+from dafka.records.batch import (
+    BatchBuilder,
+    RawRecord,
+    adopted,
+    checked_count,
+    enclosed,
+    raw_records,
+    records_of,
+    without_first,
+)
+from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
+from dafka.testing.strategies import batch_of, batches, envelopes
+from dafka.testing.strategies import raw_records as some_record
+
+ORDERS = Partition("orders", "A1")
+BASE_OFFSET = slice(ENVELOPE_BYTES, ENVELOPE_BYTES + 8)
+LEADER_EPOCH = range(ENVELOPE_BYTES + 12, ENVELOPE_BYTES + 16)
+
+
+def raw(timestamp_ms=1_000, key=None, value=b"value", headers=()):
+    return RawRecord(0, timestamp_ms, key, value, headers)
+
+
+def mixed(sequence=7):
+    records = [
+        raw(1_000, b"key", b"value"),
+        raw(999, None, None),
+        raw(0, b"", b"", [("", b""), ("n", None)]),
+        raw(2**40, None, b"x" * 300, [("h", b"1"), ("h", b"2")]),
+    ]
+    return batch_of(ORDERS, sequence, records, FRESH)
+
+
+@given(st.lists(some_record, min_size=1, max_size=10), st.integers(0, 2**62), envelopes)
+def test_records_survive(records, sequence, envelope):
+    batch = batch_of(ORDERS, sequence, records, envelope)
+    assert checked_count(batch.content, sequence) == len(records)
+    assert list(records_of(batch)) == [
+        Record(
+            "orders",
+            "A1",
+            sequence + index,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            tuple(Header(name, value) for name, value in record.headers),
+            envelope.copy_flags,
+            envelope.origin,
+        )
+        for index, record in enumerate(records)
+    ]
+
+
+def test_nothing_and_empty_are_different():
+    first, second, third, _ = records_of(mixed())
+    assert (first.key, first.value, first.headers) == (b"key", b"value", ())
+    assert (second.key, second.value) == (None, None)
+    assert (third.key, third.value) == (b"", b"")
+    assert third.headers == (Header("", b""), Header("n", None))
+
+
+def test_records_from_a_start():
+    assert [record.sequence for record in records_of(mixed(), 9)] == [9, 10]
+    assert list(records_of(mixed(), 11)) == []
+
+
+def test_a_record_of_the_largest_size():
+    batch = batch_of_one(bytes(RECORD_BYTES_MAX))
+    assert len(batch.content) <= BATCH_BYTES_MAX
+    (record,) = records_of(batch)
+    assert record.value == bytes(RECORD_BYTES_MAX)
+
+
+def batch_of_one(value):
+    builder = BatchBuilder(1)  # one record always fits
+    assert builder.append(0, None, value, ())
+    return Batch(ORDERS, 0, 1, enclosed(builder.build(), 0))
+
+
+def test_a_full_builder_refuses_and_stays_whole():
+    builder = BatchBuilder(1_000)
+    appended = 0
+    while builder.append(0, None, bytes(100), ()):
+        appended += 1
+    assert builder.count == appended
+    assert builder.size <= 1_000
+    content = enclosed(builder.build(), 0)
+    assert checked_count(content, 0) == appended
+    assert len(list(raw_records(content))) == appended
+
+
+def test_as_many_records_as_a_batch_may_have():
+    builder = BatchBuilder(BATCH_BYTES_MAX)
+    for _ in range(BATCH_RECORDS_MAX + 1):
+        builder.append(0, None, None, ())
+    with pytest.raises(RecordError, match="batch count"):
+        checked_count(enclosed(builder.build(), 0), 0)
+
+
+def test_every_single_byte_corruption_is_refused():
+    content = mixed().content
+    harmless = set()
+    for position in range(len(content)):
+        for difference in (1, 0x80, 0xFF):
+            damaged = bytearray(content)
+            damaged[position] ^= difference
+            if passes(bytes(damaged)):
+                harmless.add(position)
+                # Kafka's leader epoch, outside the CRC; we give it no meaning.
+                assert list(raw_records(bytes(damaged))) == list(raw_records(content))
+    assert harmless == set(LEADER_EPOCH)
+
+
+def passes(content, sequence=7):
+    try:
+        checked_count(content, sequence)
+    except RecordError:
+        return False
+    return True
+
+
+@given(batches, st.integers(0, 2**40))
+def test_the_base_offset_places_the_batch_and_nothing_else(batch, sequence):
+    moved = bytearray(batch.content)
+    moved[BASE_OFFSET] = sequence.to_bytes(8, "big")
+    content = bytes(moved)
+    assert passes(content, sequence)
+    assert not passes(content, sequence + 1)
+    before = [record._replace(sequence=0) for record in raw_records(batch.content)]
+    assert [record._replace(sequence=0) for record in raw_records(content)] == before
+    assert [record.sequence for record in raw_records(content)] == list(
+        range(sequence, sequence + batch.count)
+    )
+
+
+@pytest.mark.parametrize("size", [0, 1, 19, 20, 60, 80, 81, 100])
+def test_every_cut_is_refused(size):
+    assert not passes(mixed().content[:size])
+    assert len(mixed().content) > 100
+
+
+def mended(content, sequence=7):
+    """Make length, place and checksum right again."""
+    fixed = bytearray(content)
+    struct.pack_into(">q", fixed, 20, sequence)
+    struct.pack_into(">i", fixed, 28, len(fixed) - 32)
+    struct.pack_into(">I", fixed, 37, google_crc32c.value(bytes(fixed[41:])))
+    return bytes(fixed)
+
+
+def test_malice_with_a_right_checksum_is_refused_or_read():
+    chance = random.Random(46)
+    content = mixed().content
+    outcomes = {"read": 0, "refused": 0}
+    for _ in range(20_000):
+        forged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            position = chance.randrange(36, len(forged))
+            match chance.randrange(4):
+                case 0 | 1:
+                    forged[position] = chance.choice((0, 1, 127, 128, 255, chance.randrange(256)))
+                case 2 if len(forged) > 120:
+                    del forged[position : position + chance.randint(1, 5)]
+                case _:
+                    forged[position:position] = chance.randbytes(chance.randint(1, 9))
+        octets = mended(forged)
+        try:
+            count = checked_count(octets, 7)
+            found = list(raw_records(octets))
+        except RecordError:
+            outcomes["refused"] += 1
+        else:
+            assert [record.sequence for record in found] == list(range(7, 7 + count))
+            outcomes["read"] += 1
+    assert min(outcomes.values()) > 100
+
+
+def test_records_that_do_not_follow_each_other_are_refused():
+    content = batch_of(ORDERS, 0, [raw(0, None, b"a"), raw(0, None, b"b")], FRESH).content
+    # The second record: length, attributes, timestamp delta, offset delta (1, as zigzag 2).
+    position = content.rindex(bytes((0, 0, 2)))
+    forged = bytearray(content)
+    forged[position + 2] = 4
+    octets = mended(forged, 0)
+    assert checked_count(octets, 0) == 2
+    with pytest.raises(RecordError, match="batch records"):
+        list(raw_records(octets))
+
+
+@pytest.mark.parametrize(
+    ("reason", "position", "octets"),
+    [
+        ("envelope", 0, b"\0"),
+        ("batch header", 36, b"\1"),
+        ("batch attributes", 42, b"\1"),
+        ("batch attributes", 42, b"\x20"),
+        ("batch count", 77, b"\0\0\0\0"),
+        ("batch count", 77, b"\xff\xff\xff\xff"),
+        ("batch count", 77, b"\0\0\0\5"),
+        ("batch count", 43, b"\0\0\0\0"),
+    ],
+)
+def test_refusals_despite_a_right_checksum(reason, position, octets):
+    forged = bytearray(mixed().content)
+    forged[position : position + len(octets)] = octets
+    with pytest.raises(RecordError) as refusal:
+        checked_count(mended(forged), 7)
+    assert refusal.value.reason == reason
+
+
+def test_refusals():
+    content = mixed().content
+    for reason, octets, sequence in (
+        ("batch size", b"", 7),
+        ("batch size", content + bytes(BATCH_BYTES_MAX), 7),
+        ("batch header", content + b"\0", 7),
+        ("batch sequence", content, 8),
+        ("batch checksum", content[:-1] + bytes((content[-1] ^ 1,)), 7),
+    ):
+        with pytest.raises(RecordError) as refusal:
+            checked_count(octets, sequence)
+        assert refusal.value.reason == reason
+
+
+def test_records_of_believes_the_content_not_the_batch():
+    with pytest.raises(RecordError, match="batch count"):
+        list(records_of(replace(mixed(), count=3)))
+
+
+@given(batches, envelopes)
+def test_a_batch_travels_under_another_envelope(batch, envelope):
+    content = stamped(batch.content, envelope)
+    assert checked_count(content, batch.sequence) == batch.count
+    assert content[ENVELOPE_BYTES:] == batch.content[ENVELOPE_BYTES:]
+
+
+@given(batches, st.data())
+def test_without_the_first_the_rest_stays_as_it_was(batch, data):
+    dropped = data.draw(st.integers(0, batch.count - 1))
+    rest = without_first(batch, dropped)
+    assert rest.partition == batch.partition
+    assert (rest.sequence, rest.end) == (batch.sequence + dropped, batch.end)
+    assert unpack(rest.content) == unpack(batch.content)
+    assert list(records_of(rest)) == list(records_of(batch))[dropped:]
+
+
+def test_the_rest_may_be_larger_than_the_whole():
+    records = [raw(0), raw(2**40), *(raw(0) for _ in range(200))]
+    batch = batch_of(ORDERS, 0, records, Envelope(7, 5, 0))
+    rest = without_first(batch, 1)
+    assert len(rest.content) > len(batch.content)
+    assert list(records_of(rest)) == list(records_of(batch))[1:]
+
+
+def test_a_rest_too_large_for_a_batch_is_an_error():
+    builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
+    builder.append(0, None, None, ())
+    builder.append(2**40, None, None, ())
+    while builder.append(0, None, bytes(80), ()):
+        pass
+    batch = Batch(ORDERS, 0, builder.count, enclosed(builder.build(), 0))
+    assert batch.count <= BATCH_RECORDS_MAX
+    assert passes(batch.content, 0)
+    with pytest.raises(RecordError, match="batch size"):
+        without_first(batch, 1)
+
+
+@given(st.binary(max_size=300), st.integers(0, 2**40), st.integers(0, 2**40))
+def test_bare_content_is_adopted(value, sequence, timestamp_ms):
+    batch = adopted(ORDERS, sequence, value, timestamp_ms)
+    assert list(records_of(batch)) == [
+        Record("orders", "A1", sequence, timestamp_ms, None, value, (), 0, 0)
+    ]
+
+
+def test_bare_content_too_large_for_a_record():
+    adopted(ORDERS, 0, bytes(RECORD_BYTES_MAX), 0)
+    with pytest.raises(RecordError, match="record size"):
+        adopted(ORDERS, 0, bytes(RECORD_BYTES_MAX + 1), 0)

@@ -1,0 +1,92 @@
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import MisuseError
+from dafka.model import Batch, Endpoint, Partition, TowerEndpoints, address_of, checked_topic
+from dafka.testing.strategies import topics
+
+
+def test_an_address_is_32_upper_case_hex_digits():
+    assert address_of(uuid.UUID(int=0xABCDEF)) == "0" * 26 + "ABCDEF"
+
+
+@given(topics)
+def test_every_topic_of_the_wire_may_be_used(topic):
+    assert checked_topic(topic) == topic
+
+
+@pytest.mark.parametrize("topic", ["a", "a" * 249, "é" * 124, "\udcff", "a b/c.d"])
+def test_good_topics(topic):
+    assert checked_topic(topic) == topic
+
+
+@pytest.mark.parametrize(
+    "topic", ["", "a" * 250, "é" * 125, "a\0b", "\ud800", "\udcc3\udca9", None, b"bytes", 7]
+)
+def test_bad_topics(topic):
+    with pytest.raises(MisuseError, match="topic"):
+        checked_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("tcp://localhost:1", "localhost", 1),
+        ("tcp://10.0.0.1:65535", "10.0.0.1", 65_535),
+        ("tcp://[::1]:5556", "[::1]", 5556),
+        ("tcp://a-b_c.d:5556", "a-b_c.d", 5556),
+    ],
+)
+def test_good_endpoints(text, host, port):
+    assert Endpoint.parse(text) == (host, port)
+    assert str(Endpoint.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "tcp://",
+        "tcp://h",
+        "tcp://h:",
+        "tcp://h:0",
+        "tcp://h:65536",
+        "tcp://h:123456",
+        "tcp://h:1 ",
+        "tcp://h:1\n",
+        "tcp://h:\u0661",
+        "tcp://*:1",
+        "ipc:///tmp/x",
+        "h:1",
+        "tcp://::1:5",
+        None,
+    ],
+)
+def test_bad_endpoints(text):
+    with pytest.raises(MisuseError, match="endpoint"):
+        Endpoint.parse(text)
+
+
+@given(st.text())
+def test_an_endpoint_or_misuse(text):
+    try:
+        Endpoint.parse(text)
+    except MisuseError:
+        return
+
+
+def test_a_tower_publishes_on_the_next_port():
+    towers = TowerEndpoints.parse("tcp://h:5556")
+    assert towers == ("tcp://h:5556", "tcp://h:5557")
+
+
+def test_a_tower_needs_a_next_port():
+    with pytest.raises(MisuseError, match="next port"):
+        TowerEndpoints.parse("tcp://h:65535")
+
+
+def test_the_end_of_a_batch_is_where_the_next_begins():
+    assert Batch(Partition("t", "A"), 5, 3, b"").end == 8

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import WireError
+from dafka.testing.strategies import addresses, strings
+from dafka.wire.beacon import (
+    WELCOME,
+    NodeBeacon,
+    TowerBeacon,
+    decode_node_beacon,
+    decode_tower_beacon,
+    encode_node_beacon,
+    encode_tower_beacon,
+)
+
+
+@given(addresses, strings, st.integers(1, 65_535))
+def test_node_beacons_survive(address, host, port):
+    beacon = NodeBeacon(address, host, port)
+    assert decode_node_beacon(encode_node_beacon(beacon)) == beacon
+
+
+@given(addresses, st.integers(1, 65_535), st.sampled_from(["host-1", "10.0.0.1", "[::1]"]))
+def test_tower_beacons_survive(address, port, host):
+    beacon = TowerBeacon(address, f"tcp://{host}:{port}")
+    assert decode_tower_beacon(encode_tower_beacon(beacon)) == beacon
+
+
+def test_literal_frames():
+    assert encode_node_beacon(NodeBeacon("AB", "", 5670)) == [b"B", b"AB", b"", b"5670"]
+    frames = [b"B", b"AB", b"tcp://10.0.0.1:5670"]
+    assert encode_tower_beacon(TowerBeacon("AB", "tcp://10.0.0.1:5670")) == frames
+    assert decode_tower_beacon([WELCOME]) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "frames"),
+    [
+        ("beacon", []),
+        ("beacon", [b"B", b"AB", b""]),
+        ("beacon", [b"X", b"AB", b"", b"1"]),
+        ("beacon", [b"B", b"AB", b"", b"1", b""]),
+        ("beacon address", [b"B", b"", b"", b"1"]),
+        ("beacon address", [b"B", b"a" * 256, b"", b"1"]),
+        ("beacon endpoint", [b"B", b"AB", b"h" * 256, b"1"]),
+        ("beacon endpoint", [b"B", b"AB", b"", b""]),
+        ("beacon endpoint", [b"B", b"AB", b"", b"-1"]),
+        ("beacon endpoint", [b"B", b"AB", b"", b"0"]),
+        ("beacon endpoint", [b"B", b"AB", b"", b"65536"]),
+        ("beacon endpoint", [b"B", b"AB", b"", b"123456"]),
+        ("beacon endpoint", [b"B", b"AB", b"", "\u0661".encode()]),
+    ],
+)
+def test_refused_node_beacons(reason, frames):
+    with pytest.raises(WireError) as refusal:
+        decode_node_beacon(frames)
+    assert refusal.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "frames"),
+    [
+        ("beacon", []),
+        ("beacon", [b"B"]),
+        ("beacon", [b"W", b"AB", b"tcp://h:1"]),
+        ("beacon address", [b"B", b"", b"tcp://h:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"ipc:///tmp/x"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://h:0"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://h:1\n"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://\xff:1"]),
+        ("beacon endpoint", [b"B", b"AB", "tcp://h:\u0661".encode()]),
+    ],
+)
+def test_refused_tower_beacons(reason, frames):
+    with pytest.raises(WireError) as refusal:
+        decode_tower_beacon(frames)
+    assert refusal.value.reason == reason
+
+
+def test_mutated_bytes_raise_nothing_else():
+    chance = random.Random(46)
+    node = encode_node_beacon(NodeBeacon("AB", "10.0.0.1", 5670))
+    tower = encode_tower_beacon(TowerBeacon("AB", "tcp://10.0.0.1:5670"))
+    refused = 0
+    for case in range(5_000):
+        original, decode = (node, decode_node_beacon) if case % 2 else (tower, decode_tower_beacon)
+        frames = list(original)
+        index = chance.randrange(len(frames))
+        octets = bytearray(frames[index])
+        position = chance.randint(0, len(octets))
+        octets[position : position + chance.randint(0, 2)] = chance.randbytes(chance.randint(0, 3))
+        frames[index] = bytes(octets)
+        try:
+            decode(frames)
+        except WireError:
+            refused += 1
+    assert refused > 500
