@@ -155,8 +155,6 @@ class Supervisor:
             child.backoff_s = BACKOFF_S
         child.due_s = now + child.backoff_s
         child.backoff_s = min(child.backoff_s * 2, BACKOFF_S_MAX)
-        facts = {"process": child.process.name, "why": child.last_exit}
-        log.warning("process has died", extra=facts)
 
 
 def _die_with_parent() -> None:

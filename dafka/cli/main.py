@@ -14,6 +14,7 @@ from dafka.errors import DafkaError, MisuseError, StorageError
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46).",
 )
 for command in (tower, store, produce, consume, topics, peek):

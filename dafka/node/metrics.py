@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
+from dafka.errors import MisuseError
+
 RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
 BYTES = Counter("dafka_bytes", "Bytes of batches published or taken in", ["role", "direction"])
@@ -33,6 +35,9 @@ def serve_metrics(host: str, port: int) -> None:
     """Serve `/metrics` of this process in a thread of its own.
 
     Raises:
-        OSError: The port is taken.
+        MisuseError: The port is taken, or the host is not one of this machine's.
     """
-    start_http_server(port, addr=host)
+    try:
+        start_http_server(port, addr=host)
+    except OSError as error:
+        raise MisuseError(f"cannot serve metrics at {host}:{port}: {error.strerror}") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from dafka.errors import WireError
+from dafka.errors import MisuseError, WireError
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
 from dafka.protocol.presence import (
@@ -46,6 +46,9 @@ class Mesh:
         host: Interface to bind the publisher to, and to advertise.
         towers: At least one.
         settings: Beacon times.
+
+    Raises:
+        MisuseError: The host is not one of this machine's.
     """
 
     def __init__(
@@ -60,7 +63,11 @@ class Mesh:
         self._subscriber = sockets.subscriber()
         self._beacons_out = sockets.beacon_publisher()
         self._beacons_in = sockets.subscriber()
-        port = self._publisher.bind_to_random_port(f"tcp://{host}")
+        try:
+            port = self._publisher.bind_to_random_port(f"tcp://{host}")
+        except zmq.ZMQError as error:
+            self.close(0)
+            raise MisuseError(f"cannot bind a node at host {host!r}: {error}") from error
         for prefix in (BEACON, WELCOME):
             self._beacons_in.subscribe(prefix)
         for tower in towers:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from dafka.errors import WireError
+from dafka.errors import MisuseError, WireError
 from dafka.protocol.presence import tower_beacon
 from dafka.transport import sockets
 from dafka.wire.beacon import (
@@ -29,7 +29,7 @@ class TowerSockets:
     """Bound at both endpoints of a tower.
 
     Raises:
-        zmq.ZMQError: An endpoint is taken.
+        MisuseError: An endpoint cannot be bound.
     """
 
     def __init__(self, endpoints: TowerEndpoints) -> None:
@@ -37,8 +37,12 @@ class TowerSockets:
         self._outbound = sockets.publisher()
         self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
         self._inbound.subscribe(BEACON)
-        self._inbound.bind(endpoints.inbound)
-        self._outbound.bind(endpoints.outbound)
+        try:
+            self._inbound.bind(endpoints.inbound)
+            self._outbound.bind(endpoints.outbound)
+        except zmq.ZMQError as error:
+            self.close()
+            raise MisuseError(f"cannot open tower at {endpoints.inbound}: {error}") from error
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:

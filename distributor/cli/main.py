@@ -18,6 +18,7 @@ from topology.errors import TopologyError
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
 )
 for command in (run, up, status, verify, trace, demo):

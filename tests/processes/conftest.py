@@ -1,0 +1,132 @@
+"""Real processes on loopback: topologies on free ports, and a supervised system to break."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FIRST_PORT = 21_000
+PORTS_PER_WORKER = 1_000
+PORTS_PER_TOPOLOGY = 100
+
+TEMPLATE = """
+version: 1
+name: test
+metrics: {{host: 127.0.0.1, first_port: {metrics}}}
+clusters:
+{clusters}
+tree:
+  level: 3
+  children:
+    - {{level: 1, children: [c1, c2]}}
+    - {{level: 1, children: [c3, c4]}}
+"""
+
+CLUSTER = """
+  - name: c{number}
+    id: {number}
+    towers: [tcp://127.0.0.1:{tower}]
+    stores: [{{query: "tcp://127.0.0.1:{query}", data: "{data}"}}]
+"""
+
+
+def free_ports(worker: int) -> int:
+    """Return the first port of a block in which nothing listens, apart from other workers'."""
+    begin = FIRST_PORT + worker * PORTS_PER_WORKER
+    for first in range(begin, begin + PORTS_PER_WORKER, PORTS_PER_TOPOLOGY):
+        if all(is_free(port) for port in range(first, first + PORTS_PER_TOPOLOGY)):
+            return first
+    raise AssertionError(f"no {PORTS_PER_TOPOLOGY} free ports from {begin} on")
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.fixture
+def topology_file(tmp_path: Path) -> Path:
+    """Four clusters, levels 3 and 1, on free ports, data under the test's own directory."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    first = free_ports(worker)
+    clusters = "".join(
+        CLUSTER.format(
+            number=number,
+            tower=first + 10 * number,
+            query=first + 10 * number + 2,
+            data=tmp_path / f"c{number}",
+        )
+        for number in range(1, 5)
+    )
+    file = tmp_path / "topology.yaml"
+    file.write_text(TEMPLATE.format(metrics=first + 60, clusters=clusters))
+    return file
+
+
+class Up:
+    """A running `distributor up`."""
+
+    def __init__(self, file: Path, logs: Path) -> None:
+        with (logs.parent / "up.txt").open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "distributor", "up", str(file), "--logs", str(logs)],
+                stderr=output,
+            )
+
+    def children(self) -> dict[str, int]:
+        """Process ids by the words of their command line."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        found = {}
+        for pid in listed.split():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            found[b" ".join(words).decode()] = int(pid)
+        return found
+
+    def kill_one(self, *words: str) -> None:
+        """kill -9 the first child whose command line has all these words."""
+        for command, pid in self.children().items():
+            if all(word in command for word in words):
+                os.kill(pid, signal.SIGKILL)
+                return
+        raise AssertionError(f"no child with {words} among {list(self.children())}")
+
+    def stop(self) -> int:
+        """Ctrl-C; returns the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def up(topology_file: Path, tmp_path: Path):
+    """The topology, up; what is left of it is ended whatever happens."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    running = Up(topology_file, logs)
+    yield running
+    if running.process.poll() is None:
+        running.process.terminate()
+        running.process.wait(30)
+
+
+def wait_until(condition, what: str, seconds: float = 40.0) -> None:
+    """Poll for a condition that other processes bring about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture(name="wait_until")
+def wait_until_fixture():
+    return wait_until
