@@ -52,11 +52,10 @@ class QueryServer:
         except zmq.ZMQError as error:
             self.socket.close(0)
             raise MisuseError(f"cannot open query port at {endpoint!r}: {error}") from error
-
-    @property
-    def endpoint(self) -> str:
-        """Where it listens, with the port it got."""
-        return self.socket.get_string(zmq.LAST_ENDPOINT)
+        host, _, _ = endpoint.rpartition(":")
+        _, _, port = self.socket.get_string(zmq.LAST_ENDPOINT).rpartition(":")
+        self.endpoint = f"{host}:{port}"
+        """Where it listens: the endpoint given, with the port it got."""
 
     def receive(self) -> tuple[Client, bytes] | None:
         """Return the next question; None if there is none, or what came is none."""

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError, QueryError
+from dafka.model import Batch, Partition
+from dafka.query import messages, service
+from dafka.query.client import StoreClient
+from dafka.query.messages import encode
+from dafka.wire.octets import text
+
+pytestmark = pytest.mark.net
+
+ORDERS = Partition("orders", "A1")
+ODD = Partition(text(b"\xff"), text(b"\xfe\x00"))
+
+
+@pytest.fixture
+def client(serving):
+    with StoreClient(serving.endpoint, timeout_ms=5_000) as client:
+        yield client
+
+
+def fill(serving, count=10, size=100):
+    batches = [Batch(ORDERS, 5 * n, 5, bytes([n]) * size) for n in range(count)]
+    serving.log.append([*batches, Batch(ODD, 0, 1, b"odd")])
+    return batches
+
+
+def test_an_empty_store(client):
+    assert client.topics() == []
+    assert client.partitions() == []
+    assert client.heads() == {}
+    assert client.read(ORDERS, 0) == []
+    assert list(client.scan(ORDERS, 0, 10)) == []
+    assert client.health() == messages.Status("AB" * 16, 0, 0)
+
+
+def test_what_it_holds(serving, client):
+    fill(serving)
+    assert client.topics() == ["orders", ODD.topic]
+    assert client.partitions() == [ORDERS, ODD]
+    assert client.partitions("orders") == [ORDERS]
+    assert client.heads() == {ORDERS: 49, ODD: 0}
+    assert client.heads(ODD.topic) == {ODD: 0}
+    assert client.health().records == 51
+
+
+def test_reading(serving, client):
+    batches = fill(serving)
+    assert client.read(ORDERS, 7) == batches[1:]
+    assert client.read(ORDERS, 7, count_max=4) == batches[1:3]
+    assert client.read(ORDERS, 7, bytes_max=1) == batches[1:2]
+    assert client.read(ODD, 0) == [Batch(ODD, 0, 1, b"odd")]
+
+
+def test_scanning(serving, client):
+    batches = fill(serving)
+    assert list(client.scan(ORDERS, 0, 50)) == batches
+    assert list(client.scan(ORDERS, 7, 11)) == batches[1:3]
+    assert list(client.scan(ORDERS, 7, 1_000)) == batches[1:]
+    assert list(client.scan(ORDERS, 7, 7)) == []
+
+
+def test_scanning_more_than_one_answer_holds(serving, client):
+    batches = fill(serving, count=12, size=1 << 20)
+    assert list(client.scan(ORDERS, 3, 60)) == batches
+
+
+def test_long_lists_are_put_together(serving, client, monkeypatch):
+    monkeypatch.setattr(service, "PAGE_BYTES_MAX", 500)
+    places = [Partition(f"t{n % 50:02}", f"{n:04}") for n in range(200)]
+    serving.log.append([Batch(place, 0, 1, b"") for place in places])
+    assert client.heads() == dict.fromkeys(places, 0)
+    assert client.partitions() == sorted(places)
+    assert client.topics() == sorted({place.topic for place in places})
+
+
+def test_nobody_there():
+    client = StoreClient("tcp://127.0.0.1:1", timeout_ms=100)
+    with pytest.raises(QueryError, match=r"tcp://127\.0\.0\.1:1 within 100 ms"):
+        client.health()
+    client.close()
+
+
+def test_an_endpoint_that_is_none():
+    with pytest.raises(MisuseError, match="nonsense"):
+        StoreClient("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("answered", "complaint"),
+    [
+        (encode(messages.Refused("storage", "broken")), r"refused: storage \(broken\)"),
+        (encode(messages.Batches(())), "answered with Batches"),
+        (b"\x02new", "query version this version cannot read"),
+        (b"\x01\xff", "query message this version cannot read"),
+        (encode(messages.HeadPage((), True)), "leads nowhere"),
+        (encode(messages.HeadPage(((b"t", b"A", 1),), True)), "leads nowhere"),
+    ],
+)
+def test_bad_answers(serving, client, answered, complaint):
+    serving.respond = lambda _: answered
+    with pytest.raises(QueryError, match=complaint) as failure:
+        client.heads()
+    assert serving.endpoint in str(failure.value)
+
+
+@pytest.mark.parametrize("batch", [(0, 1, b""), (9, 1, b"")])
+def test_scanning_what_was_not_asked_for(serving, client, batch):
+    serving.respond = lambda _: encode(messages.Batches((batch,)))
+    with pytest.raises(QueryError, match="other batches"):
+        list(client.scan(ORDERS, 5, 10))

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import WireError
+from dafka.limits import QUERY_BYTES_MAX
+from dafka.query import messages
+from dafka.query.messages import decode_answer, decode_question, encode
+
+names = st.binary(max_size=255)
+places = st.tuples(names, names)
+sequences = st.integers(0, 2**63 - 1)
+counts = st.integers(1, 2**63 - 1)
+
+questions = st.one_of(
+    st.builds(messages.Topics, st.none() | names),
+    st.builds(messages.Partitions, st.none() | names, st.none() | places),
+    st.builds(messages.Heads, st.none() | names, st.none() | places),
+    st.builds(messages.Read, names, names, sequences, counts, counts),
+    st.just(messages.Health()),
+)
+answers = st.one_of(
+    st.builds(messages.TopicPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
+    st.builds(messages.PartitionPage, st.lists(places, max_size=4).map(tuple), st.booleans()),
+    st.builds(
+        messages.HeadPage,
+        st.lists(st.tuples(names, names, sequences), max_size=4).map(tuple),
+        st.booleans(),
+    ),
+    st.builds(
+        messages.Batches,
+        st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
+    ),
+    st.builds(messages.Status, st.text(), sequences, sequences),
+    st.builds(messages.Refused, st.text(), st.text()),
+)
+
+
+@given(questions)
+def test_questions_survive(question):
+    assert decode_question(encode(question)) == question
+
+
+@given(answers)
+def test_answers_survive(answer):
+    assert decode_answer(encode(answer)) == answer
+
+
+def test_literal_bytes():
+    # Version, array of two, text "topics", nil.
+    assert encode(messages.Topics()) == b"\x01\x92\xa6topics\xc0"
+    read = messages.Read(b"he", b"AB", 1, 2, 3)
+    assert encode(read) == b"\x01\x96\xa4read\xc4\x02he\xc4\x02AB\x01\x02\x03"
+
+
+def test_a_later_version_may_add_fields():
+    later = b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 0, 1, 1, "new", {"a": [1]}])
+    assert decode_question(later) == messages.Read(b"t", b"A", 0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "frame"),
+    [
+        ("query version", b""),
+        ("query version", b"\x02" + encode(messages.Health())[1:]),
+        ("query message", b"\x01"),
+        ("query message", encode(messages.Health()) + b"x"),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["erase"])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["heads", b"t" * 256, None])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["heads", "text", None])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", -1, 1, 1])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 0, 0, 1])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 2**63, 1, 1])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A"])),
+        ("query message", b"\x01\x91\xa4\xff\xff\xff\xff"),
+        ("query message", b"\x01\xdd\xff\xff\xff\xff\xa6health"),
+        ("query message", b"\x01" + b"\x91" * 100_000),
+        ("query message", b"\x01\x92\xa6health" + b"\x91" * 100_000),
+        ("query size", bytes(QUERY_BYTES_MAX + 1)),
+    ],
+    ids=lambda v: str(v)[:40],
+)
+def test_refusals(reason, frame):
+    with pytest.raises(WireError) as refusal:
+        decode_question(frame)
+    assert refusal.value.reason == reason
+
+
+def test_mutated_bytes_raise_nothing_else():
+    chance = random.Random(46)
+    frames = [
+        encode(message)
+        for message in (
+            messages.Topics(b"he"),
+            messages.Heads(b"he", (b"he", b"AB")),
+            messages.Read(b"he", b"AB", 5, 10, 1_000),
+            messages.HeadPage(((b"he", b"AB", 5),), True),
+            messages.Batches(((0, 1, b"x"),)),
+            messages.Status("AB", 1, 2),
+        )
+    ]
+    refused = 0
+    for case in range(5_000):
+        octets = bytearray(frames[case % len(frames)])
+        for _ in range(chance.randint(1, 3)):
+            position = chance.randrange(1, len(octets) + 1)
+            octets[position : position + chance.randint(0, 2)] = chance.randbytes(
+                chance.randint(0, 3)
+            )
+        for decode in (decode_question, decode_answer):
+            try:
+                decode(bytes(octets))
+            except WireError:
+                refused += 1
+    assert refused > 5_000

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import StorageError
+from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
+from dafka.model import Batch, Partition
+from dafka.query import messages, service
+from dafka.query.messages import decode_answer, encode
+from dafka.query.service import answer
+from dafka.storage.memory import MemoryLog
+from dafka.wire.octets import text
+
+ODD = text(b"\xff\xfe")
+
+
+@pytest.fixture
+def log():
+    log = MemoryLog("AB" * 16)
+    log.append(
+        [
+            Batch(Partition("b", "2"), 0, 5, b"five"),
+            Batch(Partition("a", "9"), 0, 1, b"one"),
+            Batch(Partition("b", "1"), 0, 2, b"two"),
+            Batch(Partition("b", "2"), 5, 1, b"one"),
+            Batch(Partition(ODD, ODD), 0, 1, b"odd"),
+        ]
+    )
+    return log
+
+
+def asked(question, log):
+    return decode_answer(answer(encode(question), log))
+
+
+def test_topics(log):
+    assert asked(messages.Topics(), log) == messages.TopicPage((b"a", b"b", b"\xff\xfe"), False)
+    assert asked(messages.Topics(b"a"), log) == messages.TopicPage((b"b", b"\xff\xfe"), False)
+
+
+def test_partitions(log):
+    everything = ((b"a", b"9"), (b"b", b"1"), (b"b", b"2"), (b"\xff\xfe", b"\xff\xfe"))
+    assert asked(messages.Partitions(), log) == messages.PartitionPage(everything, False)
+    assert asked(messages.Partitions(b"b"), log).partitions == everything[1:3]
+    assert asked(messages.Partitions(None, everything[1]), log).partitions == everything[2:]
+    assert asked(messages.Partitions(b"none"), log).partitions == ()
+
+
+def test_heads(log):
+    heads = ((b"b", b"1", 1), (b"b", b"2", 5))
+    assert asked(messages.Heads(b"b"), log) == messages.HeadPage(heads, False)
+    assert asked(messages.Heads(b"b", (b"b", b"1")), log) == messages.HeadPage(heads[1:], False)
+
+
+def test_read(log):
+    whole = messages.Batches(((0, 5, b"five"), (5, 1, b"one")))
+    assert asked(messages.Read(b"b", b"2", 3, 100, 100), log) == whole
+    assert asked(messages.Read(b"b", b"2", 9, 100, 100), log) == messages.Batches(())
+    assert asked(messages.Read(b"b", b"missing", 0, 100, 100), log) == messages.Batches(())
+    assert asked(messages.Read(b"\xff\xfe", b"\xff\xfe", 0, 1, 1), log).batches[0][2] == b"odd"
+
+
+def test_read_is_bounded_whatever_is_asked():
+    log = MemoryLog("AB" * 16)
+    partition = Partition("t", "A")
+    log.append([Batch(partition, n, 1, bytes(1 << 20)) for n in range(20)])
+    most = 2**63 - 1
+    found = asked(messages.Read(b"t", b"A", 0, most, most), log)
+    assert len(found.batches) == READ_BYTES_MAX >> 20
+
+
+def test_health(log):
+    assert asked(messages.Health(), log) == messages.Status("AB" * 16, 4, 10)
+
+
+@pytest.mark.parametrize("kind", [messages.Partitions, messages.Heads])
+def test_long_lists_come_in_pages(monkeypatch, kind):
+    monkeypatch.setattr(service, "PAGE_BYTES_MAX", 1_000)
+    log = MemoryLog("AB" * 16)
+    log.append([Batch(Partition("t", f"{n:032X}"), 0, 1, b"") for n in range(100)])
+    found, after, pages = [], None, 0
+    while True:
+        page = asked(kind(b"t", after), log)
+        items = page.heads if kind is messages.Heads else page.partitions
+        assert len(items) > 0
+        found += items
+        pages += 1
+        if not page.more:
+            break
+        after = items[-1][:2]
+    assert pages > 5
+    assert [item[1] for item in found] == [b"%032X" % n for n in range(100)]
+
+
+def test_the_largest_page_fits_into_an_answer():
+    # The page of the longest names: none of them ASCII, so the estimate is at its lowest.
+    names = [text(b"\xff" * 245 + b"%04d" % n) for n in range(10_000)]
+    log = MemoryLog("AB" * 16)
+    log.append([Batch(Partition(name, name), 0, 1, b"") for name in names])
+    octets = answer(encode(messages.Heads()), log)
+    assert decode_answer(octets).more
+    assert len(octets) <= READ_BYTES_MAX
+
+
+def test_short_names_fit_too():
+    log = MemoryLog("AB" * 16)
+    log.append([Batch(Partition("t", f"{n:x}"), 0, 2**62, b"") for n in range(PARTITIONS_MAX)])
+    octets = answer(encode(messages.Heads()), log)
+    assert len(octets) <= READ_BYTES_MAX
+
+
+def test_refusals_name_their_reason(log):
+    refused = decode_answer(answer(b"\x09hello", log))
+    assert refused == messages.Refused("query version", "this store speaks version 1")
+    assert decode_answer(answer(b"\x01hello", log)).reason == "query message"
+
+
+def test_a_broken_disk_is_a_refusal(log, monkeypatch):
+    def broken(*_):
+        raise StorageError("cannot read log: I/O error")
+
+    monkeypatch.setattr(log, "read", broken)
+    refused = asked(messages.Read(b"b", b"2", 0, 1, 1), log)
+    assert refused == messages.Refused("storage", "cannot read log: I/O error")
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_answered(octets):
+    log = MemoryLog("AB" * 16)
+    for frame in (octets, b"\x01" + octets):
+        decode_answer(answer(frame, log))

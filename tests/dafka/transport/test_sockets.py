@@ -1,0 +1,39 @@
+import pytest
+import zmq
+
+from dafka.limits import FRAME_BYTES_MAX
+from dafka.transport import sockets
+
+FACTORIES = [
+    sockets.publisher,
+    sockets.subscriber,
+    sockets.beacon_publisher,
+    sockets.router,
+    sockets.dealer,
+]
+
+
+@pytest.mark.parametrize("make", FACTORIES)
+def test_every_bound_is_set(make):
+    socket = make()
+    assert 0 < socket.get(zmq.MAXMSGSIZE) <= FRAME_BYTES_MAX
+    assert 0 < socket.get(zmq.SNDHWM) <= 10_000
+    assert 0 < socket.get(zmq.RCVHWM) <= 10_000
+    assert socket.get(zmq.HANDSHAKE_IVL) == 2_000
+    assert socket.get(zmq.HEARTBEAT_IVL) > 0
+    assert socket.get(zmq.HEARTBEAT_TIMEOUT) > socket.get(zmq.HEARTBEAT_IVL)
+    assert socket.get(zmq.RECONNECT_IVL) == 50
+    assert socket.get(zmq.RECONNECT_IVL_MAX) == 1_000
+    assert socket.get(zmq.TCP_KEEPALIVE) == 1
+    assert socket.get(zmq.IPV6) == 1
+    assert socket.get(zmq.LINGER) == 0
+    socket.close()
+
+
+def test_kinds():
+    kinds = []
+    for make in FACTORIES:
+        socket = make()
+        kinds.append(socket.type)
+        socket.close()
+    assert kinds == [zmq.XPUB, zmq.SUB, zmq.PUB, zmq.ROUTER, zmq.DEALER]
