@@ -25,6 +25,7 @@ from topology.spread import Spread
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="The tree of clusters, declared in one YAML file: check it, see it, prove it.",
 )
 

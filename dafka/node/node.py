@@ -94,6 +94,7 @@ class Node(Generic[S, E]):
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wake_pending = False
         self._stopping = False
+        self._stopped = False
         self._thread = threading.Thread(target=self._main, name=f"dafka-{role.name}", daemon=True)
         self.failure: BaseException | None = None
 
@@ -108,19 +109,24 @@ class Node(Generic[S, E]):
 
     def wake(self) -> None:
         """Make the loop look at its inbox and timers now; cheap when it is about to anyway."""
-        if not self._wake_pending:
-            self._wake_pending = True
-            try:
-                os.write(self._wake_write, b"\0")
-            except BlockingIOError:
-                return  # full: it will wake all the same
+        if self._wake_pending or self._stopped:
+            return
+        self._wake_pending = True
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            return  # full: it will wake all the same
+        except BrokenPipeError:
+            return  # the thread has ended
 
     def stop(self) -> None:
         """End the thread and wait for it, at most `SHUTDOWN_MS`."""
         self._stopping = True
         self.wake()
-        if self._thread.ident is not None:
-            self._thread.join(SHUTDOWN_MS / 1_000)
+        self._thread.join(SHUTDOWN_MS / 1_000)
+        if not self._stopped and not self._thread.is_alive():
+            self._stopped = True
+            os.close(self._wake_write)
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the thread to end by itself; True if it has."""

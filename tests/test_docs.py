@@ -1,0 +1,80 @@
+"""The documents stay true: commands, links, ports."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.main import get_command
+
+import dafka.cli.main
+import distributor.cli.main
+import topology.cli
+from distributor.processes import Kind, processes_of
+from topology import load, plan
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = sorted(ROOT.glob("*.md")) + sorted(
+    path for folder in ("docs", "config", "deploy") for path in (ROOT / folder).rglob("*.md")
+)
+APPS = {
+    "dafka": dafka.cli.main.app,
+    "topology": topology.cli.app,
+    "distributor": distributor.cli.main.app,
+}
+COMMANDS = [
+    (program, name, command)
+    for program, app in APPS.items()
+    for name, command in get_command(app).commands.items()
+]
+
+
+@pytest.mark.parametrize(("program", "name", "command"), COMMANDS, ids=lambda value: str(value))
+def test_every_command_stands_in_the_readme_and_shows_an_example(program, name, command):
+    assert f"`{program} {name}`" in README
+    assert f"Example: {program} {name}" in (command.help or "") or "Example: seq" in command.help
+
+
+@pytest.mark.parametrize(("program", "name", "command"), COMMANDS, ids=lambda value: str(value))
+def test_every_option_is_explained(program, name, command):
+    for parameter in command.params:
+        assert parameter.help, f"{program} {name} {parameter.name}"
+
+
+def test_the_readme_names_no_command_that_does_not_exist():
+    known = {(program, name) for program, name, _ in COMMANDS}
+    named = re.findall(r"`(dafka|topology|distributor) ([a-z]+)`", README)
+    assert set(named) <= known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_relative_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_every_decision_is_numbered_once():
+    numbers = [path.name[:4] for path in sorted((ROOT / "docs/adr").glob("*.md"))]
+    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+
+
+def test_the_prometheus_example_scrapes_the_processes_of_the_demo():
+    file = ROOT / "config/four-clusters.yaml"
+    jobs = {
+        job["job_name"]: [
+            target for static in job["static_configs"] for target in static["targets"]
+        ]
+        for job in yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())["scrape_configs"]
+    }
+    processes = processes_of(plan(load(file)), file)
+    for kind in Kind:
+        expected = [process.metrics for process in processes if process.kind is kind]
+        assert jobs[f"{kind.value}s"] == expected
+
+
+def test_the_readme_does_not_promise_another_number_of_rows():
+    assert "362,891" in README
+    assert "DEMO_OUTPUT" not in README

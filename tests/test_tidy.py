@@ -1,0 +1,84 @@
+"""The code about itself: rules that nobody has to remember."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("dafka", "topology", "distributor")
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
+
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+NO_TEST_OF_ITS_OWN = {
+    # Nothing but docstrings, re-exports or the call of main.
+    "__init__.py",
+    "__main__.py",
+}
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", SOURCES + TESTS, ids=relative)
+def test_files_stay_short(path):
+    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_functions_stay_short(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_every_source_file_has_its_test_file(path):
+    if path.name in NO_TEST_OF_ITS_OWN:
+        return
+    package = path.relative_to(ROOT)
+    expected = ROOT / "tests" / package.parent / f"test_{package.name}"
+    if relative(path) == "dafka/storage/log.py":
+        expected = ROOT / "tests/contracts/test_record_log.py"
+    assert expected.exists(), f"{relative(expected)} is missing"
+
+
+@pytest.mark.parametrize("path", TESTS, ids=relative)
+def test_every_test_file_mirrors_a_source_file(path):
+    inside = path.relative_to(ROOT / "tests")
+    if len(inside.parts) == 1 or inside.parts[0] in ("contracts", "processes"):
+        return
+    if path.name == "conftest.py":
+        return
+    assert (ROOT / inside.parent / path.name.removeprefix("test_")).exists()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_names_say_what_they_hold(path):
+    assert path.stem not in VAGUE_NAMES
+
+
+@pytest.mark.parametrize("path", SOURCES + TESTS, ids=relative)
+def test_nothing_is_left_for_later(path):
+    marks = re.compile(r"#.*\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+    assert not marks.search(path.read_text())
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_every_package_is_a_regular_one(path):
+    # A folder without __init__.py is left out of the wheel, and import-linter does not see it.
+    assert (path.parent / "__init__.py").exists()
+
+
+def test_asserts_stay_on():
+    # Invariants are asserted in production code; `python -O` would take them away.
+    assert __debug__
