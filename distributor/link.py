@@ -121,7 +121,8 @@ class LinkMachine:
         """Partitions found that have no position until the heads are read."""
         self._wanted: dict[Partition, None] = {}
         """Partitions somebody at the target asks for from before what the mirror holds."""
-        self._asking = False
+        self._asked: dict[Partition, int] | None = None
+        """While the heads are being read: the wanted partitions, and how far each was done then."""
         self._ask_due_ms = 0
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> list[Sided]:
@@ -130,7 +131,8 @@ class LinkMachine:
             case HeadsRead():
                 effects = self._place(event.heads, now_ms)
             case HeadsUnread():
-                self._asking = False
+                self._wanted |= dict.fromkeys(self._asked or {})
+                self._asked = None
                 self._ask_due_ms = now_ms + ASK_AGAIN_MS
                 effects = []
             case Woke():
@@ -146,7 +148,7 @@ class LinkMachine:
     def wakeup_ms(self) -> int | None:
         """When any of the three has something to do because time has passed."""
         dues = [self._source.wakeup_ms(), self._mirror.wakeup_ms()]
-        if (self._unplaced or self._wanted) and not self._asking:
+        if (self._unplaced or self._wanted) and self._asked is None:
             dues.append(self._ask_due_ms)
         return min((due for due in dues if due is not None), default=None)
 
@@ -181,28 +183,30 @@ class LinkMachine:
         return self._source.next(partition) if low is None else low
 
     def _ask(self, now_ms: int) -> list[Sided]:
-        if self._asking or not (self._unplaced or self._wanted) or now_ms < self._ask_due_ms:
+        if self._asked is not None or now_ms < self._ask_due_ms:
             return []
-        self._asking = True
+        if not (self._unplaced or self._wanted):
+            return []
+        self._asked = {partition: self._done(partition) for partition in self._wanted}
+        self._wanted = {}
         return [(Side.TARGET, AskHeads())]
 
     def _place(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
         """Begin each new partition behind what the target has; go back where it lost something."""
-        self._asking = False
+        asked, self._asked = self._asked or {}, None
         effects: list[Sided] = []
         unplaced, self._unplaced = self._unplaced, {}
         for partition in unplaced:
             self._moved_ms[partition] = now_ms
             position = Positioned(partition, heads.get(partition, -1) + 1)
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)
-        wanted, self._wanted = self._wanted, {}
-        for partition in wanted:
+        for partition, done in asked.items():
             # A consumer that reads from the beginning asks the mirror too. Only what the stores
-            # really lack is a reason to go back.
+            # really lack is a reason to go back; what was stored while they were asked is not.
             end = heads.get(partition, -1) + 1
-            if end < self._done(partition):
+            if end < done:
                 effects += self._rewind(partition, end, now_ms)
-        if wanted:
+        if asked:
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
         return effects
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dafka.cli.options import DEFAULT_QUERY, Json, Stores
-from dafka.cli.records import to_json
+from dafka.cli.records import printable, to_json
 from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.query.client import StoreClient
@@ -46,7 +46,7 @@ def topics(store: Stores = DEFAULT_QUERY, json_lines: Json = False, timeout: Tim
     table.add_column("partitions", justify="right")
     table.add_column("records", justify="right")
     for topic in sorted(partitions):
-        table.add_row(Text(topic), f"{partitions[topic]:,}", f"{records[topic]:,}")
+        table.add_row(Text(printable(topic)), f"{partitions[topic]:,}", f"{records[topic]:,}")
     Console().print(table)
 
 
@@ -89,7 +89,7 @@ def _some(client: StoreClient, partition: Partition, start: int, count: int) -> 
 
 
 def _table(topic: str, records: list[Record]) -> Table:
-    table = Table("partition", "sequence", "key", "value", "flags", title=Text(topic))
+    table = Table("partition", "sequence", "key", "value", "flags", title=Text(printable(topic)))
     for record in records:
         table.add_row(
             record.address[:8],

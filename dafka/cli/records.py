@@ -51,6 +51,13 @@ def from_json(line: bytes) -> dict[str, Any]:
     }
 
 
+def printable(text: str) -> str:
+    """Return `text` for a terminal: names come from peers and may hold anything."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 def _text(octets: bytes | None) -> str | dict[str, str] | None:
     if octets is None:
         return None

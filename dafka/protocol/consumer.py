@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.limits import PARTITIONS_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Publish
 from dafka.protocol.events import Drained, Event, PeerListened, Positioned, Received, Woke
@@ -229,6 +230,8 @@ class ConsumerMachine:
         position = self._settings.positions.get(partition)
         if position is None and self._settings.start is Start.ASSIGNED:
             known = partition in self._unpositioned
+            if not known and len(self._unpositioned) >= PARTITIONS_MAX:
+                return [Dropped("too many partitions")]
             self._unpositioned[partition] = max(head, self._unpositioned.get(partition, -1))
             return [] if known else [Found(partition)]
         if position is None:
@@ -245,11 +248,15 @@ class ConsumerMachine:
         return []
 
     def _committed(self, partition: Partition, end: int) -> list[Effect]:
-        if not self._settings.committed or end <= self._durable.get(partition, 0):
+        if not self._settings.committed or not self._subscribed(partition.topic):
             return []
+        if end <= self._durable.get(partition, 0):
+            return []
+        if partition not in self._durable and len(self._durable) >= PARTITIONS_MAX:
+            return [Dropped("too many partitions")]
         self._durable[partition] = end
         if partition not in self._next:
-            return self._begin(partition, end, end - 1) if self._subscribed(partition.topic) else []
+            return self._begin(partition, end, end - 1)
         self._learn(partition, end - 1)
         return self._deliver(partition)
 

@@ -43,6 +43,7 @@ def report(
         f"{published.size / published.seconds / 1e6:.1f} MB/s); "
         f"all {records:,} copies in place {everywhere_s:.1f} s after the start",
         highlight=False,
+        soft_wrap=True,
     )
 
 
