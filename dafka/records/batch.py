@@ -17,8 +17,8 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from dafka.errors import RecordError
-from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES_MAX
-from dafka.model import Batch, Header, Partition, Record
+from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from dafka.model import Batch, Header, Record
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 
 if TYPE_CHECKING:
@@ -192,16 +192,3 @@ def without_first(batch: Batch, dropped: int) -> Batch:
         batch.count - dropped,
         enclosed(builder.build(), sequence, envelope),
     )
-
-
-def adopted(partition: Partition, sequence: int, value: bytes, timestamp_ms: int) -> Batch:
-    """Enclose the bare content of a peer that knows no envelope: one record, that value, no key.
-
-    Raises:
-        RecordError: It is too large for a record.
-    """
-    if len(value) > RECORD_BYTES_MAX:
-        raise RecordError("record size")
-    builder = BatchBuilder(len(value) + 1024)
-    builder.append(timestamp_ms, None, value, ())
-    return Batch(partition, sequence, 1, enclosed(builder.build(), sequence))

@@ -63,9 +63,7 @@ class Traffic(threading.Thread):
 
 def test_kill_9_of_every_kind_of_child_loses_and_repeats_nothing(up, topology_file, wait_until):
     topology = load(topology_file)
-    wait_until(
-        lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer"
-    )
+    wait_until(lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer")
     traffic = [Traffic(cluster.name, cluster.towers[0]) for cluster in topology.clusters]
     for thread in traffic:
         thread.start()
@@ -112,15 +110,11 @@ def test_kill_9_of_every_kind_of_child_loses_and_repeats_nothing(up, topology_fi
 
 def test_status_verify_and_metrics_of_a_running_topology(up, topology_file, wait_until):
     topology = load(topology_file)
-    wait_until(
-        lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer"
-    )
+    wait_until(lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer")
     with Producer(topology.clusters[0].towers[0]) as producer:
         for number in range(500):
             producer.send("orders", str(number).encode(), key=b"k")
-    wait_until(
-        lambda: {holding.records for holding in survey(topology)} == {500}, "500 everywhere"
-    )
+    wait_until(lambda: {holding.records for holding in survey(topology)} == {500}, "500 everywhere")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "distributor", *words]

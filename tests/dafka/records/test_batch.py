@@ -15,7 +15,6 @@ from dafka.model import Batch, Header, Partition, Record
 from dafka.records.batch import (
     BatchBuilder,
     RawRecord,
-    adopted,
     checked_count,
     enclosed,
     raw_records,
@@ -277,17 +276,3 @@ def test_a_rest_too_large_for_a_batch_is_an_error():
     assert passes(batch.content, 0)
     with pytest.raises(RecordError, match="batch size"):
         without_first(batch, 1)
-
-
-@given(st.binary(max_size=300), st.integers(0, 2**40), st.integers(0, 2**40))
-def test_bare_content_is_adopted(value, sequence, timestamp_ms):
-    batch = adopted(ORDERS, sequence, value, timestamp_ms)
-    assert list(records_of(batch)) == [
-        Record("orders", "A1", sequence, timestamp_ms, None, value, (), 0, 0)
-    ]
-
-
-def test_bare_content_too_large_for_a_record():
-    adopted(ORDERS, 0, bytes(RECORD_BYTES_MAX), 0)
-    with pytest.raises(RecordError, match="record size"):
-        adopted(ORDERS, 0, bytes(RECORD_BYTES_MAX + 1), 0)
