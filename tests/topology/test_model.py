@@ -1,0 +1,72 @@
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from topology.model import Cluster, Topics, branches, leaves
+from topology.testing import topology_of, tree_of
+
+TREE = tree_of((3, (2, "c1", (1, "c2", "c3")), "c4"))
+
+
+def test_leaves_come_in_the_order_of_the_file():
+    assert list(leaves(TREE)) == ["c1", "c2", "c3", "c4"]
+
+
+def test_each_branch_comes_before_those_below_it():
+    assert [branch.level for branch in branches(TREE)] == [3, 2, 1]
+
+
+def test_a_single_cluster_is_a_tree_without_branches():
+    assert (list(leaves(tree_of("c1"))), list(branches(tree_of("c1")))) == (["c1"], [])
+
+
+def test_a_cluster_is_found_by_its_name():
+    assert topology_of(TREE).cluster("c3").name == "c3"
+
+
+def test_a_cluster_that_is_not_declared_is_a_key_error():
+    with pytest.raises(KeyError, match="c9"):
+        topology_of(TREE).cluster("c9")
+
+
+def test_every_value_is_frozen():
+    topology = topology_of(TREE)
+    for value, attribute in [
+        (topology, "name"),
+        (topology.clusters[0], "id"),
+        (topology.clusters[0].stores[0], "data"),
+        (topology.tree, "level"),
+        (topology.topics, "include"),
+    ]:
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, attribute, None)
+
+
+def test_targets_cannot_be_changed_neither_here_nor_where_they_came_from():
+    given = {1: ("c2",)}
+    cluster = Cluster(name="c1", id=1, targets=given)
+    given[3] = ("c4",)
+    assert dict(cluster.targets) == {1: ("c2",)}
+    with pytest.raises(TypeError):
+        cluster.targets[1] = ("c4",)
+
+
+@pytest.mark.parametrize(
+    ("topics", "topic", "wanted"),
+    [
+        (Topics(), "orders", True),
+        (Topics(), "_orders", True),
+        (Topics(), "__offsets", False),
+        (Topics(include=("orders-*",)), "orders-1", True),
+        (Topics(include=("orders-*",)), "orders", False),
+        (Topics(include=("a", "b")), "b", True),
+        (Topics(include=()), "orders", False),
+        (Topics(include=("*",), exclude=()), "__offsets", True),
+        (Topics(include=("orders",), exclude=("orders",)), "orders", False),
+        (Topics(include=("orders",)), "Orders", False),
+        (Topics(include=("a?c", "[xy]z")), "abc", True),
+        (Topics(include=("a?c", "[xy]z")), "yz", True),
+    ],
+)
+def test_a_topic_is_copied_if_it_is_included_and_not_excluded(topics, topic, wanted):
+    assert topics.wants(topic) is wanted
