@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
-from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
+from dafka.limits import BATCH_RECORDS_MAX, RECORD_BYTES_MAX
 from dafka.model import TowerEndpoints, address_of, checked_topic
 from dafka.node.clock import now_ms, wall_ms
 from dafka.node.node import Node, Role
@@ -89,8 +89,8 @@ class Producer:
         max_block_ms: int = 60_000,
         min_acks: int = 1,
     ) -> None:
-        if not 1 <= batch_bytes_max <= BATCH_BYTES_MAX:
-            raise MisuseError(f"batch_bytes_max must be 1 to {BATCH_BYTES_MAX}: {batch_bytes_max}")
+        if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
+            raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
         self.address = address_of(uuid4())
@@ -147,7 +147,8 @@ class Producer:
                 added = batch.builder.append(timestamp_ms, key, value, headers)
             except (TypeError, ValueError, AttributeError, OverflowError) as error:
                 raise MisuseError(f"record for topic {topic!r} cannot be sent: {error}") from error
-            if not added or batch.builder.size >= self._batch_bytes_max:
+            full = batch.builder.size >= self._batch_bytes_max
+            if not added or full or batch.builder.count >= BATCH_RECORDS_MAX:
                 self._seal(topic)
             if added:
                 return batch.future
@@ -202,9 +203,7 @@ class Producer:
     def _begin(self, topic: str) -> _OpenBatch:
         """Open a batch, once there is room for it."""
         checked_topic(topic)
-        if self._closed:
-            raise MisuseError("producer is closed")
-        self._node.check()
+        self._check_open()
         if self._buffered >= self._buffer_bytes_max and not self._changed.wait_for(
             lambda: self._closed or self._buffered < self._buffer_bytes_max,
             self._max_block_ms / 1_000,
@@ -214,16 +213,24 @@ class Producer:
                 f"buffer of {self._buffer_bytes_max} bytes stayed full for {self._max_block_ms} ms:"
                 f" no store acknowledges {self._unstored()}"
             )
-        # Waiting gave the lock away: another thread may have opened one meanwhile.
+        # Waiting gave the lock away: another thread may have closed us or opened one meanwhile.
+        self._check_open()
         batch = self._open.get(topic)
         if batch is None:
             batch = self._open[topic] = _OpenBatch(self._batch_bytes_max)
             self._node.wake()
         return batch
 
+    def _check_open(self) -> None:
+        self._node.check()
+        if self._closed:
+            raise MisuseError("producer is closed")
+
     def _seal(self, topic: str) -> None:
         """Hand a topic's open batch to the machine. The lock is held."""
         batch = self._open.pop(topic)
+        if not batch.builder.count:
+            return  # opened for a record that could not be added
         records = batch.builder.build()
         count = batch.builder.count
         end = self._ends[topic] = self._ends.get(topic, 0) + count
@@ -259,10 +266,12 @@ class Producer:
         """The node has ended: nothing more will be stored. Called by the node's thread."""
         with self._changed:
             self._closed = True
-            waiting = [entry for entries in self._waiting.values() for entry in entries]
+            lost = [entry[1:] for entries in self._waiting.values() for entry in entries]
+            lost += [(batch.builder.count, batch.future) for batch in self._open.values()]
             self._waiting.clear()
+            self._open.clear()
             self._changed.notify_all()
-        for _, count, future in waiting:
+        for count, future in lost:
             message = f"producer ended before a store had {count} records"
             future.set_exception(NotStoredError(message))
 
@@ -281,9 +290,12 @@ def _check_size(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]],
 ) -> None:
-    size = (len(key) if key else 0) + (len(value) if value else 0)
-    if headers:
-        size += sum(len(name) + (len(content) if content else 0) for name, content in headers)
+    try:
+        size = (len(key) if key else 0) + (len(value) if value else 0)
+        if headers:
+            size += sum(len(name) + (len(content) if content else 0) for name, content in headers)
+    except (TypeError, ValueError) as error:
+        raise MisuseError(f"record for topic {topic!r} cannot be sent: {error}") from error
     if size > RECORD_BYTES_MAX:
         raise MisuseError(
             f"record for topic {topic!r} cannot be sent: {size} bytes, at most {RECORD_BYTES_MAX}"
