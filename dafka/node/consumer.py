@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -83,9 +82,8 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Record]:
         while True:
-            record = self.poll(_CHECK_S)
-            if record is not None:
-                yield record
+            yield from self._records
+            self._next_batch(_CHECK_S)
 
     def poll(self, timeout: float) -> Record | None:
         """Return the next record, or None if there is none within `timeout` seconds.
@@ -94,19 +92,11 @@ class Consumer:
             RecordError: A batch is damaged; the next call goes on behind it.
             NodeFailedError: The consumer's thread has ended.
         """
-        deadline = time.monotonic() + timeout
-        while True:
+        record = next(self._records, None)
+        if record is None and self._next_batch(timeout):
+            # Never empty: a batch is delivered only if it brings something new.
             record = next(self._records, None)
-            if record is not None:
-                return record
-            self._drained()
-            try:
-                delivered = self._delivered.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                self._node.check()
-                return None
-            self._size = len(delivered.batch.content)
-            self._records = records_of(delivered.batch, delivered.start)
+        return record
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -123,11 +113,19 @@ class Consumer:
     ) -> None:
         self.close()
 
-    def _drained(self) -> None:
-        """The batch in hand has been read: there is room for another."""
+    def _next_batch(self, timeout: float) -> bool:
+        """Take up the next batch, giving back the room of the one that has been read."""
         if self._size:
             self._node.post(None, Drained(self._size))
             self._size = 0
+        try:
+            delivered = self._delivered.get(timeout=timeout)
+        except queue.Empty:
+            self._node.check()
+            return False
+        self._size = len(delivered.batch.content)
+        self._records = records_of(delivered.batch, delivered.start)
+        return True
 
 
 class _ConsumerRole:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
-from dafka.limits import BATCH_RECORDS_MAX, RECORD_BYTES_MAX
+from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import TowerEndpoints, address_of, checked_topic
 from dafka.node.clock import now_ms, wall_ms
 from dafka.node.node import Node, Role
@@ -56,6 +56,8 @@ class _OpenBatch:
     def __init__(self, bytes_max: int) -> None:
         self.builder = BatchBuilder(bytes_max)
         self.future: Future[Delivery] = Future()
+        # It is shared by all records of the batch, so none of them may cancel it.
+        self.future.set_running_or_notify_cancel()
         self.opened_ms = now_ms()
 
 
@@ -138,21 +140,20 @@ class Producer:
         """
         if timestamp_ms is None:
             timestamp_ms = wall_ms()
-        _check_size(topic, key, value, headers)
         with self._changed:
             batch = self._open.get(topic)
-            if batch is None:
-                batch = self._begin(topic)
             try:
-                added = batch.builder.append(timestamp_ms, key, value, headers)
+                if batch is not None:
+                    if batch.builder.append(timestamp_ms, key, value, headers):
+                        return batch.future
+                    self._seal(topic)
+                # A batch that has records refuses what does not fit; an empty one takes anything.
+                _check_size(topic, key, value, headers)
+                batch = self._begin(topic)
+                batch.builder.append(timestamp_ms, key, value, headers)
             except (TypeError, ValueError, AttributeError, OverflowError) as error:
                 raise MisuseError(f"record for topic {topic!r} cannot be sent: {error}") from error
-            full = batch.builder.size >= self._batch_bytes_max
-            if not added or full or batch.builder.count >= BATCH_RECORDS_MAX:
-                self._seal(topic)
-            if added:
-                return batch.future
-        return self.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms)
+            return batch.future
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is stored.
