@@ -151,6 +151,8 @@ class Producer:
                 _check_size(topic, key, value, headers)
                 batch = self._begin(topic)
                 batch.builder.append(timestamp_ms, key, value, headers)
+                if batch.builder.size >= self._batch_bytes_max:
+                    self._seal(topic)
             except (TypeError, ValueError, AttributeError, OverflowError) as error:
                 raise MisuseError(f"record for topic {topic!r} cannot be sent: {error}") from error
             return batch.future

@@ -104,10 +104,10 @@ def test_a_full_builder_refuses_and_stays_whole():
 
 def test_as_many_records_as_a_batch_may_have():
     builder = BatchBuilder(BATCH_BYTES_MAX)
-    for _ in range(BATCH_RECORDS_MAX + 1):
-        builder.append(0, None, None, ())
-    with pytest.raises(RecordError, match="batch count"):
-        checked_count(enclosed(builder.build(), 0), 0)
+    for _ in range(BATCH_RECORDS_MAX):
+        assert builder.append(0, None, None, ())
+    assert not builder.append(0, None, None, ())
+    assert checked_count(enclosed(builder.build(), 0), 0) == BATCH_RECORDS_MAX
 
 
 def test_every_single_byte_corruption_is_refused():
