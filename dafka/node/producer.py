@@ -150,7 +150,10 @@ class Producer:
                 # A batch that has records refuses what does not fit; an empty one takes anything.
                 _check_size(topic, key, value, headers)
                 batch = self._begin(topic)
-                batch.builder.append(timestamp_ms, key, value, headers)
+                while not batch.builder.append(timestamp_ms, key, value, headers):
+                    # Another thread has filled it while this one waited for room.
+                    self._seal(topic)
+                    batch = self._begin(topic)
                 if batch.builder.size >= self._batch_bytes_max:
                     self._seal(topic)
             except (TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -1,0 +1,82 @@
+"""What all tests share: how much to try, ports of their own, and waiting with a deadline."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from itertools import count
+
+import pytest
+from hypothesis import settings
+
+SEEDS_PER_TEST = 10
+"""Seeds of the simulator in one test, so that workers share them evenly."""
+
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("night", max_examples=5_000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seeds", type=int, default=200, help="how many seeds of the simulator to run"
+    )
+
+
+def pytest_generate_tests(metafunc):
+    if "seeds" in metafunc.fixturenames:
+        total = metafunc.config.getoption("--seeds")
+        chunks = [
+            range(first, min(first + SEEDS_PER_TEST, total))
+            for first in range(0, total, SEEDS_PER_TEST)
+        ]
+        metafunc.parametrize("seeds", chunks, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+
+
+FIRST_PORT = 26_000
+PORTS_PER_WORKER = 400
+WORKERS_MAX = 16
+
+# Runs side by side on one machine begin at different places.
+_tried = count(os.getpid() * 7)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_ports(number: int) -> int:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS_MAX
+    begin = FIRST_PORT + worker * PORTS_PER_WORKER
+    for _ in range(PORTS_PER_WORKER):
+        first = begin + next(_tried) * number % (PORTS_PER_WORKER - number)
+        if all(_is_free(port) for port in range(first, first + number)):
+            return first
+    raise AssertionError(f"no {number} free ports from {begin} on")
+
+
+@pytest.fixture(scope="session")
+def free_ports():
+    """A function that returns the first of so many adjacent ports nobody listens on."""
+    return _free_ports
+
+
+@pytest.fixture(scope="session")
+def until():
+    """A function that polls for a condition, and complains when it does not come true."""
+
+    def until(condition, seconds: float = 10.0):
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < deadline, f"not within {seconds} s"
+            time.sleep(0.01)
+        return found
+
+    return until
