@@ -9,7 +9,7 @@ from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import SimProducer, SimStore
 from dafka.testing.world import Faults, Mesh, Node, World
-from distributor.link import AskHeads, HeadsRead, HeadsUnread, LinkMachine, Side, Skipped
+from distributor.link import AskHeads, HeadsRead, HeadsUnread, Hopped, LinkMachine, Side, Skipped
 
 if TYPE_CHECKING:
     from topology.plan import Link, Plan
@@ -41,6 +41,7 @@ class SimLink(Node[Side]):
         self._link = link
         self._source = source
         self._target = target
+        self.forwarded = 0
         self.skipped = 0
 
     def build(self) -> LinkMachine:
@@ -58,6 +59,8 @@ class SimLink(Node[Side]):
         if isinstance(effect, AskHeads):
             incarnation = self.incarnation
             self.world.after(self.world.delay_ms(), lambda: self._ask(incarnation))
+        elif isinstance(effect, Hopped):
+            self.forwarded += effect.records
         elif isinstance(effect, Skipped):
             self.skipped += effect.records
 

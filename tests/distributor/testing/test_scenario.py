@@ -1,0 +1,142 @@
+"""Whole topologies in the simulator: 200 seeds here, more with `make test SEEDS=1000`."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
+from dafka.protocol.store import StoreMachine
+from dafka.testing.world import Faults
+from distributor.link import LinkMachine
+from distributor.testing import scenario
+from distributor.testing.scenario import replay_command, run
+from distributor.testing.world import SimWorld
+from topology.plan import plan
+from topology.testing import random_topology
+
+MUTANT_SEEDS_MAX = 60
+
+
+@pytest.mark.sim
+def test_every_seed_settles_with_all_clusters_equal(seeds):
+    failures = [
+        f"seed {seed}: {problem}\n    {replay_command(seed)}"
+        for seed in seeds
+        for problem in run(seed).problems
+    ]
+    assert not failures, "\n".join(failures)
+
+
+def test_the_same_seed_is_the_same_run():
+    assert run(5) == run(5)
+    assert run(5).fingerprint != run(6).fingerprint
+
+
+@pytest.mark.sim
+def test_a_healthy_run_copies_each_record_once_for_each_other_cluster():
+    for seed in range(10):
+        chance = random.Random(seed)
+        the_plan = plan(random_topology(chance, chance.randint(2, 6)))
+        sim = SimWorld(the_plan, seed, Faults())
+        sim.world.run_until(3_000)
+        sent = 0
+        for _ in range(30):
+            sim.send_somewhere("flights", 3)
+            sent += 3
+            sim.world.run_until(sim.world.now_ms + 20)
+        sim.world.run_until(sim.world.now_ms + 5_000)
+        assert sim.settled()
+        forwarded = sum(link.forwarded for link in sim.links)
+        assert forwarded == sent * (len(sim.clusters) - 1), f"seed {seed}"
+
+
+def found_within(seeds: int) -> bool:
+    """Whether any of so many seeds shows a problem, or trips over an assertion."""
+    for seed in range(seeds):
+        try:
+            if run(seed).problems:
+                return True
+        except AssertionError:
+            return True
+    return False
+
+
+def copy_what_is_not_durable(monkeypatch):
+    original = ConsumerMachine.__init__
+
+    def eager(self, address, settings):
+        original(self, address, ConsumerSettings(start=settings.start, committed=False))
+
+    monkeypatch.setattr(ConsumerMachine, "__init__", eager)
+
+
+def never_acknowledge_again(monkeypatch):
+    monkeypatch.setattr(StoreMachine, "_acknowledge", lambda self, partition, sequence: [])
+
+
+def acknowledge_before_the_write(monkeypatch):
+    original = StoreMachine._flush
+
+    def hasty(self):
+        effects = original(self)
+        for token in list(self._appending):
+            batches = self._appending[token]
+            effects += self._appended(token)
+            self._appending[token] = batches
+        return effects
+
+    monkeypatch.setattr(StoreMachine, "_flush", hasty)
+
+
+def look_at_the_own_flag_only(monkeypatch):
+    monkeypatch.setattr(
+        "distributor.link.should_forward", lambda flags, level: not flags >> (level - 1) & 1
+    )
+
+
+def set_the_flag_of_the_next_level(monkeypatch):
+    monkeypatch.setattr("distributor.link.with_copied", lambda flags, level: flags | 1 << level)
+
+
+def forget_where_a_record_came_from(monkeypatch):
+    original = LinkMachine._copied
+
+    def forgetful(self, batch, envelope):
+        return original(self, batch, envelope._replace(origin=0))
+
+    monkeypatch.setattr(LinkMachine, "_copied", forgetful)
+
+
+def begin_behind_the_next_record(monkeypatch):
+    original = LinkMachine._place
+
+    def careless(self, heads, now_ms):
+        return original(self, {partition: head + 1 for partition, head in heads.items()}, now_ms)
+
+    monkeypatch.setattr(LinkMachine, "_place", careless)
+
+
+MUTANTS = [
+    copy_what_is_not_durable,
+    never_acknowledge_again,
+    acknowledge_before_the_write,
+    look_at_the_own_flag_only,
+    set_the_flag_of_the_next_level,
+    forget_where_a_record_came_from,
+    begin_behind_the_next_record,
+]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_bugs_put_in_on_purpose_are_found(mutant, monkeypatch):
+    mutant(monkeypatch)
+    assert found_within(MUTANT_SEEDS_MAX)
+
+
+def test_the_command_line_repeats_a_seed(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["scenario", "--seed", "3"])
+    assert scenario.main() == 0
+    assert "seed 3:" in capsys.readouterr().out
