@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError
@@ -56,15 +57,16 @@ class Store:
         host: str = "127.0.0.1",
         durability: Durability = Durability.FSYNC,
     ) -> None:
-        record_log = LmdbLog(data, durability=durability)
-        self.address = record_log.identity
-        try:
+        with ExitStack() as opened:
+            record_log = LmdbLog(data, durability=durability)
+            opened.callback(record_log.close)
             server = QueryServer(query)
-        except Exception:
-            record_log.close()
-            raise
+            opened.callback(server.close)
+            self.address = record_log.identity
+            mesh = open_mesh(self.address, towers, host)
+            opened.pop_all()  # all there: from here on the node's thread closes them
         role: Role[None, Never] = _StoreRole(record_log, server)
-        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 
     def join(self, timeout: float) -> bool:

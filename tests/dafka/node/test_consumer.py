@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.node.consumer import Consumer
+from dafka.node.node import NodeFailedError
+
+pytestmark = pytest.mark.net
+
+NOBODY = "tcp://127.0.0.1:9"
+
+
+def send(producer, topic, numbers):
+    for number in numbers:
+        producer.send(topic, str(number).encode())
+    producer.flush(10)
+
+
+def numbers_of(records):
+    return [int(record.value) for record in records]
+
+
+def test_a_late_consumer_gets_everything_from_the_beginning(stored, take):
+    producer = stored.producer(batch_bytes_max=200)
+    send(producer, "orders", range(100))
+    assert numbers_of(take(stored.consumer("orders"), 100)) == list(range(100))
+
+
+def test_a_consumer_gets_what_a_producer_that_has_left_has_sent(stored, take):
+    producer = stored.producer()
+    send(producer, "orders", range(10))
+    producer.close()
+    records = take(stored.consumer("orders"), 10)
+    assert numbers_of(records) == list(range(10))
+    assert {record.address for record in records} == {producer.address}
+
+
+def test_the_latest_start_skips_what_is_there(stored, take, until):
+    producer = stored.producer(linger_ms=0)
+    send(producer, "orders", range(50))
+    consumer = stored.consumer("orders", start="latest")
+    found = []
+
+    def hears():
+        producer.send("orders", b"999").result(10)
+        record = consumer.poll(0.02)
+        found.extend([record] if record else [])
+        return found
+
+    until(hears)
+    assert found[0].value == b"999"
+    assert found[0].sequence >= 50
+
+
+def test_a_position_decides_where_a_partition_begins(stored, take):
+    producer = stored.producer(batch_bytes_max=200)
+    send(producer, "orders", range(100))
+    partition = Partition("orders", producer.address)
+    for start in ("earliest", "latest"):
+        consumer = stored.consumer("orders", positions={partition: 42}, start=start)
+        records = take(consumer, 58)
+        assert [record.sequence for record in records] == list(range(42, 100))
+
+
+def test_a_position_may_be_given_as_a_plain_pair(stored, take):
+    producer = stored.producer()
+    send(producer, "orders", range(5))
+    consumer = stored.consumer("orders", positions={("orders", producer.address): 4})
+    assert numbers_of(take(consumer, 1)) == [4]
+
+
+def test_several_consumers_each_get_everything(stored, take):
+    consumers = [stored.consumer("orders") for _ in range(3)]
+    send(stored.producer(), "orders", range(100))
+    for consumer in consumers:
+        assert numbers_of(take(consumer, 100)) == list(range(100))
+
+
+def test_other_topics_are_not_heard_not_even_those_that_begin_alike(stored, take):
+    producer = stored.producer(linger_ms=0)
+    consumer = stored.consumer("order")
+    for number in range(20):
+        producer.send("orders", b"other").result(10)
+        producer.send("orde", b"other").result(10)
+        producer.send("order", str(number).encode()).result(10)
+    records = take(consumer, 20)
+    assert numbers_of(records) == list(range(20))
+    assert consumer.poll(0.05) is None
+
+
+def test_a_slow_application_with_a_small_buffer_still_gets_everything(stored, take):
+    consumer = stored.consumer("orders", buffer_bytes_max=2_000)
+    producer = stored.producer(batch_bytes_max=1_000)
+    for number in range(2_000):
+        producer.send("orders", str(number).encode().ljust(50))
+    producer.flush(20)
+    assert numbers_of(take(consumer, 2_000, 30)) == list(range(2_000))
+
+
+def test_a_single_topic_may_be_given_as_a_string(stored, take):
+    send(stored.producer(), "orders", [1])
+    with Consumer([stored.endpoint], "orders") as consumer:
+        assert numbers_of(take(consumer, 1)) == [1]
+
+
+def test_iterating_goes_on_from_record_to_record(stored):
+    send(stored.producer(), "orders", range(10))
+    records = iter(stored.consumer("orders"))
+    assert [int(next(records).value) for _ in range(10)] == list(range(10))
+
+
+def test_polling_ends_when_nothing_comes(cluster):
+    assert cluster.consumer("orders").poll(0) is None
+    assert cluster.consumer("orders").poll(0.02) is None
+
+
+def test_closing_may_be_repeated_and_ends_the_thread(cluster):
+    with Consumer(cluster.endpoint, "orders") as consumer:
+        pass
+    consumer.close()
+    assert consumer._node.join(0)
+
+
+@pytest.mark.parametrize(
+    ("topics", "settings"),
+    [
+        ([], {}),
+        ("", {}),
+        (["orders", ""], {}),
+        (["x" * 250], {}),
+        ([5], {}),
+        ("orders", {"start": "middle"}),
+        ("orders", {"start": None}),
+        ("orders", {"positions": {("orders", "A" * 32): -1}}),
+    ],
+    ids=repr,
+)
+def test_an_argument_that_makes_no_sense_is_refused(topics, settings):
+    with pytest.raises(MisuseError):
+        Consumer(NOBODY, topics, **settings)
+
+
+@pytest.mark.parametrize("towers", [[], "here", "tcp://127.0.0.1:0"])
+def test_a_tower_that_is_no_endpoint_is_refused(towers):
+    with pytest.raises(MisuseError):
+        Consumer(towers, "orders")
+
+
+def test_a_failed_node_shows_at_the_next_poll(cluster, until):
+    consumer = cluster.consumer("orders")
+    consumer._node.post(None, "no event")
+    until(lambda: consumer._node.failure)
+    with pytest.raises(NodeFailedError, match="consumer has failed") as caught:
+        consumer.poll(0)
+    assert isinstance(caught.value.__cause__, AssertionError)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError, StorageError
+from dafka.model import Batch, Partition
+from dafka.node.node import NodeFailedError
+from dafka.node.store import Store
+from dafka.query.client import StoreClient
+from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.storage.lmdb_log import LmdbLog
+
+pytestmark = pytest.mark.net
+
+
+def test_a_store_started_again_has_everything_and_the_same_identity(cluster, take):
+    store = cluster.store()
+    first = cluster.producer()
+    for number in range(100):
+        first.send("orders", str(number).encode())
+    first.close()
+    store.close()
+
+    again = cluster.store()
+    assert again.address == store.address
+    second = cluster.producer()
+    second.send("orders", b"100")
+    second.flush(10)
+    records = take(cluster.consumer("orders"), 101)
+    assert sorted(int(record.value) for record in records) == list(range(101))
+    assert {record.address for record in records} == {first.address, second.address}
+
+
+def test_a_producer_outlives_its_store(cluster, take):
+    store = cluster.store()
+    producer = cluster.producer()
+    producer.send("orders", b"before")
+    producer.flush(10)
+    store.close()
+    future = producer.send("orders", b"between")
+    cluster.store()
+    assert future.result(20).sequence == 1
+    records = take(cluster.consumer("orders"), 2)
+    assert [record.value for record in records] == [b"before", b"between"]
+
+
+def test_the_query_port_tells_what_was_acknowledged(stored):
+    producer = stored.producer()
+    for number in range(7):
+        producer.send("orders", str(number).encode())
+    producer.flush(10)
+    partition = Partition("orders", producer.address)
+    with StoreClient(stored.query) as client:
+        assert client.heads() == {partition: 6}
+        values = [r.value for b in client.scan(partition, 0, 7) for r in records_of(b)]
+    assert values == [str(number).encode() for number in range(7)]
+
+
+def test_a_store_says_who_it_is(cluster):
+    store = cluster.store()
+    assert len(store.address) == 32
+    with StoreClient(cluster.query) as client:
+        assert client.health().identity == store.address
+
+
+def test_a_second_store_in_the_same_directory_is_refused(stored, tmp_path, free_ports):
+    other = f"tcp://127.0.0.1:{free_ports(1)}"
+    with pytest.raises(StorageError):
+        Store(tmp_path / "store", stored.endpoint, query=other)
+
+
+def test_a_directory_that_is_a_file_is_refused(cluster, tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(StorageError):
+        Store(tmp_path / "file", cluster.endpoint, query=cluster.query)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"query": "nowhere"}, {"towers": "nowhere"}, {"towers": []}, {"host": "192.0.2.1"}],
+    ids=repr,
+)
+def test_a_store_that_cannot_start_leaves_directory_and_port_free(cluster, tmp_path, wrong):
+    arguments = {"data": tmp_path / "d", "towers": cluster.endpoint, "query": cluster.query}
+    with pytest.raises(MisuseError):
+        Store(**arguments | wrong)
+    with Store(**arguments) as store:
+        assert not store.join(0)
+
+
+def test_a_query_port_that_is_taken_is_refused(stored, tmp_path):
+    with pytest.raises(MisuseError):
+        Store(tmp_path / "other", stored.endpoint, query=stored.query)
+    LmdbLog(tmp_path / "other").close()
+
+
+def test_a_store_serves_a_log_filled_before_it_started(cluster, tmp_path, take):
+    log = LmdbLog(tmp_path / "store")
+    builder = BatchBuilder(1_000)
+    builder.append(5, b"k", b"old", ())
+    partition = Partition("orders", "AB" * 16)
+    log.append([Batch(partition, 0, 1, enclosed(builder.build(), 0))])
+    log.close()
+    cluster.store()
+    (record,) = take(cluster.consumer("orders"), 1)
+    assert (record.address, record.value, record.timestamp_ms) == ("AB" * 16, b"old", 5)
+
+
+def test_a_failed_store_says_so_when_it_is_joined(cluster, until):
+    store = cluster.store()
+    assert not store.join(0)
+    store._node.post(None, "no event")
+    until(lambda: store._node.failure)
+    with pytest.raises(NodeFailedError, match="store has failed"):
+        store.join(5)
