@@ -1,0 +1,283 @@
+"""The link: where it begins, what it forwards, when it goes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Batch, Partition
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.effects import Publish
+from dafka.protocol.events import Received, Woke
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.records.envelope import FRESH, Envelope
+from dafka.wire import messages
+from distributor.link import (
+    ASK_AGAIN_MS,
+    AskHeads,
+    HeadsRead,
+    HeadsUnread,
+    Hopped,
+    LinkMachine,
+    Side,
+    Skipped,
+)
+
+P = Partition("flights", "AA")
+ORIGIN = 7
+
+
+def batch(sequence: int, count: int = 2, envelope: Envelope = FRESH, size: int = 10) -> Batch:
+    builder = BatchBuilder(1 << 20)
+    for number in range(sequence, sequence + count):
+        builder.append(1_000 + number, None, str(number).encode().ljust(size), ())
+    return Batch(P, sequence, count, enclosed(builder.build(), sequence, envelope))
+
+
+def live(one: Batch) -> Received:
+    return Received(messages.Records(P.topic, P.address, one.sequence, one.count, one.content))
+
+
+def durable(end: int) -> Received:
+    return Received(messages.Ack(P.topic, P.address, "SOURCE-STORE", end - 1))
+
+
+def stored(end: int) -> Received:
+    return Received(messages.Ack(P.topic, P.address, "TARGET-STORE", end - 1))
+
+
+def fetched(sequence: int, count: int = 100) -> Received:
+    return Received(messages.Fetch(P.topic, P.address, "SOMEBODY", sequence, count))
+
+
+class Bench:
+    """A link with a hand on both sides and on the clock."""
+
+    def __init__(self, level: int = 1, buffer_bytes_max: int = 1 << 20) -> None:
+        settings = ConsumerSettings(
+            start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
+        )
+        self.now_ms = 0
+        self.link = LinkMachine(
+            level=level,
+            origin=ORIGIN,
+            source=ConsumerMachine("LINK", settings),
+            mirror=MirrorMachine(MirrorSettings()),
+        )
+        self.give(Side.SOURCE, Woke())
+
+    def give(self, side: Side, event) -> list:
+        effects = self.link.handle(side, event, self.now_ms)
+        self.link.check()
+        return effects
+
+    def source(self, *events) -> list:
+        return [effect for event in events for effect in self.give(Side.SOURCE, event)]
+
+    def target(self, *events) -> list:
+        return [effect for event in events for effect in self.give(Side.TARGET, event)]
+
+    def placed(self, heads: dict[Partition, int] | None = None) -> Bench:
+        """Let it find the partition and learn what the target has."""
+        self.source(durable(1_000_000))
+        self.target(HeadsRead(heads or {}))
+        return self
+
+
+def of(kind, effects) -> list:
+    return [effect for _, effect in effects if isinstance(effect, kind)]
+
+
+def published(effects) -> list[messages.Records]:
+    return [
+        effect.message
+        for side, effect in effects
+        if side is Side.TARGET
+        and isinstance(effect, Publish)
+        and isinstance(effect.message, messages.Records)
+    ]
+
+
+def sequences(effects) -> list[int]:
+    return [
+        record.sequence
+        for message in published(effects)
+        for record in records_of(Batch(P, message.sequence, message.count, message.content))
+    ]
+
+
+def test_it_asks_the_target_before_it_forwards_anything():
+    bench = Bench()
+    effects = bench.source(live(batch(0)), durable(2))
+    assert (Side.TARGET, AskHeads()) in effects
+    assert not published(effects)
+    assert of(AskHeads, bench.source(live(batch(2)))) == [], "one question at a time"
+
+
+def test_it_goes_on_behind_what_the_target_has():
+    bench = Bench().placed({P: 3})
+    effects = bench.source(live(batch(4)))
+    assert sequences(effects) == [4, 5]
+    assert sequences(bench.source(live(batch(2)))) == []
+
+
+def test_it_begins_at_the_first_record_of_what_the_target_does_not_know():
+    assert sequences(Bench().placed().source(live(batch(0)))) == [0, 1]
+
+
+def test_it_asks_again_when_nobody_answered_but_not_at_once():
+    bench = Bench()
+    bench.source(durable(1))
+    assert of(AskHeads, bench.target(HeadsUnread())) == []
+    assert bench.link.wakeup_ms() is not None
+    bench.now_ms += ASK_AGAIN_MS
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+
+
+def test_it_does_not_copy_what_is_not_durable_at_the_source():
+    bench = Bench()
+    bench.source(durable(2))
+    bench.target(HeadsRead({}))
+    assert sequences(bench.source(live(batch(0)), live(batch(2)))) == [0, 1]
+    assert sequences(bench.source(durable(4))) == [2, 3]
+
+
+def test_a_copy_has_one_more_flag_and_the_origin_of_its_first_cluster():
+    bench = Bench(level=3).placed()
+    (first,) = published(bench.source(live(batch(0))))
+    record = next(records_of(Batch(P, 0, 2, first.content)))
+    assert (record.copy_flags, record.origin) == (0b100, ORIGIN)
+
+    bench = Bench(level=1).placed()
+    (second,) = published(bench.source(live(batch(0, envelope=Envelope(3, 0b100)))))
+    record = next(records_of(Batch(P, 0, 2, second.content)))
+    assert (record.copy_flags, record.origin) == (0b101, 3)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4])
+@pytest.mark.parametrize("flags", range(16))
+def test_it_forwards_exactly_if_no_flag_up_to_its_level_is_set(level, flags):
+    effects = Bench(level).placed().source(live(batch(0, envelope=Envelope(3, flags))))
+    expected = flags & ((1 << level) - 1) == 0
+    assert bool(published(effects)) == expected
+    assert bool(of(Skipped, effects)) != expected
+
+
+def test_what_was_forwarded_keeps_its_records_untouched():
+    original = batch(0, count=5)
+    (copy,) = published(Bench().placed().source(live(original)))
+    assert copy.content[20:] == original.content[20:]
+
+
+def test_a_batch_that_begins_below_is_cut():
+    bench = Bench().placed({P: 2})
+    effects = bench.source(live(batch(0, count=6)))
+    assert sequences(effects) == [3, 4, 5]
+    assert [record.value.strip() for record in records_of(batch(3, 3))] == [b"3", b"4", b"5"]
+
+
+def test_content_without_an_envelope_is_dropped_and_does_not_stop_the_partition():
+    bench = Bench().placed()
+    bare = Received(messages.Records(P.topic, P.address, 0, 2, b"bare"))
+    effects = bench.source(bare)
+    assert [effect.reason for _, effect in effects if hasattr(effect, "reason")] == ["envelope"]
+    assert sequences(bench.source(live(batch(2)))) == [2, 3]
+
+
+def test_a_hop_is_measured_from_delivery_to_durability():
+    bench = Bench().placed()
+    one = batch(0)
+    bench.source(live(one))
+    bench.now_ms += 30
+    assert of(Hopped, bench.target(stored(2))) == [Hopped(2, len(one.content), 30)]
+
+
+def test_what_is_under_way_bounds_what_is_taken_in():
+    size = len(batch(0, size=1_000).content)
+    bench = Bench(buffer_bytes_max=2 * size).placed()
+    effects = bench.source(*(live(batch(2 * n, size=1_000)) for n in range(5)))
+    assert sequences(effects) == [0, 1, 2, 3]
+    answered = messages.DirectHead("LINK", P.topic, P.address, 999_999, "SOURCE-STORE")
+    assert of(Publish, bench.source(Received(answered))) == [], "full: nothing is fetched"
+    effects = bench.target(stored(4))
+    fetches = [e.message for side, e in effects if side is Side.SOURCE and isinstance(e, Publish)]
+    assert [(type(fetch), fetch.sequence) for fetch in fetches] == [(messages.Fetch, 4)]
+
+
+def test_it_goes_back_to_what_the_target_has_lost():
+    bench = Bench().placed()
+    bench.source(live(batch(0)), live(batch(2)))
+    bench.target(stored(4))
+    bench.source(live(batch(4)))
+    effects = bench.target(fetched(0))
+    assert of(AskHeads, effects) == [AskHeads()]
+    effects = bench.target(HeadsRead({}))
+    wanted = [e.message for side, e in effects if side is Side.SOURCE and isinstance(e, Publish)]
+    assert [(fetch.sequence, fetch.address) for fetch in wanted] == [(0, "AA")]
+    assert sequences(bench.source(live(batch(0)))) == [0, 1]
+
+
+def test_it_does_not_go_back_for_a_consumer_that_reads_old_records():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    bench.target(stored(2))
+    bench.source(live(batch(2)))
+    bench.target(fetched(0))
+    assert sequences(bench.target(HeadsRead({P: 1}))) == []
+    assert sequences(bench.source(live(batch(4)))) == [4, 5]
+
+
+def test_it_does_not_go_back_for_what_was_stored_while_it_asked():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    bench.target(stored(2))
+    bench.source(live(batch(2)))
+    bench.target(fetched(0))
+    bench.target(stored(4))
+    bench.target(HeadsRead({P: 1}))
+    assert sequences(bench.source(live(batch(4)))) == [4, 5]
+
+
+def test_a_question_without_an_answer_is_put_again_for_what_was_wanted():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    bench.target(stored(2))
+    bench.source(live(batch(2)))
+    bench.target(fetched(0), HeadsUnread())
+    bench.now_ms += ASK_AGAIN_MS
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+    bench.target(HeadsRead({}))
+    assert sequences(bench.source(live(batch(0)))) == [0, 1]
+
+
+def test_lag_is_what_the_source_has_and_the_target_lacks():
+    bench = Bench()
+    bench.source(durable(4))
+    bench.target(HeadsRead({}))
+    assert bench.link.lag() == {P: 4}
+    bench.source(live(batch(0)))
+    assert bench.link.lag() == {P: 4}
+    bench.now_ms += 250
+    assert bench.link.lag_ms(bench.now_ms) == 250
+    bench.target(stored(2))
+    assert bench.link.lag() == {P: 2}
+    bench.source(live(batch(2)))
+    bench.target(stored(4))
+    assert bench.link.lag() == {P: 0}
+    assert bench.link.lag_ms(bench.now_ms) == 0
+
+
+def test_lag_does_not_count_what_another_level_carries():
+    bench = Bench(level=3)
+    bench.source(durable(2))
+    bench.target(HeadsRead({}))
+    bench.source(live(batch(0, envelope=Envelope(3, 0b1))))
+    assert bench.link.lag() == {P: 0}
+
+
+def test_lag_of_what_does_not_move_grows_with_time():
+    bench = Bench()
+    bench.source(durable(4))
+    bench.target(HeadsRead({}))
+    bench.now_ms += 5_000
+    assert bench.link.lag_ms(bench.now_ms) == 5_000
