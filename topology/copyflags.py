@@ -34,6 +34,11 @@ def levels_of(flags: int) -> list[int]:
     return [level for level in range(1, flags.bit_length() + 1) if flags & bit(level)]
 
 
-def format_flags(flags: int) -> str:
-    """Flags in binary, at least four digits, as the distribution model writes them."""
-    return f"{flags:04b}"
+def format_flags(flags: int, top_level: int = 4) -> str:
+    """Flags in binary, as the distribution model writes them.
+
+    Args:
+        flags: What to write.
+        top_level: Highest level of the tree; a digit for each level, and at least four.
+    """
+    return f"{flags:0{max(4, top_level)}b}"

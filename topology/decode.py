@@ -1,13 +1,19 @@
-"""Plain values to the model: every key known, nothing coerced, every problem with its path."""
+"""Plain values to the model: every key known, nothing coerced, every problem with its path.
+
+A value that cannot be read leaves a hole in the topology: an empty text or a zero, neither of which
+any file can declare. The rules pass over holes, so they can be asked about the rest of a broken
+file, and an operator hears of everything at once.
+"""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, TypeVar
 
 from topology.copyflags import LEVEL_MAX
-from topology.errors import Problem
+from topology.errors import Problem, below, short
 from topology.model import (
     Branch,
     Cluster,
@@ -26,16 +32,30 @@ T = TypeVar("T")
 
 FORMAT_VERSION = 1
 
+PORT_MAX = 65_535
+
+KEYS = {
+    "file": ("version", "name", "clusters", "tree", "topics", "metrics"),
+    "cluster": ("name", "id", "host", "towers", "stores", "targets"),
+    "store": ("query", "data"),
+    "branch": ("level", "children"),
+    "topics": ("include", "exclude"),
+    "metrics": ("host", "first_port"),
+}
+"""Every key there is, by what it belongs to."""
+
+_OPTIONAL = {"topics", "metrics", "host", "targets", "include", "exclude"}
+
+_LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+")
+_ENDPOINT = re.compile(r"tcp://(.+):([0-9]{1,5})")
+_HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 
 
-def decode(values: object) -> tuple[Topology | None, list[Problem]]:
-    """Return the topology and what is wrong; None if too much is wrong to build one."""
+def decode(values: object) -> tuple[Topology, list[Problem]]:
+    """Return the topology, with holes where it could not be read, and what is wrong."""
     decoder = _Decoder()
-    topology = decoder.topology(values)
-    return (None if decoder.problems else topology), decoder.problems
+    return decoder.topology(values), decoder.problems
 
 
 class _Decoder:
@@ -44,87 +64,72 @@ class _Decoder:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def topology(self, values: object) -> Topology | None:
-        keys = ("version", "name", "clusters", "tree", "topics", "metrics")
-        fields = self.mapping(values, "$", keys, required=("version", "name", "clusters", "tree"))
-        if fields is None:
-            return None
-        if fields.get("version", FORMAT_VERSION) != FORMAT_VERSION:
-            self.complain("$.version", f"version {fields['version']!r} is not known", "write 1")
+    def topology(self, values: object) -> Topology:
+        fields = self.mapping(values, "$", "file")
+        version = fields.get("version", FORMAT_VERSION)
+        if isinstance(version, bool) or version != FORMAT_VERSION:
+            self.complain("$.version", f"version {short(version)} is not known", "write 1")
         clusters = self.sequence(fields.get("clusters", []), "$.clusters", self.cluster)
-        tree = self.tree(fields["tree"], "$.tree") if "tree" in fields else None
+        if fields.get("clusters") == []:
+            self.complain("$.clusters", "there is no cluster", "declare at least one")
         return Topology(
-            name=self.name(fields.get("name", "unnamed"), "$.name"),
-            clusters=tuple(cluster for cluster in clusters if cluster is not None),
-            tree=tree if tree is not None else ClusterName(""),
+            name=self.name(fields["name"], "$.name") if "name" in fields else "",
+            clusters=tuple(clusters),
+            tree=self.tree(fields["tree"], "$.tree") if "tree" in fields else ClusterName(""),
             topics=self.topics(fields.get("topics", {}), "$.topics"),
             metrics=self.metrics(fields["metrics"], "$.metrics") if "metrics" in fields else None,
         )
 
-    def cluster(self, values: object, path: str) -> Cluster | None:
-        keys = ("name", "id", "host", "towers", "stores", "targets")
-        fields = self.mapping(values, path, keys, required=("name", "id", "towers", "stores"))
-        if fields is None:
-            return None
+    def cluster(self, values: object, path: str) -> Cluster:
+        fields = self.mapping(values, path, "cluster")
         return Cluster(
-            name=ClusterName(self.name(fields.get("name", "unnamed"), f"{path}.name")),
-            id=self.integer(fields.get("id", 1), f"{path}.id", 1, 65_535),
-            host=self.matching(
-                fields.get("host", "127.0.0.1"), f"{path}.host", _HOST, "a host name or address"
-            ),
+            name=self.cluster_name(fields["name"], f"{path}.name")
+            if "name" in fields
+            else ClusterName(""),
+            id=self.integer(fields["id"], f"{path}.id", 1, 65_535) if "id" in fields else 0,
+            host=self.host(fields.get("host", _LOOPBACK), f"{path}.host"),
             towers=self.some(fields.get("towers"), f"{path}.towers", self.tower),
-            stores=tuple(
-                store
-                for store in self.some(fields.get("stores"), f"{path}.stores", self.store)
-                if store is not None
-            ),
+            stores=self.some(fields.get("stores"), f"{path}.stores", self.store),
             targets=self.targets(fields.get("targets", {}), f"{path}.targets"),
         )
 
-    def store(self, values: object, path: str) -> StoreSpec | None:
-        fields = self.mapping(values, path, ("query", "data"), required=("query", "data"))
-        if fields is None:
-            return None
-        data = fields.get("data", "data")
-        if not isinstance(data, str) or not data or "\0" in data:
-            self.complain(f"{path}.data", f"{data!r} is not a directory's path")
-            data = "data"
-        query = self.endpoint(fields.get("query", "tcp://127.0.0.1:1"), f"{path}.query")
-        return StoreSpec(query=query, data=data)
+    def store(self, values: object, path: str) -> StoreSpec:
+        fields = self.mapping(values, path, "store")
+        data = fields.get("data", "")
+        if "data" in fields and (not isinstance(data, str) or not data or "\0" in data):
+            self.complain(f"{path}.data", f"{short(data)} is not a directory's path")
+        query = self.endpoint(fields["query"], f"{path}.query") if "query" in fields else ""
+        return StoreSpec(query=query, data=data if isinstance(data, str) else "")
 
     def targets(self, values: object, path: str) -> dict[int, tuple[ClusterName, ...]]:
         if not isinstance(values, dict):
-            self.complain(path, f"{values!r} is not a mapping", "level: [cluster, …]")
+            self.complain(path, f"{short(values)} is not a mapping", "level: [cluster, …]")
             return {}
         return {
-            self.integer(level, f"{path}.{level}", 1, LEVEL_MAX): tuple(
-                ClusterName(name) for name in self.some(names, f"{path}.{level}", self.name)
+            self.integer(level, below(path, level), 1, LEVEL_MAX): self.some(
+                names, below(path, level), self.cluster_name
             )
             for level, names in values.items()
         }
 
-    def tree(self, values: object, path: str) -> Tree | None:
-        if isinstance(values, str):
-            return ClusterName(values)
-        fields = self.mapping(values, path, ("level", "children"), required=("level", "children"))
-        if fields is None:
-            return None
+    def tree(self, values: object, path: str) -> Tree:
+        if not isinstance(values, dict):
+            return self.cluster_name(values, path)
+        fields = self.mapping(values, path, "branch")
         children = self.sequence(fields.get("children", []), f"{path}.children", self.tree)
-        if "children" in fields and isinstance(fields["children"], list) and len(children) < 2:
+        if isinstance(fields.get("children"), list) and len(children) < 2:
             self.complain(
                 f"{path}.children",
                 f"a branch needs two children, it has {len(children)}",
                 "write the child in the branch's place",
             )
-        return Branch(
-            level=self.integer(fields.get("level", 1), f"{path}.level", 1, LEVEL_MAX),
-            children=tuple(child for child in children if child is not None),
-        )
+        level = 0
+        if "level" in fields:
+            level = self.integer(fields["level"], f"{path}.level", 1, LEVEL_MAX)
+        return Branch(level=level, children=tuple(children) or (ClusterName(""),))
 
     def topics(self, values: object, path: str) -> Topics:
-        fields = self.mapping(values, path, ("include", "exclude"))
-        if fields is None:
-            return Topics()
+        fields = self.mapping(values, path, "topics")
         default = Topics()
         return Topics(
             include=self.patterns(fields, "include", path, default.include),
@@ -140,61 +145,74 @@ class _Decoder:
 
     def pattern(self, value: object, path: str) -> str:
         if not isinstance(value, str) or not value:
-            self.complain(path, f"{value!r} is not a pattern", 'for instance "orders-*", in quotes')
-            return "*"
+            hint = 'for instance "orders-*", in quotes'
+            self.complain(path, f"{short(value)} is not a pattern", hint)
+            return ""
         return value
 
-    def metrics(self, values: object, path: str) -> Metrics | None:
-        fields = self.mapping(values, path, ("host", "first_port"), required=("first_port",))
-        if fields is None:
-            return None
-        return Metrics(
-            host=self.matching(
-                fields.get("host", "127.0.0.1"), f"{path}.host", _HOST, "a host name or address"
-            ),
-            first_port=self.integer(fields.get("first_port", 1), f"{path}.first_port", 1, 65_535),
-        )
+    def metrics(self, values: object, path: str) -> Metrics:
+        fields = self.mapping(values, path, "metrics")
+        port = 0
+        if "first_port" in fields:
+            port = self.integer(fields["first_port"], f"{path}.first_port", 1, PORT_MAX)
+        host = self.host(fields.get("host", _LOOPBACK), f"{path}.host")
+        return Metrics(host=host, first_port=port)
 
     def name(self, value: object, path: str) -> str:
-        return self.matching(
-            value, path, _NAME, "a name: letters, digits, '.', '_' and '-', at most 63"
-        )
+        if isinstance(value, str) and _NAME.fullmatch(value):
+            return value
+        hint = "begin with a letter or digit; letters, digits, '.', '_' and '-'; at most 63"
+        self.complain(path, f"{short(value)} is not a name", hint)
+        return ""
 
-    def endpoint(self, value: object, path: str, port_max: int = 65_535) -> str:
-        text = self.matching(value, path, _ENDPOINT, "an endpoint: tcp://HOST:PORT")
-        match = _ENDPOINT.fullmatch(text)
-        if match is not None and not 1 <= int(match[2]) <= port_max:
-            self.complain(path, f"port of {text!r} is out of range", f"1 to {port_max}")
-        return text
+    def cluster_name(self, value: object, path: str) -> ClusterName:
+        return ClusterName(self.name(value, path))
+
+    def host(self, value: object, path: str) -> str:
+        if isinstance(value, str) and _names_a_host(value):
+            return value
+        hint = "a name, an IPv4 address, or an IPv6 address in brackets"
+        self.complain(path, f"{short(value)} is not a host", hint)
+        return ""
+
+    def endpoint(self, value: object, path: str, port_max: int = PORT_MAX) -> str:
+        match = _ENDPOINT.fullmatch(value) if isinstance(value, str) else None
+        if match is None or not _names_a_host(match[1]):
+            hint = "write tcp://HOST:PORT, an IPv6 address in brackets"
+            self.complain(path, f"{short(value)} is not an endpoint", hint)
+            return ""
+        if not 1 <= int(match[2]) <= port_max:
+            self.complain(path, f"port {match[2]} is out of range", f"1 to {port_max}")
+            return ""
+        return match[0]
 
     def tower(self, value: object, path: str) -> str:
         """A tower publishes on the port after the one it is named by."""
-        return self.endpoint(value, path, port_max=65_534)
+        return self.endpoint(value, path, port_max=PORT_MAX - 1)
 
     # The plain kinds of value.
 
     def complain(self, path: str, message: str, hint: str = "") -> None:
         self.problems.append(Problem(path, message, hint))
 
-    def mapping(
-        self, values: object, path: str, keys: tuple[str, ...], required: tuple[str, ...] = ()
-    ) -> dict[str, object] | None:
+    def mapping(self, values: object, path: str, kind: str) -> dict[str, object]:
+        keys = KEYS[kind]
         if not isinstance(values, dict):
-            self.complain(path, f"{_short(values)} is not a mapping", f"keys: {', '.join(keys)}")
-            return None
+            self.complain(path, f"{short(values)} is not a mapping", f"keys: {', '.join(keys)}")
+            return {}
         for key in values:
             if key not in keys:
-                near = get_close_matches(str(key), keys, 1)
+                near = get_close_matches(str(key)[:63], keys, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
-                self.complain(f"{path}.{key}", f"unknown key {key!r}", hint)
-        for key in required:
-            if key not in values:
-                self.complain(path, f"key {key!r} is missing")
+                self.complain(below(path, key), f"unknown key {short(key)}", hint)
+        for key in keys:
+            if key not in values and key not in _OPTIONAL:
+                self.complain(path, f"key {key!r} is missing", "config/README.md tells what it is")
         return {key: value for key, value in values.items() if key in keys}
 
     def sequence(self, values: object, path: str, item: Callable[[object, str], T]) -> list[T]:
         if not isinstance(values, list):
-            self.complain(path, f"{_short(values)} is not a list")
+            self.complain(path, f"{short(values)} is not a list", "write it in [ ]")
             return []
         return [item(value, f"{path}[{index}]") for index, value in enumerate(values)]
 
@@ -209,20 +227,21 @@ class _Decoder:
 
     def integer(self, value: object, path: str, low: int, high: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            self.complain(path, f"{_short(value)} is not a whole number", f"{low} to {high}")
-            return low
+            self.complain(path, f"{short(value)} is not a whole number", f"{low} to {high}")
+            return 0
         if not low <= value <= high:
             self.complain(path, f"{value} is out of range", f"{low} to {high}")
-            return low
-        return value
-
-    def matching(self, value: object, path: str, form: re.Pattern[str], what: str) -> str:
-        if not isinstance(value, str) or not form.fullmatch(value):
-            self.complain(path, f"{_short(value)} is not {what}")
-            return "unusable"
+            return 0
         return value
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _names_a_host(text: str) -> bool:
+    """Whether a text is a host's name or address; what looks like an address must be one."""
+    try:
+        if text.startswith("["):
+            return text.endswith("]") and bool(IPv6Address(text[1:-1]))
+        if re.fullmatch(r"[0-9.]+", text):
+            return bool(IPv4Address(text))
+    except AddressValueError:
+        return False
+    return _HOST_NAME.fullmatch(text) is not None

@@ -9,13 +9,14 @@ follow YAML 1.2's JSON schema: `no` is text, `22:22` is text, `010` is refused.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
 
 from topology.decode import decode
-from topology.errors import InvalidError, Problem, UnreadableError
+from topology.errors import InvalidError, Problem, UnreadableError, below, short
 from topology.rules import problems_of
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ FILE_BYTES_MAX = 1024 * 1024
 """Some thousands of clusters; a mistaken path to a data file is larger."""
 
 DEPTH_MAX = 32
-"""A binary tree of 30 levels has more clusters than anybody."""
-
-_CORE_TAG = "tag:yaml.org,2002:"
+"""A branch takes two, itself and its list of children: room for 15 branches in one line."""
 
 
 def load(path: Path | str) -> Topology:
@@ -38,12 +37,12 @@ def load(path: Path | str) -> Topology:
         InvalidError: It is wrong; every problem is named.
     """
     source = str(path)
-    values = parse(_text(Path(path)), source)
-    topology, problems = decode(values)
-    if topology is not None:
-        problems += problems_of(topology)
-    if problems or topology is None:
-        raise InvalidError(source, problems)
+    document = parse(_text(Path(path)), source)
+    topology, problems = decode(document.values)
+    problems = [*document.problems, *problems, *problems_of(topology)]
+    if problems:
+        placed = [replace(problem, line=document.line(problem.path)) for problem in problems]
+        raise InvalidError(source, sorted(placed, key=lambda problem: problem.line))
     return topology
 
 
@@ -61,27 +60,41 @@ def _text(path: Path) -> str:
         raise UnreadableError(f"cannot use {str(path)!r}: not UTF-8 text") from error
 
 
-def parse(text: str, source: str) -> object:
-    """Return the values in a YAML text: dicts, lists, strings, numbers, booleans and None.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a YAML text says.
+
+    Attributes:
+        values: Dicts, lists, strings, whole numbers, booleans and None.
+        lines: Where each path stands, from 1.
+        problems: Keys that stand twice, numbers that could be read in two ways.
+    """
+
+    values: object
+    lines: dict[str, int]
+    problems: list[Problem]
+
+    def line(self, path: str) -> int:
+        """Where a path stands; what is missing stands where the value does that lacks it."""
+        while path not in self.lines and path != "$":
+            path = re.sub(r"(\.[^.]*|\[[^\[]*\])$", "", path) if path.startswith("$") else "$"
+        return self.lines.get(path, 0)
+
+
+def parse(text: str, source: str) -> Document:
+    """Read a YAML text.
 
     Raises:
         UnreadableError: It is not YAML, or not YAML that is accepted.
-        InvalidError: A key stands twice in one mapping.
     """
-    loader = _Loader(text)
     try:
-        node = loader.get_single_node()
-        problems: list[Problem] = []
-        values = None if node is None else _construct(node, "$", 1, problems)
+        node = _Loader(text).get_single_node()
     except yaml.YAMLError as error:
         raise UnreadableError(f"cannot use {source}: {_sentence(error)}") from error
-    except RecursionError as error:
-        raise UnreadableError(f"cannot use {source}: nested too deeply") from error
-    finally:
-        loader.dispose()
-    if problems:
-        raise InvalidError(source, problems)
-    return values
+    document = Document(values=None, lines={}, problems=[])
+    if node is None:
+        raise UnreadableError(f"cannot use {source}: the file is empty")
+    return replace(document, values=_construct(node, "$", document))
 
 
 class _Loader(yaml.SafeLoader):
@@ -101,7 +114,7 @@ class _Loader(yaml.SafeLoader):
             )
         if getattr(event, "tag", None) is not None:
             raise yaml.MarkedYAMLError(
-                problem=f"tag {event.tag!r} is not accepted", problem_mark=event.start_mark
+                problem=f"tag {short(event.tag)} is not accepted", problem_mark=event.start_mark
             )
         self._depth += 1
         if self._depth > DEPTH_MAX:
@@ -117,35 +130,42 @@ class _Loader(yaml.SafeLoader):
 def _sentence(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
-        return f"{error.problem} at line {mark.line + 1}, column {mark.column + 1}"
+        what = f"{error.context} {error.problem}" if error.context else str(error.problem)
+        return f"{what} at line {mark.line + 1}, column {mark.column + 1}"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"not text: character {short(error.character)} at position {error.position}"
     return str(error).replace("\n", " ")
 
 
-def _construct(node: yaml.Node, path: str, depth: int, problems: list[Problem]) -> object:
+def _construct(node: yaml.Node, path: str, document: Document) -> object:
+    document.lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
-        return _construct_mapping(node, path, depth, problems)
+        return _construct_mapping(node, path, document)
     if isinstance(node, yaml.SequenceNode):
         return [
-            _construct(item, f"{path}[{index}]", depth + 1, problems)
-            for index, item in enumerate(node.value)
+            _construct(item, f"{path}[{index}]", document) for index, item in enumerate(node.value)
         ]
-    return _scalar(node, path, problems)
+    return _scalar(node, path, document.problems)
 
 
 def _construct_mapping(
-    node: yaml.MappingNode, path: str, depth: int, problems: list[Problem]
+    node: yaml.MappingNode, path: str, document: Document
 ) -> dict[object, object]:
     values: dict[object, object] = {}
     for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            problems.append(Problem(path, "a key must be a word or a number"))
+            message = f"a key in line {line} is neither a word nor a number"
+            document.problems.append(Problem(path, message, "keys are plain words"))
             continue
-        key = _scalar(key_node, path, problems)
+        key = _scalar(key_node, path, document.problems)
+        where = below(path, key)
         if key in values:
-            line = key_node.start_mark.line + 1
-            message = f"key {key!r} stands twice, again in line {line}"
-            problems.append(Problem(path, message, "keep one of them"))
-        values[key] = _construct(value_node, f"{path}.{key}", depth + 1, problems)
+            message = f"key {short(key)} stands twice, again in line {line}"
+            document.problems.append(Problem(where, message, "keep one of them"))
+            continue
+        document.lines[where] = line
+        values[key] = _construct(value_node, where, document)
     return values
 
 
@@ -162,6 +182,7 @@ def _scalar(node: yaml.Node, path: str, problems: list[Problem]) -> object:
     if _INTEGER.fullmatch(text):
         # Longer numbers than any field takes; int() of a megabyte of digits is slow.
         return int(text) if len(text) <= 20 else text
-    if text.isdigit():
-        problems.append(Problem(path, f"number {text!r} has a leading zero", "drop it or quote it"))
+    if re.fullmatch(r"0[0-9]+", text):
+        message = f"number {short(text)} has a leading zero"
+        problems.append(Problem(path, message, "drop the zero, or quote it if it is a name"))
     return text

@@ -110,6 +110,12 @@ class Topology:
         raise KeyError(name)
 
 
+def host_and_port(endpoint: str) -> tuple[str, int]:
+    """The parts of a well-formed endpoint; a host that is an IPv6 address keeps its brackets."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    return host, int(port)
+
+
 def leaves(tree: Tree) -> Iterator[ClusterName]:
     """Yield the clusters of a tree, in the order of the file."""
     if isinstance(tree, Branch):

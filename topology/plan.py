@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from topology.model import Branch, Cluster, ClusterName, Topology, branches, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,28 +64,23 @@ class Plan:
 
 def plan(topology: Topology) -> Plan:
     """Return every link of `topology`. It need not be valid: a wrong tree has a plan too."""
-    above = list(branches(topology.tree))
-    links = [
-        link
-        for cluster in topology.clusters
-        for branch in above
-        if cluster.name in leaves(branch)
-        for link in _across(cluster, branch)
-    ]
-    return Plan(topology=topology, links=tuple(links))
+    clusters = {cluster.name: cluster for cluster in topology.clusters}
+    links: dict[ClusterName, list[Link]] = {name: [] for name in clusters}
+    for branch in branches(topology.tree):
+        sides = [tuple(dict.fromkeys(leaves(child))) for child in branch.children]
+        for name in dict.fromkeys(chain.from_iterable(sides)):
+            if name in clusters:
+                links[name] += _across(clusters[name], branch, sides)
+    return Plan(topology=topology, links=tuple(chain.from_iterable(links.values())))
 
 
-def _across(cluster: Cluster, branch: Branch) -> list[Link]:
-    return [
-        Link(
-            source=cluster.name,
-            level=branch.level,
-            branch=index,
-            targets=_targets(cluster, branch.level, tuple(leaves(child))),
-        )
-        for index, child in enumerate(branch.children)
-        if cluster.name not in leaves(child)
-    ]
+def _across(
+    cluster: Cluster, branch: Branch, sides: list[tuple[ClusterName, ...]]
+) -> Iterator[Link]:
+    for index, side in enumerate(sides):
+        if cluster.name not in side:
+            targets = _targets(cluster, branch.level, side)
+            yield Link(source=cluster.name, level=branch.level, branch=index, targets=targets)
 
 
 def _targets(

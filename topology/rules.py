@@ -2,55 +2,67 @@
 
 That levels strictly increase towards the root is what makes the algorithm deliver every record to
 every cluster exactly once. A wrong labelling never loops, but it loses or duplicates.
+
+The topology may have holes, empty texts and zeros where the file could not be read: those have been
+complained of, and no rule speaks of them or of what follows from them.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
+from difflib import get_close_matches
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from topology.errors import Problem
-from topology.model import Branch, Topology, Tree, branches, leaves
-from topology.plan import plan
+from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from topology.model import ClusterName
+
+_PORT_MAX = 65_535
+_NAMES_SHOWN_MAX = 8
+_EVERY_HOST = {"0.0.0.0", "[::]"}  # noqa: S104 - to refuse it, nothing is bound here
 
 
 def problems_of(topology: Topology) -> list[Problem]:
     """Return everything that is wrong with a topology, none if it may be used."""
     return [
         *_names(topology),
-        *_levels(topology.tree, "$.tree", None),
+        *_levels(topology.tree, "$.tree", 0),
         *_leaves(topology),
         *_targets(topology),
+        *_hosts(topology),
         *_endpoints(topology),
         *_directories(topology),
     ]
 
 
 def _names(topology: Topology) -> Iterator[Problem]:
-    if not topology.clusters:
-        yield Problem("$.clusters", "there is no cluster", "declare at least one")
     names = Counter(cluster.name for cluster in topology.clusters)
     ids = Counter(cluster.id for cluster in topology.clusters)
     for index, cluster in enumerate(topology.clusters):
-        if names[cluster.name] > 1:
+        if cluster.name and names[cluster.name] > 1:
             yield Problem(
-                f"$.clusters[{index}].name", f"cluster {cluster.name!r} is declared twice"
+                f"$.clusters[{index}].name",
+                f"cluster {cluster.name!r} is declared {names[cluster.name]} times",
+                "a name must be unique",
             )
-        if ids[cluster.id] > 1:
+        if cluster.id and ids[cluster.id] > 1:
             yield Problem(
                 f"$.clusters[{index}].id",
-                f"id {cluster.id} is used twice",
+                f"id {cluster.id} is used {ids[cluster.id]} times",
                 "an id names a record's origin and must be unique",
             )
 
 
-def _levels(tree: Tree, path: str, above: int | None) -> Iterator[Problem]:
+def _levels(tree: Tree, path: str, above: int) -> Iterator[Problem]:
     if not isinstance(tree, Branch):
         return
-    if above is not None and tree.level >= above:
+    if above and tree.level >= above:
         yield Problem(
             f"{path}.level",
             f"level {tree.level} is not below {above}, the level of the branch above it",
@@ -69,98 +81,166 @@ def _leaf_paths(tree: Tree, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(topology: Topology) -> Iterator[Problem]:
-    declared = {cluster.name for cluster in topology.clusters}
+    declared = [cluster.name for cluster in topology.clusters]
     seen: dict[str, str] = {}
     for name, path in _leaf_paths(topology.tree, "$.tree"):
-        if name not in declared:
-            known = ", ".join(sorted(declared))
-            yield Problem(path, f"cluster {name!r} is not declared", f"declared: {known}")
-        if name in seen:
+        if name and name not in declared and declared and all(declared):
+            yield Problem(path, f"cluster {name!r} is not declared", _suggestion(name, declared))
+        if name and name in seen:
             yield Problem(
                 path, f"cluster {name!r} stands in the tree twice", f"also at {seen[name]}"
             )
         seen.setdefault(name, path)
     for index, cluster in enumerate(topology.clusters):
-        if cluster.name not in seen:
+        if cluster.name and cluster.name not in seen and "" not in seen:
             yield Problem(
-                f"$.clusters[{index}]",
+                f"$.clusters[{index}].name",
                 f"cluster {cluster.name!r} is missing in the tree",
                 "add it under $.tree",
             )
 
 
 def _targets(topology: Topology) -> Iterator[Problem]:
+    if "" in list(leaves(topology.tree)) or not all(
+        branch.level for branch in branches(topology.tree)
+    ):
+        return
     for index, cluster in enumerate(topology.clusters):
-        above = {
-            branch.level: branch
-            for branch in branches(topology.tree)
-            if cluster.name in leaves(branch)
-        }
-        for level, names in cluster.targets.items():
-            path = f"$.clusters[{index}].targets.{level}"
-            if level not in above:
+        if cluster.targets and cluster.name in leaves(topology.tree):
+            yield from _targets_of(topology, index)
+
+
+def _targets_of(topology: Topology, index: int) -> Iterator[Problem]:
+    cluster = topology.clusters[index]
+    above = {
+        branch.level: branch for branch in branches(topology.tree) if cluster.name in leaves(branch)
+    }
+    for level, names in cluster.targets.items():
+        path = f"$.clusters[{index}].targets.{level}"
+        if level not in above:
+            if level:
                 known = ", ".join(str(level) for level in sorted(above))
+                message = f"level {level} is not above cluster {cluster.name!r}"
+                yield Problem(path, message, f"above it: {known or 'none'}")
+            continue
+        reachable = [
+            name
+            for child in above[level].children
+            if cluster.name not in leaves(child)
+            for name in leaves(child)
+        ]
+        for position, name in enumerate(names):
+            if name and name not in reachable:
+                message = f"target {name!r} is not on the other side of level {level}"
+                yield Problem(f"{path}[{position}]", message, _suggestion(name, reachable))
+            if name and name in names[:position]:
                 yield Problem(
-                    path,
-                    f"level {level} is not above cluster {cluster.name!r}",
-                    f"above it: {known or 'none'}",
+                    f"{path}[{position}]", f"target {name!r} is listed twice", "keep the first"
                 )
-                continue
-            reachable = [
-                name
-                for child in above[level].children
-                if cluster.name not in leaves(child)
-                for name in leaves(child)
-            ]
-            for position, name in enumerate(names):
-                if name not in reachable:
-                    yield Problem(
-                        f"{path}[{position}]",
-                        f"target {name!r} is not on the other side of level {level}",
-                        f"choose from {', '.join(reachable)}",
-                    )
-                if name in names[:position]:
-                    yield Problem(f"{path}[{position}]", f"target {name!r} is listed twice")
+
+
+def _suggestion(name: str, known: list[str] | list[ClusterName]) -> str:
+    """The name that may have been meant, else a few that there are."""
+    near = get_close_matches(name, known, 1, 0.8)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    shown = ", ".join(known[:_NAMES_SHOWN_MAX])
+    rest = len(known) - _NAMES_SHOWN_MAX
+    return f"choose from {shown}" + (f" and {rest} more" if rest > 0 else "")
+
+
+def _hosts(topology: Topology) -> Iterator[Problem]:
+    """Other nodes are told to connect to these, so they must name one machine."""
+    hint = "other nodes connect to it: name one interface"
+    for index, cluster in enumerate(topology.clusters):
+        if cluster.host in _EVERY_HOST:
+            message = f"{cluster.host} is every interface"
+            yield Problem(f"$.clusters[{index}].host", message, hint)
+    for endpoint, path in _declared(topology):
+        if host_and_port(endpoint)[0] in _EVERY_HOST:
+            yield Problem(path, f"{endpoint} is on every interface", hint)
 
 
 def _endpoints(topology: Topology) -> Iterator[Problem]:
-    taken: dict[str, str] = {}
-    for endpoint, path in _used(topology):
-        if endpoint in taken:
-            yield Problem(path, f"{endpoint} is taken", f"by {taken[endpoint]}")
-        taken.setdefault(endpoint, path)
-        if int(endpoint.rpartition(":")[2]) > 65_535:
-            yield Problem(path, f"{endpoint} has no such port", "begin at a lower one")
+    taken: dict[int, list[tuple[str, str]]] = {}
+    for endpoint, path in _declared(topology):
+        host, port = host_and_port(endpoint)
+        publishes = ".towers[" in path
+        for number in (port, port + 1) if publishes else (port,):
+            by = _holder(taken, host, number)
+            if by:
+                what = f"port {number} of {host}"
+                note = ", where this tower publishes," if number != port else ""
+                yield Problem(path, f"{what}{note} is taken", f"by {by}")
+            note = " (a tower also takes the next port)" if number != port else ""
+            taken.setdefault(number, []).append((_normal(host), path + note))
+    if topology.metrics is not None and topology.metrics.first_port and topology.metrics.host:
+        yield from _metrics(topology, taken)
 
 
-def _used(topology: Topology) -> Iterator[tuple[str, str]]:
-    """Every endpoint that a process will bind, and what declares it."""
+def _metrics(topology: Topology, taken: dict[int, list[tuple[str, str]]]) -> Iterator[Problem]:
+    assert topology.metrics is not None
+    host, first = topology.metrics.host, topology.metrics.first_port
+    last = first + process_count(topology) - 1
+    what = f"{process_count(topology)} processes serve metrics on ports {first} to {last}"
+    if last > _PORT_MAX:
+        yield Problem("$.metrics.first_port", f"{what}, beyond {_PORT_MAX}", "begin lower")
+    for port in sorted(taken):
+        by = _holder(taken, host, port)
+        if by and first <= port <= last:
+            yield Problem("$.metrics.first_port", f"{what}; {port} is taken", f"by {by}")
+            return
+
+
+def _holder(taken: dict[int, list[tuple[str, str]]], host: str, port: int) -> str:
+    """What has a port on a host already; empty if nothing."""
+    for other, path in taken.get(port, ()):
+        if other == _normal(host) or other in _EVERY_HOST or _normal(host) in _EVERY_HOST:
+            return path
+    return ""
+
+
+def _normal(host: str) -> str:
+    """One spelling for each host: `LocalHost`, `[0::1]` and the like."""
+    host = host.lower()
+    if host.startswith("["):
+        return f"[{IPv6Address(host[1:-1])}]"
+    return "127.0.0.1" if host == "localhost" else host
+
+
+def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
+    """Every endpoint in the file, with its path."""
     for index, cluster in enumerate(topology.clusters):
         for number, tower in enumerate(cluster.towers):
-            path = f"$.clusters[{index}].towers[{number}]"
-            host, _, port = tower.rpartition(":")
-            yield tower, path
-            yield f"{host}:{int(port) + 1}", f"{path} (publishes on the next port)"
+            if tower:
+                yield tower, f"$.clusters[{index}].towers[{number}]"
         for number, store in enumerate(cluster.stores):
-            yield store.query, f"$.clusters[{index}].stores[{number}].query"
-    if topology.metrics is not None:
-        host, first = topology.metrics.host, topology.metrics.first_port
-        for offset in range(process_count(topology)):
-            yield f"tcp://{host}:{first + offset}", "$.metrics.first_port"
+            if store.query:
+                yield store.query, f"$.clusters[{index}].stores[{number}].query"
 
 
 def process_count(topology: Topology) -> int:
-    """How many processes a topology has: towers, stores and distributors."""
+    """How many processes a topology has: towers, stores and, per branch above it, distributors."""
     nodes = sum(len(cluster.towers) + len(cluster.stores) for cluster in topology.clusters)
-    return nodes + len(plan(topology).distributors)
+    return nodes + sum(len(list(leaves(branch))) for branch in branches(topology.tree))
 
 
 def _directories(topology: Topology) -> Iterator[Problem]:
-    taken: dict[str, str] = {}
+    taken: dict[tuple[str, str], str] = {}
     for index, cluster in enumerate(topology.clusters):
         for number, store in enumerate(cluster.stores):
             path = f"$.clusters[{index}].stores[{number}].data"
-            where = f"{cluster.host}:{store.data.rstrip('/')}"
-            if where in taken:
-                yield Problem(path, f"directory {store.data!r} is taken", f"by {taken[where]}")
+            where = (_machine(cluster.host), posixpath.normpath(store.data))
+            if store.data and where in taken:
+                hint = f"by {taken[where]}: a store shares its directory with nobody"
+                yield Problem(path, f"directory {store.data!r} is taken", hint)
             taken.setdefault(where, path)
+
+
+def _machine(host: str) -> str:
+    """All loopback addresses are one machine; of others nobody here knows."""
+    host = _normal(host) if host else "127.0.0.1"
+    try:
+        return "127.0.0.1" if ip_address(host.strip("[]")).is_loopback else host
+    except ValueError:
+        return host

@@ -10,6 +10,9 @@ from topology.copyflags import mask, should_forward, with_copied
 from topology.model import ClusterName
 from topology.plan import Link, Plan
 
+HOPS_MAX = 65_535
+"""Ids of clusters end here, so no right tree needs more hops; a wrong one can need 2^63."""
+
 Choose = Callable[[Link], ClusterName]
 """Which of a link's targets a record goes to."""
 
@@ -43,11 +46,13 @@ class Spread:
         origin: Where it was published.
         hops: Every copy, in the order of the distance from the origin.
         stays: Every link that did not copy it.
+        cut: Whether it was given up after `HOPS_MAX` hops, which only a wrong tree needs.
     """
 
     origin: ClusterName
     hops: tuple[Hop, ...]
     stays: tuple[Stay, ...]
+    cut: bool = False
 
     def arrivals(self) -> dict[ClusterName, int]:
         """How often each cluster gets the record; publishing counts as once at the origin."""
@@ -65,7 +70,8 @@ def preferred(link: Link) -> ClusterName:
 def spread(plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = preferred) -> Spread:
     """Follow a record that appears on `origin` with `flags` until nobody copies it any more.
 
-    Ends for every plan, also of a wrong tree: each hop sets a flag below all that were set.
+    Ends for every plan, also of a wrong tree: each hop sets a flag below all that were set. As
+    the copies of a wrong tree can double with each level, it gives up after `HOPS_MAX` hops.
     """
     by_source: dict[ClusterName, list[Link]] = {}
     for link in plan.links:
@@ -73,7 +79,7 @@ def spread(plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = pre
     hops: list[Hop] = []
     stays: list[Stay] = []
     arrived = deque([(origin, flags)])
-    while arrived:
+    while arrived and len(hops) < HOPS_MAX:
         cluster, seen = arrived.popleft()
         for link in by_source.get(cluster, ()):
             if not should_forward(seen, link.level):
@@ -89,4 +95,4 @@ def spread(plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = pre
             )
             hops.append(hop)
             arrived.append((hop.target, hop.flags_after))
-    return Spread(origin=origin, hops=tuple(hops), stays=tuple(stays))
+    return Spread(origin=origin, hops=tuple(hops), stays=tuple(stays), cut=bool(arrived))

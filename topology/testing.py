@@ -5,7 +5,16 @@ from __future__ import annotations
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
-from topology.model import Branch, Cluster, ClusterName, StoreSpec, Topology, Tree, leaves
+from topology.model import (
+    Branch,
+    Cluster,
+    ClusterName,
+    StoreSpec,
+    Topology,
+    Tree,
+    branches,
+    leaves,
+)
 from topology.plan import plan
 
 if TYPE_CHECKING:
@@ -80,11 +89,31 @@ def _forests(parts: tuple[int, ...], binary: bool) -> Iterator[Shape]:
 def labellings(shape: Shape) -> Iterator[Tree]:
     """Yield every labelling of a shape with levels that strictly increase towards the root.
 
-    Levels are drawn from 1 to the number of branches, which covers every order there is.
+    Only the order of levels matters, so each order comes once: with levels from 1, none left out.
     """
     names = iter(range(1, 1_000))
     blank = _named(shape, names)
-    yield from _labelled(blank, _branch_count(shape) + 1)
+    for tree in _labelled(blank, _branch_count(shape) + 1):
+        levels = {branch.level for branch in branches(tree)}
+        if len(levels) == max(levels, default=0):
+            yield tree
+
+
+def wrong_labellings(shape: Shape) -> Iterator[Tree]:
+    """Yield a shape with every assignment of levels, right or wrong, up to one level a branch."""
+    blank = _named(shape, iter(range(1, 1_000)))
+    count = _branch_count(shape)
+    for levels in product(range(1, count + 1), repeat=count):
+        yield _relabelled(blank, iter(levels))
+
+
+def _relabelled(tree: Tree, levels: Iterator[int]) -> Tree:
+    if not isinstance(tree, Branch):
+        return tree
+    level = next(levels)
+    return Branch(
+        level=level, children=tuple(_relabelled(child, levels) for child in tree.children)
+    )
 
 
 def _named(shape: Shape, names: Iterator[int]) -> Tree:

@@ -17,6 +17,7 @@ class TreeGraph:
     def __init__(self, tree: Tree) -> None:
         self._graph: nx.DiGraph[object] = nx.DiGraph()
         self._levels: dict[object, int] = {}
+        self._between: dict[tuple[ClusterName, ClusterName], int] = {}
         self._root = self._add(tree, ())
 
     def _add(self, tree: Tree, path: tuple[int, ...]) -> object:
@@ -37,7 +38,10 @@ class TreeGraph:
 
     def level_between(self, one: ClusterName, other: ClusterName) -> int:
         """Level of the lowest branch that has both clusters below it."""
-        return self._levels[nx.lowest_common_ancestor(self._graph, one, other)]
+        if (one, other) not in self._between:
+            branch = nx.lowest_common_ancestor(self._graph, one, other)
+            self._between[one, other] = self._levels[branch]
+        return self._between[one, other]
 
     @property
     def height(self) -> int:
