@@ -1,0 +1,325 @@
+import copy
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topology.decode import KEYS, decode
+from topology.model import Branch, Cluster, Metrics, StoreSpec, Topics, Topology
+
+REFERENCE = Path(__file__).parents[2] / "config/README.md"
+
+GOOD = {
+    "version": 1,
+    "name": "two",
+    "clusters": [
+        {
+            "name": "a",
+            "id": 1,
+            "host": "10.0.0.1",
+            "towers": ["tcp://10.0.0.1:17100"],
+            "stores": [{"query": "tcp://10.0.0.1:17102", "data": "data/a"}],
+            "targets": {1: ["b"]},
+        },
+        {
+            "name": "b",
+            "id": 2,
+            "towers": ["tcp://[::1]:17110", "tcp://localhost:17114"],
+            "stores": [{"query": "tcp://node-b.example:17112", "data": "data/b"}],
+        },
+    ],
+    "tree": {"level": 1, "children": ["a", "b"]},
+    "topics": {"include": ["orders-*"], "exclude": []},
+    "metrics": {"host": "127.0.0.2", "first_port": 17900},
+}
+
+MISSING = object()
+
+repeatable = settings(derandomize=True, deadline=None, max_examples=200)
+
+
+def changed(*path_and_value):
+    """A copy of `GOOD` with one value replaced, or taken out."""
+    *path, last, value = path_and_value
+    values = copy.deepcopy(GOOD)
+    at = values
+    for step in path:
+        at = at[step]
+    if value is MISSING:
+        del at[last]
+    else:
+        at[last] = value
+    return values
+
+
+def told(values):
+    return [(problem.path, problem.message, problem.hint) for problem in decode(values)[1]]
+
+
+def test_every_key_becomes_its_field():
+    topology, problems = decode(GOOD)
+    assert problems == []
+    assert topology == Topology(
+        name="two",
+        clusters=(
+            Cluster(
+                name="a",
+                id=1,
+                host="10.0.0.1",
+                towers=("tcp://10.0.0.1:17100",),
+                stores=(StoreSpec(query="tcp://10.0.0.1:17102", data="data/a"),),
+                targets={1: ("b",)},
+            ),
+            Cluster(
+                name="b",
+                id=2,
+                host="127.0.0.1",
+                towers=("tcp://[::1]:17110", "tcp://localhost:17114"),
+                stores=(StoreSpec(query="tcp://node-b.example:17112", data="data/b"),),
+            ),
+        ),
+        tree=Branch(level=1, children=("a", "b")),
+        topics=Topics(include=("orders-*",), exclude=()),
+        metrics=Metrics(host="127.0.0.2", first_port=17_900),
+    )
+
+
+def test_without_topics_all_are_copied_but_internal_ones():
+    topology, problems = decode(changed("topics", MISSING))
+    assert (topology.topics, problems) == (Topics(include=("*",), exclude=("__*",)), [])
+
+
+def test_without_metrics_nobody_serves_them():
+    topology, problems = decode(changed("metrics", MISSING))
+    assert (topology.metrics, problems) == (None, [])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("clusters", 0, "host"),
+        ("clusters", 0, "targets"),
+        ("topics", "include"),
+        ("topics", "exclude"),
+        ("metrics", "host"),
+    ],
+)
+def test_what_may_be_left_out_below(path):
+    assert told(changed(*path, MISSING)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        (("version",), "$"),
+        (("name",), "$"),
+        (("clusters",), "$"),
+        (("tree",), "$"),
+        (("clusters", 0, "name"), "$.clusters[0]"),
+        (("clusters", 0, "id"), "$.clusters[0]"),
+        (("clusters", 1, "towers"), "$.clusters[1]"),
+        (("clusters", 1, "stores"), "$.clusters[1]"),
+        (("clusters", 0, "stores", 0, "query"), "$.clusters[0].stores[0]"),
+        (("clusters", 0, "stores", 0, "data"), "$.clusters[0].stores[0]"),
+        (("tree", "level"), "$.tree"),
+        (("tree", "children"), "$.tree"),
+        (("metrics", "first_port"), "$.metrics"),
+    ],
+)
+def test_what_must_not_be_left_out(path, where):
+    ((found, message, hint),) = told(changed(*path, MISSING))
+    assert (found, message) == (where, f"key {path[-1]!r} is missing")
+    assert hint
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "message", "hint"),
+    [
+        (("nme", 1), "$.nme", "unknown key 'nme'", "did you mean 'name'?"),
+        (("zzzzz", 1), "$.zzzzz", "unknown key 'zzzzz'", "version, name, clusters"),
+        (("clusters", 0, "tower", []), "$.clusters[0].tower", "'tower'", "'towers'?"),
+        (("clusters", 0, "stores", 0, "dta", 1), "$.clusters[0].stores[0].dta", "'dta'", "'data'?"),
+        (("tree", "child", 1), "$.tree.child", "'child'", "'children'?"),
+        (("topics", "includes", 1), "$.topics.includes", "'includes'", "'include'?"),
+        (("metrics", "firstport", 1), "$.metrics.firstport", "'firstport'", "'first_port'?"),
+        ((7, 1), "$.7", "unknown key 7", "version"),
+        (("version", 2), "$.version", "version 2", "write 1"),
+        (("version", True), "$.version", "version True", "write 1"),
+        (("version", "1"), "$.version", "version '1'", "write 1"),
+        (("name", 7), "$.name", "7 is not a name", "letter or digit"),
+        (("name", ""), "$.name", "'' is not a name", "letter or digit"),
+        (("name", "a" * 64), "$.name", "is not a name", "at most 63"),
+        (("name", "-a"), "$.name", "'-a' is not a name", "begin with"),
+        (("name", "a\n"), "$.name", r"'a\n' is not a name", "letters"),
+        (("name", "é"), "$.name", "'é' is not a name", "letters"),
+        (("clusters", {}), "$.clusters", "{} is not a list", "[ ]"),
+        (("clusters", []), "$.clusters", "there is no cluster", "at least one"),
+        (("clusters", 0, "a"), "$.clusters[0]", "'a' is not a mapping", "keys: name, id"),
+        (("clusters", 0, "id", True), "$.clusters[0].id", "True is not a whole", "1 to 65535"),
+        (("clusters", 0, "id", "3"), "$.clusters[0].id", "'3' is not a whole", "1 to 65535"),
+        (("clusters", 0, "id", 1.0), "$.clusters[0].id", "1.0 is not a whole", "1 to 65535"),
+        (("clusters", 0, "id", None), "$.clusters[0].id", "None is not a whole", "1 to 65535"),
+        (("clusters", 0, "id", 0), "$.clusters[0].id", "0 is out of range", "1 to 65535"),
+        (("clusters", 0, "id", 65_536), "$.clusters[0].id", "65536 is out", "1 to 65535"),
+        (("clusters", 0, "host", ""), "$.clusters[0].host", "'' is not a host", "IPv4"),
+        (("clusters", 0, "host", "a:1"), "$.clusters[0].host", "'a:1'", "brackets"),
+        (("clusters", 0, "host", "1.2.3"), "$.clusters[0].host", "'1.2.3'", "IPv4"),
+        (("clusters", 0, "host", "::1"), "$.clusters[0].host", "'::1'", "brackets"),
+        (("clusters", 0, "towers", []), "$.clusters[0].towers", "list is empty", "at least one"),
+        (("clusters", 0, "stores", []), "$.clusters[0].stores", "list is empty", "at least one"),
+        (("clusters", 0, "towers", "t"), "$.clusters[0].towers", "'t' is not a list", "[ ]"),
+        (
+            ("clusters", 0, "stores", 0, "data", ""),
+            "$.clusters[0].stores[0].data",
+            "'' is not a directory's path",
+            "",
+        ),
+        (("clusters", 0, "targets", []), "$.clusters[0].targets", "[] is not a mapping", "level:"),
+        (
+            ("clusters", 0, "targets", {"1": ["b"]}),
+            "$.clusters[0].targets.1",
+            "'1' is not a whole number",
+            "1 to 63",
+        ),
+        (("clusters", 0, "targets", {64: ["b"]}), "$.clusters[0].targets.64", "64 is", "1 to 63"),
+        (("clusters", 0, "targets", {1: []}), "$.clusters[0].targets.1", "empty", "at least one"),
+        (("clusters", 0, "targets", {1: "b"}), "$.clusters[0].targets.1", "not a list", "[ ]"),
+        (("clusters", 0, "targets", {1: [2]}), "$.clusters[0].targets.1[0]", "2 is not", "letter"),
+        (("tree", 7), "$.tree", "7 is not a name", "letter"),
+        (("tree", "level", 0), "$.tree.level", "0 is out of range", "1 to 63"),
+        (("tree", "level", 64), "$.tree.level", "64 is out of range", "1 to 63"),
+        (("tree", "level", True), "$.tree.level", "True is not a whole number", "1 to 63"),
+        (("tree", "children", ["a"]), "$.tree.children", "it has 1", "in the branch's place"),
+        (("tree", "children", []), "$.tree.children", "it has 0", "in the branch's place"),
+        (("tree", "children", "ab"), "$.tree.children", "'ab' is not a list", "[ ]"),
+        (("tree", "children", 1, 7), "$.tree.children[1]", "7 is not a name", "letter"),
+        (("topics", []), "$.topics", "[] is not a mapping", "include, exclude"),
+        (("topics", "include", "*"), "$.topics.include", "'*' is not a list", "[ ]"),
+        (("topics", "include", [""]), "$.topics.include[0]", "'' is not a pattern", "orders-*"),
+        (("topics", "exclude", [7]), "$.topics.exclude[0]", "7 is not a pattern", "orders-*"),
+        (("metrics", None), "$.metrics", "None is not a mapping", "first_port"),
+        (("metrics", "first_port", 0), "$.metrics.first_port", "0 is out", "1 to 65535"),
+        (("metrics", "first_port", "1"), "$.metrics.first_port", "'1' is not", "1 to 65535"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_path_and_a_hint(change, path, message, hint):
+    ((found_path, found_message, found_hint),) = told(changed(*change))
+    assert found_path == path
+    assert message in found_message
+    assert hint in found_hint
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "",
+        7,
+        None,
+        "tcp://",
+        "127.0.0.1:17100",
+        "udp://127.0.0.1:17100",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:",
+        "tcp://:17100",
+        "tcp://*:17100",
+        "tcp://127.0.0.1:port",
+        "tcp://127.0.0.1:17100 ",
+        "tcp://127.0.0.1:17100\n",
+        "tcp://::1:17100",
+        "tcp://[::1:17100",
+        "tcp://[zz]:17100",
+        "tcp://256.0.0.1:17100",
+        "tcp://a..b:17100",
+        "tcp://h:\u0661\u0662",
+        "tcp://h:-1",
+    ],
+)
+@pytest.mark.parametrize("key", ["towers", "query"])
+def test_a_bad_endpoint_is_refused(endpoint, key):
+    place = ("towers", 0) if key == "towers" else ("stores", 0, "query")
+    ((path, message, hint),) = told(changed("clusters", 0, *place, endpoint))
+    assert path == "$.clusters[0]." + ("towers[0]" if key == "towers" else "stores[0].query")
+    assert message.startswith(repr(endpoint))
+    assert "tcp://HOST:PORT" in hint
+
+
+@pytest.mark.parametrize(
+    ("place", "port", "hint"),
+    [
+        (("towers", 0), 0, "1 to 65534"),
+        (("towers", 0), 65_535, "1 to 65534"),
+        (("stores", 0, "query"), 65_536, "1 to 65535"),
+        (("stores", 0, "query"), 99_999, "1 to 65535"),
+    ],
+)
+def test_a_port_out_of_range_is_refused(place, port, hint):
+    ((_, message, found),) = told(changed("clusters", 0, *place, f"tcp://127.0.0.1:{port}"))
+    assert str(port) in message
+    assert found == hint
+
+
+def test_every_problem_is_told_at_once():
+    values = changed("tree", "level", 0)
+    values["nme"] = 1
+    values["clusters"][0]["id"] = True
+    values["clusters"][1]["towers"] = []
+    values["clusters"][1]["stores"][0]["query"] = "here"
+    values["metrics"]["first_port"] = 0
+    assert len(told(values)) == 6
+
+
+@pytest.mark.parametrize("values", [None, 7, "text", [], [GOOD], True])
+def test_what_is_no_mapping_is_no_topology(values):
+    assert told(values)[0][0] == "$"
+
+
+def test_a_long_value_does_not_fill_the_screen():
+    assert all(
+        len(message) < 100 and len(path) < 200
+        for place in ("name", "version", "tree", "topics", "metrics", "clusters", "k" * 10_000)
+        for path, message, _ in told(changed(place, "x y" * 10_000))
+    )
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+keys = st.sampled_from(sorted({key for kind in KEYS.values() for key in kind})) | st.integers(0, 70)
+anything = st.recursive(
+    plain,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(keys | st.text(max_size=8), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+
+
+@repeatable
+@given(values=anything)
+def test_no_values_make_it_raise(values):
+    _, problems = decode(values)
+    assert problems
+
+
+def places(values, path=()):
+    """Every place inside nested values."""
+    items = values.items() if isinstance(values, dict) else enumerate(values)
+    for key, inner in items:
+        yield (*path, key)
+        if isinstance(inner, (dict, list)):
+            yield from places(inner, (*path, key))
+
+
+@repeatable
+@given(place=st.sampled_from(list(places(GOOD))), value=anything)
+def test_nothing_put_into_a_good_file_makes_it_raise(place, value):
+    topology, problems = decode(changed(*place, value))
+    assert all(problem.path.startswith("$") and problem.message for problem in problems)
+    assert isinstance(topology, Topology)
+
+
+@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind in KEYS for key in KEYS[kind]])
+def test_every_key_stands_in_the_reference_page(kind, key):
+    sections = re.split(r"^## ", REFERENCE.read_text(), flags=re.MULTILINE)
+    (section,) = [text for text in sections if text.lower().startswith(f"the {kind}\n")]
+    assert re.search(rf"^\| `{key}` \|", section, flags=re.MULTILINE)
