@@ -1,0 +1,247 @@
+from dataclasses import replace
+
+import pytest
+
+from topology.model import Metrics, StoreSpec
+from topology.rules import problems_of, process_count
+from topology.testing import topology_of, tree_of
+
+TREE = tree_of((3, (1, "c1", "c2"), (1, "c3", "c4")))
+FOUR = topology_of(TREE)
+
+
+def with_cluster(index, **changes):
+    clusters = list(FOUR.clusters)
+    clusters[index] = replace(clusters[index], **changes)
+    return replace(FOUR, clusters=tuple(clusters))
+
+
+def with_tree(nested):
+    return replace(FOUR, tree=tree_of(nested))
+
+
+def store(query="tcp://127.0.0.1:30000", data="data/other"):
+    return StoreSpec(query=query, data=data)
+
+
+def told(topology):
+    return [(problem.path, problem.message, problem.hint) for problem in problems_of(topology)]
+
+
+def test_a_right_topology_has_no_problems():
+    assert told(FOUR) == []
+
+
+def test_a_single_cluster_is_a_right_topology():
+    assert told(topology_of(tree_of("c1"))) == []
+
+
+@pytest.mark.parametrize(
+    ("topology", "path", "message", "hint"),
+    [
+        (
+            with_tree((3, (3, "c1", "c2"), (1, "c3", "c4"))),
+            "$.tree.children[0].level",
+            "level 3 is not below 3",
+            "strictly increase towards the root",
+        ),
+        (
+            with_tree((3, (1, "c1", "c2"), (4, "c3", "c4"))),
+            "$.tree.children[1].level",
+            "level 4 is not below 3",
+            "strictly increase",
+        ),
+        (
+            with_tree((3, (2, "c1", (2, "c2", "c3")), "c4")),
+            "$.tree.children[0].children[1].level",
+            "level 2 is not below 2",
+            "strictly increase",
+        ),
+        (
+            with_tree((3, (1, "c1", "c2"), (1, "c3", "c4", "c1"))),
+            "$.tree.children[1].children[2]",
+            "'c1' stands in the tree twice",
+            "$.tree.children[0].children[0]",
+        ),
+        (
+            with_tree((3, (1, "c1", "c2"), "c3")),
+            "$.clusters[3].name",
+            "'c4' is missing in the tree",
+            "$.tree",
+        ),
+        (
+            with_tree((3, (1, "c1", "c2"), (1, "c3", "c4", "x"))),
+            "$.tree.children[1].children[2]",
+            "'x' is not declared",
+            "choose from c1, c2, c3, c4",
+        ),
+        (
+            with_cluster(0, targets={3: ("c4", "c2")}),
+            "$.clusters[0].targets.3[1]",
+            "'c2' is not on the other side of level 3",
+            "choose from c3, c4",
+        ),
+        (
+            with_cluster(0, targets={3: ("c1",)}),
+            "$.clusters[0].targets.3[0]",
+            "'c1' is not on the other side",
+            "choose from c3, c4",
+        ),
+        (
+            with_cluster(0, targets={3: ("c4", "c4")}),
+            "$.clusters[0].targets.3[1]",
+            "'c4' is listed twice",
+            "keep the first",
+        ),
+        (
+            with_cluster(0, targets={2: ("c3",)}),
+            "$.clusters[0].targets.2",
+            "level 2 is not above cluster 'c1'",
+            "above it: 1, 3",
+        ),
+        (with_cluster(1, id=1), "$.clusters[0].id", "id 1 is used 2 times", "unique"),
+        (
+            with_cluster(1, stores=(store("tcp://127.0.0.1:20001"),)),
+            "$.clusters[1].stores[0].query",
+            "port 20001 of 127.0.0.1 is taken",
+            "$.clusters[0].towers[0] (a tower also takes the next port)",
+        ),
+        (
+            with_cluster(1, towers=("tcp://127.0.0.1:20001",)),
+            "$.clusters[1].towers[0]",
+            "port 20001 of 127.0.0.1 is taken",
+            "$.clusters[0].towers[0] (a tower also takes the next port)",
+        ),
+        (
+            with_cluster(1, stores=(store("tcp://localhost:20002"),)),
+            "$.clusters[1].stores[0].query",
+            "port 20002 of localhost is taken",
+            "$.clusters[0].stores[0].query",
+        ),
+        (
+            with_cluster(1, stores=(store(data="data//x/../c1/"),)),
+            "$.clusters[1].stores[0].data",
+            "directory 'data//x/../c1/' is taken",
+            "$.clusters[0].stores[0].data",
+        ),
+        (
+            with_cluster(1, host="127.0.0.2", stores=(store(data="data/c1"),)),
+            "$.clusters[1].stores[0].data",
+            "directory 'data/c1' is taken",
+            "$.clusters[0].stores[0].data",
+        ),
+        (with_cluster(1, host="0.0.0.0"), "$.clusters[1].host", "every interface", "one interface"),
+        (
+            with_cluster(1, stores=(store("tcp://[::]:30000"),)),
+            "$.clusters[1].stores[0].query",
+            "tcp://[::]:30000 is on every interface",
+            "one interface",
+        ),
+        (
+            replace(FOUR, metrics=Metrics(first_port=19_990)),
+            "$.metrics.first_port",
+            "16 processes serve metrics on ports 19990 to 20005; 20000 is taken",
+            "$.clusters[0].towers[0]",
+        ),
+        (
+            replace(FOUR, metrics=Metrics(host="localhost", first_port=20_002)),
+            "$.metrics.first_port",
+            "20002 is taken",
+            "$.clusters[0].stores[0].query",
+        ),
+        (
+            replace(FOUR, metrics=Metrics(host="0.0.0.0", first_port=20_002)),
+            "$.metrics.first_port",
+            "20002 is taken",
+            "$.clusters[0].stores[0].query",
+        ),
+        (
+            replace(FOUR, metrics=Metrics(first_port=65_521)),
+            "$.metrics.first_port",
+            "ports 65521 to 65536, beyond 65535",
+            "begin lower",
+        ),
+    ],
+)
+def test_a_broken_rule_is_told_with_its_path_and_a_hint(topology, path, message, hint):
+    found_path, found_message, found_hint = told(topology)[0]
+    assert found_path == path
+    assert message in found_message
+    assert hint in found_hint
+
+
+def test_each_of_two_clusters_of_one_name_is_pointed_at():
+    clusters = (*FOUR.clusters, replace(FOUR.clusters[0], id=9, towers=(), stores=()))
+    assert [problem[:2] for problem in told(replace(FOUR, clusters=clusters))] == [
+        ("$.clusters[0].name", "cluster 'c1' is declared 2 times"),
+        ("$.clusters[4].name", "cluster 'c1' is declared 2 times"),
+    ]
+
+
+def test_a_mistyped_name_is_told_the_right_one():
+    topology = topology_of(tree_of((1, "amsterdam", "berlin")))
+    wrong = replace(topology, tree=tree_of((1, "amsterdm", "berlin")))
+    assert told(wrong)[0][2] == "did you mean 'amsterdam'?"
+
+
+def test_a_hint_does_not_list_a_hundred_clusters():
+    topology = topology_of(tree_of((1, *(f"c{number}" for number in range(100)))))
+    tree = tree_of((1, "elsewhere", *(f"c{number}" for number in range(100))))
+    assert told(replace(topology, tree=tree))[0][2].endswith("c7 and 92 more")
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        with_tree((3, (2, "c1", (1, "c2", "c3")), "c4")),
+        with_tree((63, (1, "c1", "c2"), (62, "c3", "c4"))),
+        with_tree((1, "c1", "c2", "c3", "c4")),
+        with_cluster(0, targets={3: ("c4", "c3"), 1: ("c2",)}),
+        with_cluster(1, host="node-b", stores=(store("tcp://node-b:20002", "data/c1"),)),
+        with_cluster(1, stores=(store("tcp://10.0.0.1:20002"),)),
+        with_cluster(1, stores=(store(data="data/c1/inner"),)),
+        replace(FOUR, metrics=Metrics(first_port=65_520)),
+        replace(FOUR, metrics=Metrics(host="10.0.0.1", first_port=20_000)),
+    ],
+)
+def test_what_breaks_no_rule_is_not_complained_of(topology):
+    assert told(topology) == []
+
+
+def test_equal_levels_are_right_where_neither_branch_is_above_the_other():
+    assert told(topology_of(tree_of((2, (1, "c1", "c2"), (1, "c3", "c4"), (1, "c5", "c6"))))) == []
+
+
+def test_a_topology_has_a_process_per_tower_and_store_and_level_above_a_cluster():
+    assert process_count(FOUR) == 4 + 4 + 8
+    assert process_count(topology_of(tree_of("c1"))) == 2
+
+
+def test_every_broken_rule_is_told_at_once():
+    topology = replace(
+        with_cluster(0, targets={7: ("c2",)}, stores=(store(data="data/c2"),)),
+        tree=tree_of((1, (1, "c1", "c2"), (1, "c3", "c4"))),
+        metrics=Metrics(first_port=65_535),
+    )
+    assert sorted({path for path, _, _ in told(topology)}) == [
+        "$.clusters[0].targets.7",
+        "$.clusters[1].stores[0].data",
+        "$.metrics.first_port",
+        "$.tree.children[0].level",
+        "$.tree.children[1].level",
+    ]
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        with_tree((0, (1, "c1", "c2"), (1, "c3", "c4"))),
+        with_tree((3, (1, "c1", "c2"), (1, "c3", ""))),
+        with_cluster(0, id=0, targets={0: ("",)}),
+        with_cluster(0, towers=("",), stores=(store("", ""), store("", "")), host=""),
+        replace(FOUR, metrics=Metrics(host="", first_port=20_000)),
+        replace(FOUR, metrics=Metrics(first_port=0)),
+    ],
+)
+def test_nothing_is_said_of_what_could_not_be_read(topology):
+    assert told(topology) == []
