@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 
+from dafka.errors import MisuseError
+
+_LEVELS = ("debug", "info", "warning", "error")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -34,7 +37,13 @@ def _escaped(value: object) -> str:
 
 
 def set_up_logs(level: str) -> None:
-    """Send log lines of `level` and above to standard error."""
+    """Send log lines of `level` and above to standard error.
+
+    Raises:
+        MisuseError: There is no such level.
+    """
+    if level.lower() not in _LEVELS:
+        raise MisuseError(f"log level {level!r} cannot be used: {', '.join(_LEVELS)}")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(KeyValueFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -35,9 +35,11 @@ def serve_metrics(host: str, port: int) -> None:
     """Serve `/metrics` of this process in a thread of its own.
 
     Raises:
-        MisuseError: The port is taken, or the host is not one of this machine's.
+        MisuseError: The port is taken or none, or the host is not one of this machine's.
     """
     try:
         start_http_server(port, addr=host)
     except OSError as error:
         raise MisuseError(f"cannot serve metrics at {host}:{port}: {error.strerror}") from error
+    except OverflowError as error:
+        raise MisuseError(f"cannot serve metrics at {host}:{port}: no such port") from error

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.model import TowerEndpoints
+from dafka.node.tower import Tower
+from dafka.transport import sockets
+from dafka.transport.tower import TowerSockets
+from dafka.wire.beacon import NodeBeacon, encode_node_beacon
+
+pytestmark = pytest.mark.net
+
+
+def test_it_counts_the_nodes_that_send_beacons(cluster, until):
+    assert cluster.tower.nodes == 0
+    cluster.producer()
+    until(lambda: cluster.tower.nodes == 1)
+    cluster.consumer("orders")
+    until(lambda: cluster.tower.nodes == 2)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_an_endpoint_that_is_taken_is_refused_and_the_other_left_free(free_ports, offset):
+    first = free_ports(3)
+    endpoint = f"tcp://127.0.0.1:{first + 1}"
+    with (
+        Tower(f"tcp://127.0.0.1:{first + 2 * offset}"),
+        pytest.raises(MisuseError, match=f"cannot open tower at {endpoint}"),
+    ):
+        Tower(endpoint)
+    with Tower(endpoint):
+        pass
+
+
+@pytest.mark.parametrize("endpoint", ["", "here", "tcp://127.0.0.1:65535", "tcp://192.0.2.1:5556"])
+def test_an_endpoint_that_cannot_be_used_is_refused(endpoint):
+    with pytest.raises(MisuseError):
+        Tower(endpoint)
+
+
+def test_closing_releases_the_endpoints(free_ports):
+    endpoint = f"tcp://127.0.0.1:{free_ports(2)}"
+    for _ in range(3):
+        with Tower(endpoint) as tower:
+            assert not tower.join(0)
+        assert tower.join(0)
+
+
+def test_nodes_find_each_other_again_through_a_new_tower(cluster, take):
+    cluster.store()
+    cluster.tower.close()
+    with Tower(cluster.endpoint):
+        producer = cluster.producer()
+        producer.send("orders", b"x")
+        producer.flush(20)
+        assert len(take(cluster.consumer("orders"), 1)) == 1
+
+
+def test_a_tower_survives_garbage(cluster, until):
+    endpoints = TowerEndpoints.parse(cluster.endpoint)
+    vandal = sockets.beacon_publisher()
+    vandal.connect(endpoints.inbound)
+
+    def shouts():
+        for frames in ([b"B"], [b"B"] * 9, [b"B", b"", b"", b""], [b"B", b"A", b"\xff", b"99999"]):
+            vandal.send_multipart(frames)
+        vandal.send_multipart(encode_node_beacon(NodeBeacon("AB", "", 5)))
+        return cluster.tower.nodes
+
+    until(shouts)
+    vandal.close()
+    assert not cluster.tower.join(0)
+
+
+def test_a_tower_that_is_bound_elsewhere_leaves_its_port_alone(free_ports):
+    first = free_ports(2)
+    taken = TowerSockets(TowerEndpoints.parse(f"tcp://127.0.0.1:{first}"))
+    with pytest.raises(MisuseError):
+        Tower(f"tcp://127.0.0.1:{first}")
+    taken.close()
