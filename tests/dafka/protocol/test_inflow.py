@@ -1,0 +1,198 @@
+"""Receiving in order: gaps are fetched exactly, patiently, and within bounds."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from dafka.limits import (
+    BATCH_RECORDS_MAX,
+    FETCHES_IN_FLIGHT_MAX,
+    PARTITIONS_MAX,
+    REORDER_BYTES_MAX,
+)
+from dafka.model import Batch, Partition
+from dafka.protocol.inflow import FETCH_REST_MS_MAX, FETCH_SILENCE_MS, Inflow
+
+P = Partition("flights", "AA")
+
+
+@pytest.fixture
+def inflow():
+    inflow = Inflow("ME")
+    inflow.start(P, 0)
+    return inflow
+
+
+def ranges(fetches):
+    return [(fetch.sequence, fetch.count) for fetch in fetches]
+
+
+def taken(inflow, partition=P):
+    return [(one.sequence, one.count) for one in inflow.take(partition)]
+
+
+def test_what_arrives_in_order_is_ready_at_once(inflow, batch):
+    assert inflow.offer(batch(0, 2)) is None
+    assert inflow.offer(batch(2)) is None
+    assert taken(inflow) == [(0, 2), (2, 1)]
+    assert inflow.fetches(0) == []
+
+
+def test_what_was_received_before_is_a_duplicate(inflow, batch):
+    inflow.offer(batch(0, 2))
+    assert inflow.offer(batch(0, 2)) == "duplicate"
+    assert inflow.offer(batch(1)) == "duplicate"
+
+
+def test_exactly_the_missing_range_is_fetched_once(inflow, batch):
+    inflow.offer(batch(0, 2))
+    inflow.offer(batch(7))
+    inflow.offer(batch(9))
+    fetches = inflow.fetches(0)
+    assert ranges(fetches) == [(2, 5)]
+    assert (fetches[0].requester, fetches[0].topic, fetches[0].address) == ("ME", "flights", "AA")
+    assert inflow.fetches(0) == []
+
+
+def test_a_closed_gap_frees_what_waited_behind_it(inflow, batch):
+    inflow.offer(batch(4, 2))
+    inflow.offer(batch(2, 2))
+    assert taken(inflow) == []
+    inflow.offer(batch(0, 2))
+    assert taken(inflow) == [(0, 2), (2, 2), (4, 2)]
+    assert inflow.fetches(0) == []
+    inflow.check()
+
+
+def test_a_batch_that_overlaps_is_taken_from_where_it_is_new(inflow, batch):
+    inflow.offer(batch(3, 4))
+    inflow.offer(batch(0, 5))
+    assert taken(inflow) == [(0, 5), (3, 4)]
+    assert inflow.expected(P) == 7
+    inflow.check()
+
+
+def test_a_head_makes_what_is_missing_known(inflow):
+    inflow.heard(P, 9)
+    assert ranges(inflow.fetches(0)) == [(0, 10)]
+    assert inflow.head(P) == 9
+
+
+def test_a_fetch_asks_for_no_more_than_a_batch_may_hold(inflow):
+    inflow.heard(P, 10**12)
+    assert ranges(inflow.fetches(0)) == [(0, BATCH_RECORDS_MAX)]
+
+
+def test_only_so_many_fetches_are_under_way_and_the_others_follow(batch):
+    inflow = Inflow("ME")
+    partitions = [Partition("flights", f"A{n}") for n in range(FETCHES_IN_FLIGHT_MAX + 2)]
+    for partition in partitions:
+        inflow.start(partition, 0)
+        inflow.heard(partition, 0)
+    assert len(inflow.fetches(0)) == FETCHES_IN_FLIGHT_MAX
+    inflow.offer(batch(0, partition=partitions[0]))
+    assert [fetch.address for fetch in inflow.fetches(0)] == [f"A{FETCHES_IN_FLIGHT_MAX}"]
+
+
+def test_an_unanswered_fetch_is_repeated_ever_more_rarely(inflow):
+    inflow.heard(P, 0)
+    asked_at = []
+    now_ms = 0
+    while now_ms < 60_000:
+        if inflow.fetches(now_ms):
+            asked_at.append(now_ms)
+        now_ms = inflow.wakeup_ms()
+    waits = [later - earlier for earlier, later in pairwise(asked_at)]
+    assert waits == sorted(waits)
+    assert waits[0] == 2 * FETCH_SILENCE_MS
+    assert waits[-1] == FETCH_SILENCE_MS + FETCH_REST_MS_MAX
+
+
+def test_an_unanswerable_fetch_gives_its_place_to_others(batch):
+    inflow = Inflow("ME")
+    for number in range(FETCHES_IN_FLIGHT_MAX):
+        inflow.start(Partition("dead", str(number)), 0)
+        inflow.heard(Partition("dead", str(number)), 0)
+    inflow.fetches(0)
+    inflow.start(P, 0)
+    inflow.heard(P, 0)
+    assert inflow.fetches(0) == []
+    assert [fetch.topic for fetch in inflow.fetches(FETCH_SILENCE_MS)] == ["flights"]
+
+
+def test_an_answered_window_is_followed_by_the_next_at_once(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 4))
+    inflow.answered(P)
+    assert ranges(inflow.fetches(0)) == [(4, 6)]
+
+
+def test_an_answer_that_brought_nothing_is_not_followed_at_once(inflow):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.answered(P)
+    assert inflow.fetches(0) == []
+
+
+def test_an_answer_that_still_flows_is_waited_for(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.offer(batch(0))
+    assert inflow.fetches(FETCH_SILENCE_MS) == []
+    assert inflow.wakeup_ms() == 2 * FETCH_SILENCE_MS
+
+
+def test_the_reorder_buffer_is_bounded(inflow, batch):
+    size = 4 << 20
+    kept = 0
+    for number in range(1, 20):
+        if inflow.offer(batch(number, size=size)) is None:
+            kept += 1
+    assert kept == REORDER_BYTES_MAX // len(batch(1, size=size).content)
+    assert inflow.offer(batch(19, size=size)) == "reorder buffer full"
+    inflow.check()
+
+
+def test_starting_again_forgets_what_was_received(inflow, batch):
+    inflow.offer(batch(0, 4))
+    inflow.offer(batch(6))
+    inflow.start(P, 2)
+    inflow.check()
+    assert taken(inflow) == []
+    assert inflow.head(P) == 6
+    assert ranges(inflow.fetches(0)) == [(2, 5)]
+
+
+def test_taking_stops_at_a_bound(inflow, batch):
+    for number in range(4):
+        inflow.offer(batch(2 * number, 2))
+    assert [one.sequence for one in inflow.take(P, 5)] == [0, 2]
+    assert inflow.ready_bytes == sum(len(batch(n, 2).content) for n in (4, 6))
+
+
+def test_partitions_are_bounded():
+    inflow = Inflow("ME")
+    for number in range(PARTITIONS_MAX):
+        assert inflow.start(Partition("t", str(number)), 0)
+    assert not inflow.start(P, 0)
+    assert inflow.start(Partition("t", "7"), 5), "known ones may begin again"
+
+
+def test_any_order_with_repetition_ends_with_everything_once(batch):
+    pieces = [batch(2 * number, 2) for number in range(12)]
+    for seed in range(50):
+        chance = random.Random(seed)
+        arriving = pieces * 2
+        chance.shuffle(arriving)
+        inflow = Inflow("ME")
+        inflow.start(P, 0)
+        got: list[Batch] = []
+        for one in arriving:
+            inflow.offer(one)
+            inflow.check()
+            got += inflow.take(P)
+        assert got == pieces

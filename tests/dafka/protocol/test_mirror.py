@@ -1,0 +1,106 @@
+"""The mirror: other clusters' partitions under their own names."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Partition
+from dafka.protocol.effects import Dropped, Listen, Publish, Stored, Wanted
+from dafka.protocol.events import Drained, Mirrored, PeerListened, Received, Woke
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+P = Partition("flights", "AA")
+
+
+@pytest.fixture
+def mirror():
+    machine = MirrorMachine(MirrorSettings(head_interval_ms=1_000, quiet_after_ms=3_000))
+    machine.handle(Woke(), 0)
+    return machine
+
+
+def ack(end):
+    return Received(messages.Ack("flights", "AA", "S1", end - 1))
+
+
+def heads(effects):
+    return [effect.message for effect in effects if isinstance(effect.message, messages.Head)]
+
+
+def test_it_listens_bare_for_thousands_of_partitions():
+    effects = MirrorMachine(MirrorSettings()).handle(Woke(), 0)
+    assert effects == [Listen(MessageId.ACK, ""), Listen(MessageId.FETCH, "")]
+
+
+def test_a_batch_is_published_under_its_own_name_and_sequence(mirror, batch):
+    (effect,) = mirror.handle(Mirrored(batch(40, 2)), 0)
+    message = effect.message
+    assert (message.topic, message.address, message.sequence) == ("flights", "AA", 40)
+    assert message.content == batch(40, 2).content
+
+
+def test_stored_is_reported_once_and_low_tells_what_is_left(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    mirror.handle(Mirrored(batch(42, 2)), 0)
+    assert mirror.low(P) == 40
+    assert mirror.handle(ack(42), 1) == [Stored(P, 42, len(batch(40, 2).content))]
+    assert mirror.handle(ack(42), 1) == []
+    assert mirror.low(P) == 42
+
+
+def test_a_fetch_is_answered_from_what_is_unstored(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 40, 10))
+    first, second = mirror.handle(fetch, 1)
+    assert first.message.sequence == 40
+    assert second.message == messages.DirectHead("YOU", "flights", "AA", 41)
+
+
+def test_a_fetch_below_that_is_wanted(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 3, 10))
+    assert mirror.handle(fetch, 1) == [Wanted(P, 3)]
+
+
+def test_a_fetch_for_a_partition_it_never_brought_is_not_its_business(mirror):
+    fetch = Received(messages.Fetch("flights", "BB", "YOU", 3, 10))
+    assert mirror.handle(fetch, 1) == []
+
+
+def test_heads_go_on_until_all_is_stored_and_it_is_quiet(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    for now_ms in range(1_000, 9_000, 1_000):
+        assert heads(mirror.handle(Woke(), now_ms)) == [messages.Head("flights", "AA", 41)]
+    mirror.handle(ack(42), 9_000)
+    assert heads(mirror.handle(Woke(), 9_000)) == []
+    mirror.check()
+    mirror.handle(Mirrored(batch(42, 2)), 20_000)
+    assert heads(mirror.handle(Woke(), 21_000)) == [messages.Head("flights", "AA", 43)]
+
+
+def test_who_begins_to_listen_for_head_gets_it_at_once(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    listened = PeerListened(MessageId.HEAD, "")
+    assert heads(mirror.handle(listened, 1)) == [messages.Head("flights", "AA", 41)]
+    assert mirror.handle(PeerListened(MessageId.HEAD, "fli"), 1) == []
+    assert mirror.handle(PeerListened(MessageId.RECORDS, ""), 1) == []
+
+
+def test_what_is_forgotten_can_begin_elsewhere(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    assert mirror.forget(P) == len(batch(40, 2).content)
+    (effect,) = mirror.handle(Mirrored(batch(10, 2)), 1)
+    assert isinstance(effect, Publish)
+    assert mirror.low(P) == 10
+
+
+def test_messages_for_others_are_dropped(mirror):
+    message = messages.GetHeads("", "YOU")
+    assert mirror.handle(Received(message), 0) == [Dropped("not for a mirror")]
+
+
+def test_an_event_of_another_role_is_a_bug(mirror):
+    with pytest.raises(AssertionError):
+        mirror.handle(Drained(1), 0)

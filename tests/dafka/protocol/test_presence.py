@@ -1,0 +1,102 @@
+"""Discovery: who is connected to, for how long, and what a tower makes of a beacon."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.limits import PEERS_MAX
+from dafka.protocol.presence import (
+    Announce,
+    Connect,
+    Disconnect,
+    Heard,
+    PresenceMachine,
+    PresenceSettings,
+    tower_beacon,
+)
+from dafka.wire.beacon import NodeBeacon, TowerBeacon
+
+ME = NodeBeacon("ME", "127.0.0.1", 5_000)
+ECHO = Heard(TowerBeacon("ME", "tcp://127.0.0.1:5000"))
+PEER = "tcp://127.0.0.1:6000"
+YOU = Heard(TowerBeacon("YOU", PEER))
+
+
+@pytest.fixture
+def presence():
+    return PresenceMachine(ME, PresenceSettings(beacon_interval_ms=1_000, peer_timeout_ms=4_000))
+
+
+def live_through(presence, times, *heard):
+    """Wake at each time and hear the given beacons; returns who was left, and when."""
+    left = []
+    for now_ms in times:
+        for event in heard:
+            presence.heard(event, now_ms)
+        left += [(now_ms, e.endpoint) for e in presence.wake(now_ms) if isinstance(e, Disconnect)]
+    return left
+
+
+def test_it_announces_itself_at_once_and_at_an_interval(presence):
+    assert presence.wake(0) == [Announce(ME)]
+    assert presence.wakeup_ms() == 1_000
+    assert presence.wake(999) == []
+    assert presence.wake(1_000) == [Announce(ME)]
+
+
+def test_a_new_peer_is_connected_to_and_told_of_us_at_once(presence):
+    assert presence.heard(YOU, 0) == [Connect(PEER), Announce(ME)]
+    assert presence.heard(YOU, 1) == []
+    assert presence.peers == 1
+
+
+def test_its_own_beacon_is_no_peer(presence):
+    assert presence.heard(ECHO, 0) == []
+    assert presence.peers == 0
+
+
+def test_a_silent_peer_is_left_while_the_tower_is_heard(presence):
+    presence.heard(YOU, 0)
+    assert live_through(presence, range(0, 9_000, 1_000), ECHO) == [(4_000, PEER)]
+    assert presence.peers == 0
+    assert presence.heard(YOU, 9_000)[0] == Connect(PEER)
+
+
+def test_a_peer_that_is_heard_stays(presence):
+    assert live_through(presence, range(0, 20_000, 1_000), ECHO, YOU) == []
+
+
+def test_nobody_is_left_while_the_tower_is_away(presence):
+    live_through(presence, range(0, 3_000, 1_000), ECHO, YOU)
+    assert live_through(presence, range(3_000, 60_000, 1_000)) == []
+    assert presence.peers == 1
+
+
+def test_when_the_tower_is_back_silence_counts_from_then(presence):
+    live_through(presence, range(0, 3_000, 1_000), ECHO, YOU)
+    live_through(presence, range(3_000, 60_000, 1_000))
+    assert live_through(presence, range(60_000, 70_000, 1_000), ECHO) == [(64_000, PEER)]
+
+
+def test_peers_are_bounded(presence):
+    for number in range(PEERS_MAX + 5):
+        presence.heard(Heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
+    assert presence.peers == PEERS_MAX
+
+
+@pytest.mark.parametrize(
+    ("beacon", "peer_host", "endpoint"),
+    [
+        (NodeBeacon("A", "10.0.0.1", 5), "192.168.0.1", "tcp://10.0.0.1:5"),
+        (NodeBeacon("A", "", 5), "127.0.0.1", "tcp://127.0.0.1:5"),
+        (NodeBeacon("A", "", 5), "::1", "tcp://[::1]:5"),
+        (NodeBeacon("A", "[::1]", 5), "", "tcp://[::1]:5"),
+    ],
+)
+def test_a_tower_passes_on_where_a_node_can_be_reached(beacon, peer_host, endpoint):
+    assert tower_beacon(beacon, peer_host) == TowerBeacon("A", endpoint)
+
+
+@pytest.mark.parametrize("beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0)])
+def test_a_node_that_cannot_be_reached_is_not_passed_on(beacon):
+    assert tower_beacon(beacon, "") is None

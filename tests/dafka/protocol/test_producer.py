@@ -1,0 +1,129 @@
+"""The producer as the RFC has it: publish, head, answer, forget when stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Batch, Partition
+from dafka.protocol.effects import Dropped, Listen, Publish, Stored
+from dafka.protocol.events import Drained, PeerListened, Received, Submitted, Woke
+from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.records.batch import BatchBuilder, records_of
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+P = Partition("flights", "AA")
+
+
+def submitted(count=2, topic="flights"):
+    builder = BatchBuilder(1 << 20)
+    for number in range(count):
+        builder.append(0, None, str(number).encode(), ())
+    return Submitted(topic, count, builder.build())
+
+
+def ack(end, store="S1", topic="flights"):
+    return Received(messages.Ack(topic, "AA", store, end - 1))
+
+
+@pytest.fixture
+def producer():
+    machine = ProducerMachine("AA", ProducerSettings(head_interval_ms=1_000))
+    machine.handle(Woke(), 0)
+    return machine
+
+
+def sent(effects):
+    return [effect.message for effect in effects if isinstance(effect, Publish)]
+
+
+def test_it_listens_for_acks_and_fetches_of_its_own_and_for_every_get_heads():
+    effects = ProducerMachine("AA", ProducerSettings()).handle(Woke(), 0)
+    assert effects == [
+        Listen(MessageId.ACK, "AA"),
+        Listen(MessageId.FETCH, "AA"),
+        Listen(MessageId.GET_HEADS, ""),
+    ]
+
+
+def test_the_first_record_has_sequence_0_and_there_are_no_gaps(producer):
+    messages_sent = [sent(producer.handle(submitted(count), 0))[0] for count in (2, 3, 1)]
+    assert [(one.sequence, one.count) for one in messages_sent] == [(0, 2), (2, 3), (5, 1)]
+    last = messages_sent[1]
+    found = list(records_of(Batch(P, last.sequence, last.count, last.content)))
+    assert [record.sequence for record in found] == [2, 3, 4]
+
+
+def test_each_topic_is_a_partition_of_its_own(producer):
+    producer.handle(submitted(), 0)
+    (first,) = sent(producer.handle(submitted(topic="weather"), 0))
+    assert (first.topic, first.address, first.sequence) == ("weather", "AA", 0)
+
+
+def test_there_is_no_head_before_the_first_record(producer):
+    assert producer.wakeup_ms() is None
+    assert producer.handle(Woke(), 10_000) == []
+
+
+def test_head_comes_at_an_interval_for_ever_after(producer):
+    producer.handle(submitted(), 500)
+    assert producer.wakeup_ms() == 1_500
+    assert sent(producer.handle(Woke(), 1_500)) == [messages.Head("flights", "AA", 1)]
+    producer.handle(ack(2), 1_600)
+    assert sent(producer.handle(Woke(), 2_500)) == [messages.Head("flights", "AA", 1)]
+    assert sent(producer.handle(Woke(), 2_600)) == []
+
+
+def test_who_begins_to_listen_for_head_gets_it_at_once(producer):
+    producer.handle(submitted(), 0)
+    assert sent(producer.handle(PeerListened(MessageId.HEAD, ""), 1)) == [
+        messages.Head("flights", "AA", 1)
+    ]
+    assert sent(producer.handle(PeerListened(MessageId.HEAD, "weather"), 1)) == []
+    assert sent(producer.handle(PeerListened(MessageId.RECORDS, "flights"), 1)) == []
+
+
+def test_get_heads_is_answered_for_its_topics(producer):
+    producer.handle(submitted(), 0)
+    producer.handle(submitted(topic="weather"), 0)
+    everything = sent(producer.handle(Received(messages.GetHeads("", "YOU")), 1))
+    assert [head.topic for head in everything] == ["flights", "weather"]
+    (one,) = sent(producer.handle(Received(messages.GetHeads("weather", "YOU")), 1))
+    assert one == messages.DirectHead("YOU", "weather", "AA", 1)
+    assert sent(producer.handle(Received(messages.GetHeads("wea", "YOU")), 1)) == []
+
+
+def test_what_is_stored_is_reported_with_its_bytes_and_not_served_any_more(producer):
+    size = len(sent(producer.handle(submitted(), 0))[0].content)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 0, 10))
+    assert [one.id for one in sent(producer.handle(fetch, 1))] == [
+        MessageId.DIRECT_RECORDS,
+        MessageId.DIRECT_HEAD,
+    ]
+    assert producer.handle(ack(2), 2) == [Stored(P, 2, size)]
+    assert producer.handle(fetch, 3) == []
+
+
+def test_enough_distinct_stores_must_have_it():
+    producer = ProducerMachine("AA", ProducerSettings(min_acks=2))
+    producer.handle(submitted(), 0)
+    assert producer.handle(ack(2, "S1"), 1) == []
+    assert producer.handle(ack(2, "S1"), 1) == []
+    assert [effect.end for effect in producer.handle(ack(2, "S2"), 1)] == [2]
+
+
+def test_an_ack_for_what_was_never_sent_frees_nothing(producer):
+    producer.handle(submitted(), 0)
+    assert producer.handle(ack(3), 1) == [Dropped("ack beyond head")]
+    assert producer.handle(ack(5, topic="weather"), 1) == []
+    assert sent(producer.handle(Received(messages.Fetch("flights", "AA", "YOU", 0, 1)), 2))
+
+
+def test_messages_for_others_are_dropped(producer):
+    message = messages.StoreHello("YOU", "S1")
+    assert producer.handle(Received(message), 0) == [Dropped("not for a producer")]
+
+
+def test_an_event_of_another_role_is_a_bug(producer):
+    with pytest.raises(AssertionError):
+        producer.handle(Drained(1), 0)
