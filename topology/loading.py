@@ -52,6 +52,9 @@ def _text(path: Path) -> str:
             octets = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise UnreadableError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    except ValueError as error:
+        # A NUL or a lone surrogate, which no path can hold.
+        raise UnreadableError(f"cannot read {str(path)!r}: not a path") from error
     if len(octets) > FILE_BYTES_MAX:
         raise UnreadableError(f"cannot use {str(path)!r}: larger than {FILE_BYTES_MAX} bytes")
     try:
