@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dafka.errors import MisuseError
 from dafka.limits import PEERS_MAX
+from dafka.model import Endpoint
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
 
 
@@ -138,8 +140,10 @@ def tower_beacon(beacon: NodeBeacon, peer_host: str) -> TowerBeacon | None:
         peer_host: The host its connection comes from, used if it names none; may be empty.
     """
     host = beacon.host or peer_host
-    if not host or not 0 < beacon.port < 65_536:
-        return None
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
-    return TowerBeacon(beacon.address, f"tcp://{host}:{beacon.port}")
+    try:
+        endpoint = Endpoint.parse(f"tcp://{host}:{beacon.port}")
+    except MisuseError:
+        return None
+    return TowerBeacon(beacon.address, str(endpoint))

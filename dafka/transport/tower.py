@@ -86,7 +86,8 @@ class TowerSockets:
         except zmq.Again:
             return None
         try:
-            peer_host = str(frames[0].get("Peer-Address"))
+            # An IPv4 node at an IPv6 socket: peers without IPv6 must be able to reach it too.
+            peer_host = str(frames[0].get("Peer-Address")).removeprefix("::ffff:")
         except zmq.ZMQError:
             peer_host = ""
         return decode_node_beacon([frame.bytes for frame in frames]), peer_host

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import pytest
+import zmq
+
+from dafka.errors import MisuseError
+from dafka.model import TowerEndpoints
+from dafka.node.clock import now_ms
+from dafka.protocol.effects import Dropped
+from dafka.protocol.events import PeerListened, Received
+from dafka.protocol.presence import PresenceSettings
+from dafka.transport.mesh import FRAMES_MAX, Mesh, receive_frames
+from dafka.transport.tower import TowerSockets
+from dafka.wire import messages, rfc46
+from dafka.wire.messages import MessageId
+
+pytestmark = pytest.mark.net
+
+WAIT_MS = 5_000
+CALL = messages.DirectHead("me", "orders", "AB" * 16, 7)
+
+
+class World:
+    """A tower and meshes, all turned by the test's own thread."""
+
+    def __init__(self, endpoints, opened):
+        self.endpoints = endpoints
+        self.tower = opened(TowerSockets(endpoints))
+        self._opened = opened
+        self.meshes = []
+
+    def mesh(self, address):
+        mesh = Mesh(
+            address=address,
+            host="127.0.0.1",
+            towers=[self.endpoints],
+            settings=PresenceSettings(beacon_interval_ms=50),
+        )
+        self.meshes.append(self._opened(mesh))
+        return mesh
+
+    def turn(self):
+        """Relay beacons, and return what each mesh has received."""
+        self.tower.relay()
+        found = []
+        for mesh in self.meshes:
+            if (mesh.wakeup_ms() or 0) <= now_ms():
+                mesh.wake(now_ms())
+            found.append(list(mesh.receive(now_ms())))
+        return found
+
+
+@pytest.fixture
+def world(free_ports, opened):
+    return World(TowerEndpoints.parse(f"tcp://127.0.0.1:{free_ports(2)}"), opened)
+
+
+@pytest.fixture
+def pair(world, until):
+    """A mesh that speaks, and one that listens to what is called "me"."""
+    speaker, listener = world.mesh("AA"), world.mesh("BB")
+    listener.listen(MessageId.DIRECT_HEAD, "me")
+    until(lambda: PeerListened(MessageId.DIRECT_HEAD, "me") in world.turn()[0])
+    return speaker, listener
+
+
+def test_nodes_find_each_other_through_the_tower(world, until):
+    for address in ("AA", "BB", "CC"):
+        world.mesh(address)
+    until(lambda: world.turn() and [mesh.peers for mesh in world.meshes] == [2, 2, 2])
+
+
+def test_what_is_published_arrives_where_it_is_listened_to(world, pair, until):
+    speaker, _ = pair
+    speaker.publish(CALL)
+    assert until(lambda: world.turn()[1]) == [Received(CALL)]
+
+
+def test_what_only_begins_alike_arrives_under_its_own_name(world, pair, until):
+    # ZeroMQ compares beginnings; the machines compare names, so they must arrive whole.
+    speaker, _ = pair
+    for requester in ("m", "you", "Me", "mee", "me"):
+        speaker.publish(messages.DirectHead(requester, "orders", "AB" * 16, 7))
+    found = []
+
+    def arrived():
+        found.extend(event.message.requester for event in world.turn()[1])
+        return "me" in found
+
+    until(arrived)
+    assert found == ["mee", "me"]
+
+
+def test_messages_of_one_peer_arrive_in_order(world, pair, until):
+    speaker, _ = pair
+    sent = [messages.DirectHead("me", "orders", "AB" * 16, number) for number in range(600)]
+    for message in sent:
+        speaker.publish(message)
+    found = []
+
+    def arrived():
+        found.extend(world.turn()[1])
+        return len(found) == 600
+
+    until(arrived)
+    assert found == [Received(message) for message in sent]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frames: [*frames, b"2", b"3", b"4", b"5"],
+        lambda frames: [frames[0], b"\xff" * 5],
+        lambda frames: frames[:1],
+    ],
+    ids=["four frames more", "another header", "a topic alone"],
+)
+def test_garbage_is_dropped_and_what_follows_it_is_not(world, pair, until, change):
+    speaker, _ = pair
+    good = rfc46.encode(CALL)
+    speaker._publisher.send_multipart(change(good))
+    speaker._publisher.send_multipart(good)
+    found = []
+
+    def arrived():
+        found.extend(world.turn()[1])
+        return Received(CALL) in found
+
+    until(arrived)
+    assert [type(event) for event in found] == [Dropped, Received]
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [[b""], [b"\0\0\0\0\0"], [b"", b"", b"", b"", b""], [b"not a message"]],
+    ids=repr,
+)
+def test_what_has_no_signature_is_dropped(world, opened, frames):
+    stranger = opened(zmq.Context.instance().socket(zmq.PUB))
+    port = stranger.bind_to_random_port("tcp://127.0.0.1")
+    mesh = world.mesh("AA")
+    # No node listens to everything; one that did would not fall over either.
+    mesh._subscriber.subscribe(b"")
+    mesh._subscriber.connect(f"tcp://127.0.0.1:{port}")
+    found = []
+    while not found:
+        stranger.send_multipart(frames)
+        mesh._subscriber.poll(20)
+        found = world.turn()[0]
+    assert all(isinstance(event, Dropped) for event in found)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 100])
+def test_all_frames_of_a_message_are_taken_and_few_are_kept(opened, count):
+    one, other = (opened(zmq.Context.instance().socket(zmq.PAIR)) for _ in range(2))
+    port = one.bind_to_random_port("tcp://127.0.0.1")
+    other.connect(f"tcp://127.0.0.1:{port}")
+    other.send_multipart([bytes([number]) for number in range(count)])
+    other.send(b"next")
+    assert one.poll(WAIT_MS)
+    assert receive_frames(one) == [bytes([n]) for n in range(min(count, FRAMES_MAX))]
+    assert one.poll(WAIT_MS)
+    assert receive_frames(one) == [b"next"]
+    assert receive_frames(one) is None
+
+
+def test_bad_beacons_of_a_tower_are_ignored(world, until):
+    for address in ("AA", "BB"):
+        world.mesh(address)
+    evil = [[b"B"], [b"B", b"EE", b"nowhere"], [b"B", b"", b"tcp://h:1"], [b"W", b""], [b"W"] * 9]
+
+    def shouts():
+        for frames in evil:
+            world.tower._outbound.send_multipart(frames)
+        world.turn()
+        return all(mesh.peers == 1 for mesh in world.meshes)
+
+    until(shouts)
+    world.turn()
+    assert [mesh.peers for mesh in world.meshes] == [1, 1]
+
+
+def test_a_host_of_another_machine_is_refused(world):
+    with pytest.raises(MisuseError, match="cannot bind a node at host"):
+        Mesh(
+            address="AA",
+            host="192.0.2.1",
+            towers=[world.endpoints],
+            settings=PresenceSettings(),
+        )
