@@ -255,10 +255,13 @@ class ConsumerMachine:
         if partition not in self._durable and len(self._durable) >= PARTITIONS_MAX:
             return [Dropped("too many partitions")]
         self._durable[partition] = end
+        effects: list[Effect] = []
         if partition not in self._next:
-            return self._begin(partition, end, end - 1)
-        self._learn(partition, end - 1)
-        return self._deliver(partition)
+            effects = self._begin(partition, end, end - 1)
+        if partition in self._next:
+            self._learn(partition, end - 1)
+            effects += self._deliver(partition)
+        return effects
 
     def _deliver(self, partition: Partition) -> list[Effect]:
         effects: list[Effect] = []

@@ -7,7 +7,6 @@ import pytest
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 
-
 P = Partition("flights", "AA")
 
 

@@ -1,0 +1,258 @@
+"""The consumer: every partition of its topics, in order, each record once."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Partition
+from dafka.protocol import consumer as module
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.effects import Deliver, Dropped, Found, Listen, Publish
+from dafka.protocol.events import (
+    Drained,
+    PeerListened,
+    Positioned,
+    Received,
+    Submitted,
+    Woke,
+)
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+P = Partition("flights", "AA")
+
+
+class Bench:
+    """A consumer with a hand on its events and its clock."""
+
+    def __init__(self, **settings) -> None:
+        settings.setdefault("topics", ("flights",))
+        self.machine = ConsumerMachine("ME", ConsumerSettings(**settings))
+        self.now_ms = 0
+
+    def give(self, *events) -> list:
+        effects = []
+        for event in events:
+            effects += self.machine.handle(event, self.now_ms)
+            self.machine.check()
+        return effects
+
+    def hear(self, *heard) -> list:
+        return self.give(*(Received(message) for message in heard))
+
+
+def live(one):
+    return messages.Records(
+        one.partition.topic, one.partition.address, one.sequence, one.count, one.content
+    )
+
+
+def direct(one):
+    topic, address = one.partition
+    return messages.DirectRecords("ME", topic, address, one.sequence, one.count, one.content)
+
+
+def head(sequence, address="AA", topic="flights"):
+    return messages.Head(topic, address, sequence)
+
+
+def stored_head(sequence):
+    return messages.DirectHead("ME", "flights", "AA", sequence, "S1")
+
+
+def ack(sequence):
+    return messages.Ack("flights", "AA", "S1", sequence)
+
+
+def delivered(effects):
+    return [
+        (max(e.start, e.batch.sequence), e.batch.end) for e in effects if isinstance(e, Deliver)
+    ]
+
+
+def fetched(effects):
+    return [
+        (e.message.sequence, e.message.count)
+        for e in effects
+        if isinstance(e, Publish) and isinstance(e.message, messages.Fetch)
+    ]
+
+
+def reasons(effects):
+    return [e.reason for e in effects if isinstance(e, Dropped)]
+
+
+def test_it_subscribes_as_the_rfc_says_and_asks_for_heads():
+    effects = Bench().give(Woke())
+    listened = {(e.id, e.key) for e in effects if isinstance(e, Listen)}
+    assert listened == {
+        (MessageId.DIRECT_RECORDS, "ME"),
+        (MessageId.DIRECT_RECORD, "ME"),
+        (MessageId.DIRECT_HEAD, "ME"),
+        (MessageId.STORE_HELLO, "ME"),
+        (MessageId.RECORDS, "flights"),
+        (MessageId.RECORD, "flights"),
+        (MessageId.HEAD, "flights"),
+    }
+    assert Publish(messages.GetHeads("flights", "ME")) in effects
+
+
+def test_without_topics_it_listens_to_all_that_it_wants(batch):
+    bench = Bench(topics=(), wants=lambda topic: topic != "secret")
+    effects = bench.give(Woke())
+    assert Listen(MessageId.RECORDS, "") in effects
+    assert Publish(messages.GetHeads("", "ME")) in effects
+    assert delivered(bench.hear(live(batch(0)))) == [(0, 1)]
+    secret = Partition("secret", "AA")
+    assert bench.hear(live(batch(0, partition=secret)), head(5, topic="secret")) == []
+
+
+def test_get_heads_is_repeated_ever_more_rarely_up_to_a_bound():
+    bench = Bench(heads_interval_ms_max=2_000)
+    asked = []
+    while bench.now_ms < 12_000:
+        effects = bench.give(Woke())
+        if Publish(messages.GetHeads("flights", "ME")) in effects:
+            asked.append(bench.now_ms)
+        bench.now_ms = bench.machine.wakeup_ms()
+    first = module._HEADS_INTERVAL_MS
+    assert asked[:4] == [0, first, 3 * first, 7 * first]
+    assert asked[-1] - asked[-2] == 2_000
+
+
+def test_a_store_that_says_hello_is_told_the_topics_and_asked_for_heads_again():
+    bench = Bench()
+    bench.give(Woke())
+    assert bench.hear(messages.StoreHello("ME", "S1")) == [
+        Publish(messages.ConsumerHello("S1", "ME", ("flights",)))
+    ]
+    assert bench.machine.wakeup_ms() == 0
+    assert Bench(topics=()).hear(messages.StoreHello("ME", "S1")) == []
+
+
+def test_records_are_delivered_as_they_come_and_never_twice(batch):
+    bench = Bench()
+    assert delivered(bench.hear(live(batch(0, 2)), live(batch(2)))) == [(0, 2), (2, 3)]
+    effects = bench.hear(live(batch(0, 2)), direct(batch(2)))
+    assert delivered(effects) == []
+    assert reasons(effects) == ["duplicate", "duplicate"]
+
+
+def test_a_single_record_is_a_batch_of_one(batch):
+    one = batch(0)
+    message = messages.Record("flights", "AA", 0, one.content)
+    assert delivered(Bench().hear(message)) == [(0, 1)]
+
+
+def test_a_gap_is_fetched_and_order_is_kept(batch):
+    bench = Bench()
+    effects = bench.hear(live(batch(0)), live(batch(3)))
+    assert (delivered(effects), fetched(effects)) == ([(0, 1)], [(1, 2)])
+    assert delivered(bench.hear(direct(batch(1, 2)))) == [(1, 3), (3, 4)]
+
+
+def test_a_head_alone_makes_it_fetch():
+    assert fetched(Bench().hear(head(4))) == [(0, 5)]
+
+
+def test_a_topic_with_its_topic_as_prefix_is_ignored(batch):
+    bench = Bench()
+    other = Partition("flights2", "AA")
+    assert bench.hear(live(batch(0, partition=other)), head(3, topic="flights2")) == []
+
+
+def test_latest_begins_with_what_comes_live_or_behind_the_head(batch):
+    assert delivered(Bench(start=Start.LATEST).hear(live(batch(7)))) == [(7, 8)]
+    bench = Bench(start=Start.LATEST)
+    assert fetched(bench.hear(head(7))) == []
+    assert delivered(bench.hear(live(batch(8)))) == [(8, 9)]
+
+
+def test_explicit_positions_come_before_the_start(batch):
+    bench = Bench(start=Start.LATEST, positions={P: 3})
+    assert fetched(bench.hear(head(7))) == [(3, 5)]
+    assert delivered(bench.hear(direct(batch(2, 6)))) == [(3, 8)]
+
+
+def test_assigned_waits_for_a_position_and_asks_for_it_once(batch):
+    bench = Bench(start=Start.ASSIGNED)
+    assert bench.hear(head(7), live(batch(8)), head(8)) == [Found(P)]
+    assert fetched(bench.give(Positioned(P, 5))) == [(5, 4)]
+    assert delivered(bench.hear(direct(batch(5, 4)))) == [(5, 9)]
+
+
+def test_it_can_be_sent_back(batch):
+    bench = Bench()
+    bench.hear(live(batch(0, 4)))
+    assert fetched(bench.give(Positioned(P, 1))) == [(1, 3)]
+    assert delivered(bench.hear(direct(batch(0, 4)))) == [(1, 4)]
+
+
+def test_a_full_consumer_takes_nothing_and_catches_up_later(batch):
+    size = len(batch(0).content)
+    bench = Bench(buffer_bytes_max=2 * size)
+    effects = bench.hear(*(live(batch(n)) for n in range(5)))
+    assert delivered(effects) == [(0, 1), (1, 2)]
+    assert reasons(effects) == ["consumer full"] * 3
+    assert fetched(effects) == []
+    assert fetched(bench.give(Drained(size))) == [(2, 3)]
+    assert delivered(bench.hear(direct(batch(2)))) == [(2, 3)]
+
+
+def test_committed_delivers_only_what_a_store_has(batch):
+    bench = Bench(committed=True)
+    assert Listen(MessageId.ACK, "") in bench.give(Woke())
+    assert delivered(bench.hear(live(batch(0)), live(batch(1)))) == []
+    assert delivered(bench.hear(ack(0))) == [(0, 1)]
+    assert delivered(bench.hear(stored_head(1))) == [(1, 2)]
+
+
+def test_committed_does_not_believe_a_producers_own_head(batch):
+    bench = Bench(committed=True)
+    bench.hear(live(batch(0)))
+    assert bench.hear(messages.DirectHead("ME", "flights", "AA", 0), head(0)) == []
+
+
+def test_committed_finds_partitions_by_acks_alone():
+    bench = Bench(committed=True)
+    assert fetched(bench.hear(ack(3))) == [(0, 4)]
+
+
+def test_a_tail_that_no_store_ever_gets_does_not_keep_out_what_is_durable(batch):
+    size = len(batch(0).content)
+    bench = Bench(committed=True, buffer_bytes_max=2 * size)
+    dead = Partition("flights", "DEAD")
+    effects = bench.hear(*(live(batch(n, partition=dead)) for n in range(3)))
+    assert reasons(effects) == ["consumer full"]
+    effects = bench.hear(live(batch(0)), ack(0))
+    assert reasons(effects) == ["consumer full"]
+    assert fetched(effects) == [(0, 1)]
+    assert delivered(bench.hear(direct(batch(0)))) == [(0, 1)]
+
+
+def test_heads_and_next_tell_where_it_stands(batch):
+    bench = Bench()
+    bench.hear(live(batch(0)), head(9))
+    assert bench.machine.heads == {P: 9}
+    assert bench.machine.next(P) == 1
+
+
+def test_what_it_remembers_is_bounded(batch, monkeypatch):
+    monkeypatch.setattr(module, "PARTITIONS_MAX", 2)
+    bench = Bench(start=Start.ASSIGNED, committed=True)
+    effects = bench.hear(*(head(0, address=f"A{n}") for n in range(3)))
+    assert effects[2:] == [Dropped("too many partitions")]
+    effects = bench.hear(*(messages.Ack("flights", f"B{n}", "S1", 0) for n in range(3)))
+    assert effects[-1] == Dropped("too many partitions")
+
+
+def test_messages_for_others_are_dropped_and_subscriptions_are_nothing_to_it():
+    bench = Bench()
+    fetch = messages.Fetch("flights", "AA", "YOU", 0, 1)
+    assert bench.hear(fetch) == [Dropped("not for a consumer")]
+    assert bench.give(PeerListened(MessageId.HEAD, "")) == []
+
+
+def test_an_event_of_another_role_is_a_bug():
+    with pytest.raises(AssertionError):
+        Bench().give(Submitted("flights", 1, b""))

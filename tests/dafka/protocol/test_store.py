@@ -1,0 +1,283 @@
+"""The store: in order, durable, then acknowledged."""
+
+from __future__ import annotations
+
+import google_crc32c
+import pytest
+
+from dafka.limits import FETCH_ANSWER_BYTES_MAX
+from dafka.model import Batch, Partition
+from dafka.protocol.effects import Append, Dropped, Listen, Publish, ReadRange
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    Drained,
+    PeerListened,
+    RangeRead,
+    Received,
+    TurnEnded,
+    Woke,
+)
+from dafka.protocol.store import StoreMachine
+from dafka.records.batch import records_of
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+P = Partition("flights", "AA")
+
+
+class Bench:
+    """A store whose disk does what the test says."""
+
+    def __init__(self, heads=None) -> None:
+        self.machine = StoreMachine("ME", heads or {})
+        self.machine.handle(Woke(), 0)
+
+    def give(self, *events) -> list:
+        effects = []
+        for event in events:
+            effects += self.machine.handle(event, 0)
+            self.machine.check()
+        return effects
+
+    def hear(self, *heard) -> list:
+        return self.give(*(Received(message) for message in heard))
+
+    def append(self, *heard) -> list:
+        """Hear messages, end the turn, let the write succeed."""
+        effects = self.hear(*heard)
+        for write in self.give(TurnEnded()):
+            effects.append(write)
+            effects += self.give(Appended(write.token))
+        return effects
+
+
+def live(one):
+    topic, address = one.partition
+    return messages.Records(topic, address, one.sequence, one.count, one.content)
+
+
+def sent(effects, kind=object):
+    return [e.message for e in effects if isinstance(e, Publish) and isinstance(e.message, kind)]
+
+
+def acks(effects):
+    return [(ack.store, ack.sequence) for ack in sent(effects, messages.Ack)]
+
+
+def fetched(effects):
+    return [(fetch.sequence, fetch.count) for fetch in sent(effects, messages.Fetch)]
+
+
+def appended(effects):
+    return [
+        (batch.sequence, batch.end)
+        for effect in effects
+        if isinstance(effect, Append)
+        for batch in effect.batches
+    ]
+
+
+def reasons(effects):
+    return [e.reason for e in effects if isinstance(e, Dropped)]
+
+
+def test_it_subscribes_as_the_rfc_says():
+    effects = StoreMachine("ME", {}).handle(Woke(), 0)
+    assert {(e.id, e.key) for e in effects if isinstance(e, Listen)} == {
+        (MessageId.RECORDS, ""),
+        (MessageId.RECORD, ""),
+        (MessageId.HEAD, ""),
+        (MessageId.FETCH, ""),
+        (MessageId.GET_HEADS, ""),
+        (MessageId.DIRECT_RECORDS, "ME"),
+        (MessageId.DIRECT_RECORD, "ME"),
+        (MessageId.DIRECT_HEAD, "ME"),
+        (MessageId.CONSUMER_HELLO, "ME"),
+    }
+
+
+def test_it_acknowledges_only_what_the_disk_has(batch):
+    bench = Bench()
+    assert acks(bench.hear(live(batch(0, 2)))) == []
+    (write,) = bench.give(TurnEnded())
+    assert appended([write]) == [(0, 2)]
+    assert acks(bench.hear(live(batch(0, 2)))) == [], "a duplicate of what is being written"
+    assert acks(bench.give(Appended(write.token))) == [("ME", 1)]
+
+
+def test_one_turn_is_one_write_and_one_ack_a_partition(batch):
+    bench = Bench()
+    other = Partition("flights", "BB")
+    effects = bench.append(live(batch(0)), live(batch(1)), live(batch(0, partition=other)))
+    assert len([e for e in effects if isinstance(e, Append)]) == 1
+    assert acks(effects) == [("ME", 1), ("ME", 0)]
+    assert bench.give(TurnEnded()) == []
+
+
+def test_a_duplicate_and_an_old_head_are_acknowledged_again(batch):
+    bench = Bench()
+    bench.append(live(batch(0, 2)))
+    assert acks(bench.hear(live(batch(0, 2)))) == [("ME", 1)]
+    assert acks(bench.hear(messages.Head("flights", "AA", 1))) == [("ME", 1)]
+    assert acks(bench.hear(messages.Head("flights", "AA", 0))) == [("ME", 1)]
+    assert acks(bench.hear(messages.Head("flights", "AA", 2))) == []
+
+
+def test_a_gap_is_fetched_and_nothing_is_written_ahead_of_it(batch):
+    bench = Bench()
+    effects = bench.append(live(batch(2)))
+    assert (fetched(effects), appended(effects)) == ([(0, 2)], [])
+    topic, address = P
+    missing = batch(0, 2)
+    direct = messages.DirectRecords("ME", topic, address, 0, 2, missing.content)
+    assert appended(bench.append(direct)) == [(0, 2), (2, 3)]
+
+
+def test_it_insists_on_the_first_record(batch):
+    assert fetched(Bench().hear(messages.Head("flights", "AA", 4))) == [(0, 5)]
+
+
+def test_a_batch_that_begins_with_what_it_has_is_cut(batch):
+    bench = Bench()
+    bench.append(live(batch(0, 2)))
+    effects = bench.append(live(batch(0, 5)))
+    assert appended(effects) == [(2, 5)]
+    (write,) = [e for e in effects if isinstance(e, Append)]
+    assert [record.sequence for record in records_of(write.batches[0])] == [2, 3, 4]
+    assert acks(effects) == [("ME", 4)]
+
+
+def test_a_write_that_failed_is_as_if_it_never_came(batch):
+    bench = Bench()
+    bench.hear(live(batch(0, 2)))
+    (write,) = bench.give(TurnEnded())
+    effects = bench.give(AppendFailed(write.token))
+    assert acks(effects) == []
+    assert reasons(effects) == ["append failed"]
+    assert acks(bench.append(live(batch(0, 2)))) == [("ME", 1)]
+
+
+def test_what_was_staged_behind_a_failed_write_is_given_up_too(batch):
+    bench = Bench()
+    bench.hear(live(batch(0)))
+    (write,) = bench.give(TurnEnded())
+    bench.hear(live(batch(1)))
+    effects = bench.give(AppendFailed(write.token), TurnEnded())
+    assert appended(effects) == []
+    assert appended(bench.append(live(batch(0)), live(batch(1)))) == [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda content: content[:-1], "batch header"),
+        (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "batch checksum"),
+        (lambda content: b"bare", "batch size"),
+        (lambda content: bytes(200), "envelope"),
+    ],
+)
+def test_damaged_content_is_dropped_and_not_acknowledged(batch, damage, reason):
+    bench = Bench()
+    one = batch(0, 2)
+    effects = bench.append(messages.Records("flights", "AA", 0, 2, damage(one.content)))
+    assert reasons(effects) == [reason]
+    assert appended(effects) == []
+    assert acks(bench.append(live(one))) == [("ME", 1)]
+
+
+def test_a_message_that_lies_about_its_batch_is_dropped(batch):
+    one = batch(0, 2)
+    effects = Bench().hear(messages.Records("flights", "AA", 0, 3, one.content))
+    assert reasons(effects) == ["batch count"]
+    effects = Bench().hear(messages.Records("flights", "AA", 1, 2, one.content))
+    assert reasons(effects) == ["batch sequence"]
+
+
+def test_a_fetch_is_answered_from_disk_and_ends_with_its_head(batch):
+    bench = Bench({P: 9})
+    (read,) = bench.hear(messages.Fetch("flights", "AA", "YOU", 4, 3))
+    assert read == ReadRange("YOU", P, 4, 3, FETCH_ANSWER_BYTES_MAX)
+    found = (batch(4, 2), batch(6, 2))
+    answers = sent(bench.give(RangeRead("YOU", P, found)))
+    assert [(one.requester, one.sequence) for one in answers] == [
+        ("YOU", 4),
+        ("YOU", 6),
+        ("YOU", 9),
+    ]
+    assert answers[-1] == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
+
+
+def test_a_fetch_for_what_it_does_not_have_or_of_its_own_is_silent(batch):
+    bench = Bench({P: 9})
+    assert bench.hear(messages.Fetch("flights", "AA", "YOU", 10, 3)) == []
+    assert bench.hear(messages.Fetch("flights", "BB", "YOU", 0, 3)) == []
+    assert bench.hear(messages.Fetch("flights", "AA", "ME", 0, 3)) == []
+
+
+def test_heads_are_told_by_topic_or_all():
+    weather = Partition("weather", "AA")
+    bench = Bench({P: 9, weather: 4})
+    everything = sent(bench.hear(messages.GetHeads("", "YOU")))
+    assert [(head.topic, head.sequence, head.store) for head in everything] == [
+        ("flights", 9, "ME"),
+        ("weather", 4, "ME"),
+    ]
+    (one,) = sent(bench.hear(messages.GetHeads("weather", "YOU")))
+    assert one.topic == "weather"
+    assert bench.hear(messages.GetHeads("wea", "YOU")) == []
+
+
+def test_a_consumer_that_says_hello_is_told_the_heads_of_its_topics():
+    bench = Bench({P: 9, Partition("weather", "AA"): 4})
+    (one,) = sent(bench.hear(messages.ConsumerHello("ME", "YOU", ("flights", "none"))))
+    assert (one.requester, one.topic) == ("YOU", "flights")
+    effects = bench.hear(messages.ConsumerHello("ANOTHER", "YOU", ("flights",)))
+    assert reasons(effects) == ["not for this store"]
+
+
+def test_a_consumer_that_listens_is_greeted():
+    bench = Bench()
+    greeting = bench.give(PeerListened(MessageId.STORE_HELLO, "YOU"))
+    assert sent(greeting) == [messages.StoreHello("YOU", "ME")]
+    assert bench.give(PeerListened(MessageId.ACK, "YOU")) == []
+
+
+def test_it_goes_on_where_its_log_ends(batch):
+    bench = Bench({P: 4})
+    assert appended(bench.append(live(batch(5)))) == [(5, 6)]
+    assert bench.machine.heads == {P: 5}
+    assert acks(bench.hear(live(batch(2)))) == [("ME", 5)]
+
+
+def test_a_direct_head_says_what_there_is(batch):
+    direct = messages.DirectHead("ME", "flights", "AA", 3)
+    assert fetched(Bench().hear(direct)) == [(0, 4)]
+
+
+def test_messages_for_others_are_dropped():
+    effects = Bench().hear(messages.StoreHello("ME", "S2"))
+    assert reasons(effects) == ["not for a store"]
+
+
+def test_an_event_of_another_role_is_a_bug():
+    with pytest.raises(AssertionError):
+        Bench().give(Drained(1))
+
+
+def test_a_forged_batch_that_cannot_be_cut_does_not_stop_the_store(batch):
+    bench = Bench()
+    bench.append(live(batch(0, 2)))
+    forged = Batch(P, 0, 5, forged_records(batch(0, 5).content))
+    effects = bench.append(live(forged))
+    assert reasons(effects) == ["batch records"]
+    assert appended(bench.append(live(batch(2, 3)))) == [(2, 5)]
+
+
+def forged_records(content: bytes) -> bytes:
+    """Damage the records inside and mend the checksum, as somebody with bad intent would."""
+    damaged = bytearray(content)
+    damaged[-4:] = b"\xff\xff\xff\xff"
+    checksum = google_crc32c.value(bytes(damaged[20 + 21 :]))
+    damaged[20 + 17 : 20 + 21] = checksum.to_bytes(4, "big")
+    return bytes(damaged)
