@@ -1,0 +1,86 @@
+import random
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topology.model import branches, leaves
+from topology.render import render_dot, render_mermaid, render_text
+from topology.testing import random_topology, topology_of, tree_of
+
+FOUR = topology_of(tree_of((3, (1, "c1", "c2"), (1, "c3", "c4"))))
+ONE = topology_of(tree_of("c1"))
+
+repeatable = settings(derandomize=True, deadline=None, max_examples=30)
+seeds = st.integers(0, 2**32 - 1).map(random.Random)
+
+
+def test_a_tree_as_text():
+    assert render_text(FOUR) == (
+        "test\n"
+        "level 3\n"
+        "├── level 1\n"
+        "│   ├── c1  ·  id 1  ·  tower tcp://127.0.0.1:20000\n"
+        "│   └── c2  ·  id 2  ·  tower tcp://127.0.0.1:20010\n"
+        "└── level 1\n"
+        "    ├── c3  ·  id 3  ·  tower tcp://127.0.0.1:20020\n"
+        "    └── c4  ·  id 4  ·  tower tcp://127.0.0.1:20030"
+    )
+
+
+def test_a_single_cluster_as_text():
+    assert render_text(ONE) == "test\nc1  ·  id 1  ·  tower tcp://127.0.0.1:20000"
+
+
+def test_a_tree_as_mermaid():
+    assert render_mermaid(topology_of(tree_of((1, "c1", "c2")))) == (
+        "flowchart TD\n"
+        '    n(["level 1"])\n'
+        '    n_0["c1"]\n'
+        "    n --- n_0\n"
+        '    n_1["c2"]\n'
+        "    n --- n_1"
+    )
+
+
+def test_a_tree_as_dot():
+    assert render_dot(topology_of(tree_of((1, "c1", "c2")))) == (
+        'graph "test" {\n'
+        "    node [fontname=sans];\n"
+        '    n [label="level 1", shape=ellipse];\n'
+        '    n_0 [label="c1", shape=box];\n'
+        "    n -- n_0;\n"
+        '    n_1 [label="c2", shape=box];\n'
+        "    n -- n_1;\n"
+        "}"
+    )
+
+
+def test_a_quote_in_a_name_does_not_end_a_dot_text():
+    assert render_dot(replace(FOUR, name='a"b\\')).startswith('graph "a\\"b\\\\" {')
+
+
+@pytest.mark.parametrize("render", [render_mermaid, render_dot])
+@repeatable
+@given(chance=seeds, size=st.integers(1, 25))
+def test_a_drawing_has_every_node_once_and_a_line_to_each_but_the_root(render, chance, size):
+    topology = random_topology(chance, size)
+    drawn = render(topology)
+    nodes = re.findall(r"^    (n[_0-9]*)[ (\[]+(?:label=)?\"(.+?)\"", drawn, re.MULTILINE)
+    lines = re.findall(r"^    (n[_0-9]*) -{2,3} (n[_0-9]*)", drawn, re.MULTILINE)
+    assert len({name for name, _ in nodes}) == len(nodes)
+    assert sorted(label for _, label in nodes) == sorted(
+        [*leaves(topology.tree), *(f"level {b.level}" for b in branches(topology.tree))]
+    )
+    assert sorted(child for _, child in lines) == sorted(name for name, _ in nodes)[1:]
+
+
+@repeatable
+@given(chance=seeds, size=st.integers(1, 25))
+def test_text_has_a_line_for_each_branch_and_cluster(chance, size):
+    topology = random_topology(chance, size)
+    title, *lines = render_text(topology).splitlines()
+    assert title == "test"
+    assert len(lines) == size + len(list(branches(topology.tree)))
