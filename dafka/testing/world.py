@@ -128,7 +128,9 @@ class Mesh:
 
     def _send(self, member: Member, event: Event) -> None:
         incarnation = member.incarnation
-        self._world.after(self._world.delay_ms(), lambda: member.arrive(self, event, incarnation))
+        delay_ms = self._world.delay_ms()
+        self._world.note(delay_ms)
+        self._world.after(delay_ms, lambda: member.arrive(self, event, incarnation))
 
 
 class Member(Protocol):

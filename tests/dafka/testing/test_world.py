@@ -1,0 +1,99 @@
+"""The simulated world: repeatable, and as unreliable as it is told to be."""
+
+from __future__ import annotations
+
+from dafka.protocol.effects import Listen, Publish
+from dafka.protocol.events import PeerListened, Received, Woke
+from dafka.testing.world import Faults, Mesh, Node, OneSided, World
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+
+class Parrot:
+    """A machine that listens for heads, and says its own every 10 ms."""
+
+    def __init__(self, name):
+        self.name = name
+        self.due_ms = 0
+        self.heard = []
+
+    def handle(self, event, now_ms):
+        self.heard.append((now_ms, event))
+        if not isinstance(event, Woke):
+            return []
+        effects = [Listen(MessageId.HEAD, "")] if now_ms == self.due_ms == 0 else []
+        self.due_ms = now_ms + 10
+        return [*effects, Publish(messages.Head("t", self.name, now_ms))]
+
+    def wakeup_ms(self):
+        return self.due_ms
+
+    def check(self):
+        assert self.due_ms >= 0
+
+
+class ParrotNode(Node[None]):
+    def build(self):
+        self.parrot = Parrot(self.name)
+        return OneSided(self.parrot)
+
+    def perform(self, _side, effect):
+        raise AssertionError(effect)
+
+    def received(self):
+        return [event for _, event in self.parrot.heard if isinstance(event, Received)]
+
+
+def run(faults, seed=1, until_ms=1_000):
+    world = World(seed, faults)
+    mesh = Mesh(world)
+    nodes = [ParrotNode(world, name, {None: mesh}) for name in ("A", "B")]
+    for node in nodes:
+        node.boot()
+    world.run_until(until_ms)
+    return world, nodes
+
+
+def test_everything_arrives_when_nothing_goes_wrong():
+    _, (one, other) = run(Faults())
+    assert {len(one.received()), len(other.received())} <= {99, 100, 101}
+    assert {event.message.address for event in one.received()} == {"B"}
+
+
+def test_messages_are_lost_and_repeated_as_told():
+    assert run(Faults(loss=1.0))[1][0].received() == []
+    assert len(run(Faults(duplication=1.0))[1][0].received()) in range(196, 204)
+    assert 30 < len(run(Faults(loss=0.5))[1][0].received()) < 70
+
+
+def test_long_delays_reorder():
+    said = [e.message.sequence for e in run(Faults(delay_ms_max=100))[1][0].received()]
+    assert said != sorted(said)
+
+
+def test_the_same_seed_is_the_same_run():
+    faults = {"loss": 0.3, "duplication": 0.3, "delay_ms_max": 30}
+    runs = [run(Faults(**faults), seed) for seed in (1, 1, 2)]
+    prints = [world.fingerprint for world, _ in runs]
+    assert prints[0] == prints[1] != prints[2]
+    assert runs[0][1][0].parrot.heard == runs[1][1][0].parrot.heard
+
+
+def test_a_crashed_node_hears_nothing_and_comes_back_new():
+    world, (one, other) = run(Faults())
+    before = one.parrot
+    one.crash()
+    world.run_until(2_000)
+    assert len(before.heard) < 250
+    one.boot()
+    world.run_until(2_100)
+    assert one.parrot is not before
+    assert one.incarnation == 3
+    assert PeerListened(MessageId.HEAD, "") in [event for _, event in one.parrot.heard]
+    assert other.received()[-1].message.sequence > 2_000
+
+
+def test_time_is_where_it_was_told_to_run_to():
+    world = World(1, Faults())
+    world.run_until(500)
+    assert (world.now_ms, world.events) == (500, 0)
