@@ -1,4 +1,7 @@
-"""`topology`: check, show, plan, prove."""
+"""`topology`: check, show, plan, prove.
+
+Exit codes: 0 good, 1 a counter-example was found, 2 the file or the command line cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topology.copyflags import format_flags
-from topology.errors import InvalidError, TopologyError
+from topology.copyflags import bit, format_flags, mask
+from topology.errors import InvalidError, Problem, TopologyError
 from topology.loading import load
+from topology.model import Topology, branches
 from topology.picture import render_png
 from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
@@ -27,7 +31,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="The tree of clusters, declared in one YAML file: check it, see it, prove it.",
+    epilog="Exit codes: 0 good, 1 prove found a counter-example, 2 the file cannot be used.",
 )
+
+WIDTH_ELSEWHERE = 200
+"""Columns of a table that goes to a file or a pipe: a cluster's longest name fits thrice."""
 
 File = Annotated[Path, typer.Argument(help="The topology, a YAML file (config/README.md).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
@@ -51,20 +59,30 @@ def check(file: File, json_lines: Json = False) -> None:
     Example: topology check config/four-clusters.yaml
     """
     if json_lines:
-        try:
-            load(file)
-        except InvalidError as error:
-            problems = [
-                {"path": problem.path, "message": problem.message, "hint": problem.hint}
-                for problem in error.problems
-            ]
-            print(json.dumps({"valid": False, "problems": problems}))
-            raise typer.Exit(2) from error
-        print(json.dumps({"valid": True, "problems": []}))
+        problems = _problems(file)
+        rows = [
+            {
+                "path": problem.path,
+                "line": problem.line,
+                "message": problem.message,
+                "hint": problem.hint,
+            }
+            for problem in problems
+        ]
+        print(json.dumps({"valid": not problems, "problems": rows}))
+        if problems:
+            raise typer.Exit(2)
         return
-    topology = load(file)
-    links = plan_of(topology).links
-    print(f"{file}: valid, {len(topology.clusters)} clusters, {len(links)} links")
+    topology = _loaded(file)
+    the_plan = plan_of(topology)
+    counts = (
+        (len(topology.clusters), "cluster"),
+        (len({branch.level for branch in branches(topology.tree)}), "level"),
+        (len(the_plan.distributors), "distributor"),
+        (len(the_plan.links), "link"),
+    )
+    facts = ", ".join(f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
+    print(f"{file}: valid: {facts}")
 
 
 @app.command()
@@ -79,11 +97,11 @@ def show(
 
     Example: topology show config/four-clusters.yaml --format png --output tree.png
     """
-    topology = load(file)
+    if form is Format.PNG and output is None:
+        raise typer.BadParameter("a PNG needs --output FILE")
+    topology = _loaded(file)
     if form is Format.PNG:
-        if output is None:
-            raise typer.BadParameter("a PNG needs --output FILE")
-        octets = render_png(topology)
+        octets = _picture(topology)
     else:
         render = {
             Format.TEXT: render_text,
@@ -106,20 +124,33 @@ def plan(file: File, json_lines: Json = False) -> None:
 
     Example: topology plan config/four-clusters.yaml
     """
-    links = plan_of(load(file)).links
+    the_plan = plan_of(_loaded(file))
     if json_lines:
         rows = [
-            {"source": link.source, "level": link.level, "targets": list(link.targets)}
-            for link in links
+            {
+                "source": link.source,
+                "level": link.level,
+                "branch": link.branch,
+                "targets": list(link.targets),
+            }
+            for link in the_plan.links
         ]
         print(json.dumps(rows))
         return
-    table = Table("source", "level", "target", "further targets", title=f"links of {file}")
-    for link in links:
+    top = top_level(the_plan.topology)
+    table = Table("source", "level", "looks at", "sets", "target", "else", title=f"links of {file}")
+    for number, link in enumerate(the_plan.links, 1):
         table.add_row(
-            Text(link.source), str(link.level), Text(link.target), Text(", ".join(link.targets[1:]))
+            Text(link.source),
+            str(link.level),
+            format_flags(mask(link.level), top),
+            format_flags(bit(link.level), top),
+            Text(link.target),
+            Text(", ".join(link.targets[1:])),
+            end_section=the_plan.links[number : number + 1] == ()
+            or the_plan.links[number].source != link.source,
         )
-    Console().print(table)
+    _console().print(table)
 
 
 @app.command()
@@ -130,7 +161,8 @@ def prove(file: File, json_lines: Json = False) -> None:
 
     Example: topology prove config/four-clusters.yaml
     """
-    proof = prove_plan(plan_of(load(file)))
+    topology = _loaded(file)
+    proof = prove_plan(plan_of(topology))
     if json_lines:
         facts = {
             "holds": proof.holds,
@@ -142,39 +174,81 @@ def prove(file: File, json_lines: Json = False) -> None:
         }
         print(json.dumps(facts))
     elif proof.holds:
-        of = "all" if proof.complete else f"of {proof.combinations:,}"
-        print(
-            f"holds: {proof.origins} origins, {proof.runs:,} runs ({of} combinations of targets): "
-            "each cluster exactly once, no loop, levels strictly fall"
-        )
+        origins = f"{proof.origins} origin{'s' * (proof.origins != 1)}"
+        ways = f"every choice of targets in {proof.runs:,} runs"
+        if not proof.complete:
+            ways = (
+                f"{proof.runs:,} runs of {proof.combinations:,} possible, "
+                "with every target of every link among them"
+            )
+        print(f"holds: {origins}, {ways}")
+        print("       each cluster exactly once, never back, levels strictly fall")
     else:
         assert proof.counter_example is not None
         print(f"does not hold: {proof.failure}", file=sys.stderr)
-        Console().print(trace_table(proof.counter_example))
+        _console().print(trace_table(proof.counter_example, top_level(topology)))
     if not proof.holds:
         raise typer.Exit(1)
 
 
-def trace_table(found: Spread) -> Table:
-    """Every hop of a spread with its flags."""
+def trace_table(found: Spread, top: int = 4) -> Table:
+    """Every hop of a spread with its flags, a digit for each level up to `top`."""
     table = Table("hop", "from", "flags", "level", "to", "flags there")
     table.title = f"a record published on {found.origin}"
     for number, hop in enumerate(found.hops, 1):
         table.add_row(
             str(number),
             Text(hop.source),
-            format_flags(hop.flags_before),
+            format_flags(hop.flags_before, top),
             str(hop.level),
             Text(hop.target),
-            format_flags(hop.flags_after),
+            format_flags(hop.flags_after, top),
         )
     return table
 
 
-def main() -> None:
-    """Run the command line; a file that cannot be used is explained on standard error."""
+def top_level(topology: Topology) -> int:
+    """The highest level of a tree; 0 for a single cluster."""
+    return max((branch.level for branch in branches(topology.tree)), default=0)
+
+
+def _loaded(file: Path) -> Topology:
+    """Load a topology; explain on standard error why it cannot be."""
     try:
-        app()
+        return load(file)
     except TopologyError as error:
-        print(f"topology: {error}", file=sys.stderr)
-        sys.exit(2)
+        raise _refusal(error) from error
+
+
+def _picture(topology: Topology) -> bytes:
+    try:
+        return render_png(topology)
+    except TopologyError as error:
+        raise _refusal(error) from error
+
+
+def _refusal(error: TopologyError) -> typer.Exit:
+    print(f"topology: {error}", file=sys.stderr)
+    return typer.Exit(2)
+
+
+def _problems(file: Path) -> list[Problem]:
+    """Everything that is wrong with a file, one that cannot be read included."""
+    try:
+        load(file)
+    except InvalidError as error:
+        return error.problems
+    except TopologyError as error:
+        return [Problem("$", str(error))]
+    return []
+
+
+def _console() -> Console:
+    """Standard output; names are not wrapped where nobody looks."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH_ELSEWHERE)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

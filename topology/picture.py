@@ -1,6 +1,7 @@
 """A topology as a PNG: the only importer of `PIL`.
 
-Clusters stand in a row at the bottom; a branch stands above the middle of its children.
+Clusters stand in a row at the bottom; a branch stands above the middle of its children. Pillow
+draws and brings a font, so no program like Graphviz has to be installed.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw, ImageFont
 
+from topology.errors import TooLargeError
 from topology.model import Branch, ClusterName, Topology, Tree, leaves
 
-_COLUMN = 190
+CLUSTERS_MAX = 100
+"""A row of more is wider than image viewers and paper; DOT and Mermaid have tools that scroll."""
+
+_COLUMN_MIN = 150
 _ROW = 110
 _MARGIN = 40
+_PADDING = 14
 _FONT_SIZE = 20
 _INK = "#1f2933"
 _LINE = "#7b8794"
@@ -22,13 +28,23 @@ _BRANCH = "#fdebd0"
 
 
 def render_png(topology: Topology) -> bytes:
-    """Draw the tree; a picture of its own size, on white."""
-    columns = {name: index for index, name in enumerate(leaves(topology.tree))}
-    height = _height(topology.tree)
-    size = (2 * _MARGIN + _COLUMN * len(columns), 3 * _MARGIN + _ROW * (height + 1))
-    image = Image.new("RGB", size, "white")
-    draw = ImageDraw.Draw(image)
+    """Draw the tree; a picture of its own size, on white.
+
+    Raises:
+        TooLargeError: It has more than `CLUSTERS_MAX` clusters.
+    """
+    names = list(leaves(topology.tree))
+    if len(names) > CLUSTERS_MAX:
+        raise TooLargeError(
+            f"cannot draw {len(names)} clusters: a PNG has room for {CLUSTERS_MAX}, use DOT"
+        )
     font = ImageFont.load_default(_FONT_SIZE)
+    column = max(_COLUMN_MIN, *(int(font.getlength(name)) + 2 * _PADDING + 12 for name in names))
+    columns = {name: _MARGIN + column * (index + 0.5) for index, name in enumerate(names)}
+    height = _height(topology.tree)
+    width = max(column * len(names), int(font.getlength(topology.name)))
+    image = Image.new("RGB", (2 * _MARGIN + width, 3 * _MARGIN + _ROW * (height + 1)), "white")
+    draw = ImageDraw.Draw(image)
     draw.text((_MARGIN, _MARGIN // 2), topology.name, fill=_INK, font=font)
     _draw(draw, font, topology.tree, columns, height)
     buffer = BytesIO()
@@ -44,7 +60,7 @@ def _draw(
     draw: ImageDraw.ImageDraw,
     font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
     tree: Tree,
-    columns: dict[ClusterName, int],
+    columns: dict[ClusterName, float],
     height: int,
     depth: int = 0,
 ) -> tuple[float, float]:
@@ -56,7 +72,7 @@ def _draw(
             draw.line([(middle[0], middle[1] + 22), (end[0], end[1] - 22)], fill=_LINE, width=2)
         _label(draw, font, middle, f"level {tree.level}", _BRANCH)
         return middle
-    middle = (_MARGIN + _COLUMN * (columns[tree] + 0.5), _y(height))
+    middle = (columns[tree], _y(height))
     _label(draw, font, middle, tree, _LEAF)
     return middle
 
@@ -73,6 +89,6 @@ def _label(
     fill: str,
 ) -> None:
     x, y = middle
-    half = min(draw.textlength(text, font=font) / 2 + 14, _COLUMN / 2 - 4)
+    half = draw.textlength(text, font=font) / 2 + _PADDING
     draw.rounded_rectangle([x - half, y - 22, x + half, y + 22], 10, fill=fill, outline=_LINE)
     draw.text(middle, text, fill=_INK, font=font, anchor="mm")
