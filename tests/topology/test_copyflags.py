@@ -72,3 +72,7 @@ def test_levels_are_read_back_lowest_first(chosen):
 )
 def test_flags_are_written_as_the_distribution_model_writes_them(flags, text):
     assert format_flags(flags) == text
+
+
+def test_flags_have_a_digit_for_each_level_of_the_tree_and_at_least_four():
+    assert [format_flags(1, top) for top in (0, 4, 6)] == ["0001", "0001", "000001"]

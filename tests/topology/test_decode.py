@@ -294,6 +294,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @repeatable
 @given(values=anything)
 def test_no_values_make_it_raise(values):
@@ -310,6 +311,7 @@ def places(values, path=()):
             yield from places(inner, (*path, key))
 
 
+@pytest.mark.slow
 @repeatable
 @given(place=st.sampled_from(list(places(GOOD))), value=anything)
 def test_nothing_put_into_a_good_file_makes_it_raise(place, value):

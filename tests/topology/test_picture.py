@@ -3,7 +3,8 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from topology.picture import render_png
+from topology.errors import TooLargeError
+from topology.picture import CLUSTERS_MAX, render_png
 from topology.testing import topology_of, tree_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -49,3 +50,11 @@ def test_more_clusters_make_a_wider_picture_and_more_levels_a_higher_one():
 def test_a_tree_makes_the_same_picture_each_time():
     topology = topology_of(tree_of((2, "c1", (1, "c2", "c3"))))
     assert render_png(topology) == render_png(topology)
+
+
+@pytest.mark.slow
+def test_as_many_clusters_as_fit_are_drawn_and_one_more_is_refused():
+    names = [f"c{number}" for number in range(CLUSTERS_MAX + 1)]
+    assert drawn((1, *names[:-1])).width > 0
+    with pytest.raises(TooLargeError, match=f"cannot draw {CLUSTERS_MAX + 1} clusters.*DOT"):
+        render_png(topology_of(tree_of((1, *names))))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from topology.copyflags import format_flags, levels_of
 from topology.model import Branch, branches, leaves
 from topology.plan import plan
-from topology.spread import Spread, spread
+from topology.spread import HOPS_MAX, Spread, spread
 from topology.testing import labellings, random_topology, shapes, topology_of, tree_of
 
 FOUR = plan(topology_of(tree_of((3, (1, "c1", "c2"), (1, "c3", "c4")))))
@@ -282,3 +282,18 @@ def test_every_link_of_a_cluster_either_copies_or_stays():
 
 def test_a_single_cluster_copies_to_nobody():
     assert spread(plan(topology_of(tree_of("c1"))), "c1") == Spread(origin="c1", hops=(), stays=())
+
+
+@pytest.mark.slow
+def test_a_wrong_tree_that_doubles_its_copies_at_each_level_is_given_up():
+    # Levels fall towards the root, so each level copies again what every lower one copied.
+    nested = "c0"
+    for number in range(1, 25):
+        nested = (25 - number, f"c{number}", nested)
+    found = spread(plan(topology_of(tree_of(nested))), "c0")
+    assert found.cut
+    assert HOPS_MAX <= len(found.hops) < HOPS_MAX + 25
+
+
+def test_a_spread_that_ends_by_itself_is_not_cut():
+    assert not spread(UNBALANCED, "c1").cut

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from topology.model import Branch, branches, leaves
 from topology.rules import problems_of
-from topology.testing import labellings, random_topology, shapes, topology_of, tree_of
+from topology.testing import (
+    labellings,
+    random_topology,
+    shapes,
+    topology_of,
+    tree_of,
+    wrong_labellings,
+)
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=60)
 seeds = st.integers(0, 2**32 - 1).map(random.Random)
@@ -136,3 +143,12 @@ def test_a_topology_that_need_not_be_valid_has_wrong_levels_in_the_end():
 def test_a_tree_is_written_as_nested_tuples():
     tree = tree_of((3, "c1", (1, "c2", "c3")))
     assert tree == Branch(level=3, children=("c1", Branch(level=1, children=("c2", "c3"))))
+
+
+@pytest.mark.parametrize("size", range(1, 6))
+def test_wrong_labellings_are_all_assignments_of_levels(size):
+    for shape in shapes(size):
+        trees = list(wrong_labellings(shape))
+        count = len(list(branches(trees[0])))
+        assert len(set(trees)) == len(trees) == count**count
+        assert set(labellings(shape)) <= set(trees)

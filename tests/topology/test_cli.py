@@ -1,0 +1,303 @@
+import json
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from topology import cli
+from topology.plan import plan
+from topology.prove import prove
+from topology.testing import topology_of, tree_of
+
+CONFIG = Path(__file__).parents[2] / "config"
+FOUR = str(CONFIG / "four-clusters.yaml")
+COMMANDS = ("check", "show", "plan", "prove")
+MANY = topology_of(tree_of((1, *(f"c{number}" for number in range(101)))))
+WRONG = topology_of(tree_of((1, (2, "c1", "c2"), "c3")))
+
+BAD_FILES = {
+    "empty": b"",
+    "binary": bytes(range(256)),
+    "text": b"hello",
+    "number": b"7",
+    "list": b"[1, 2]",
+    "cut": b"name: [1,",
+    "alias": b"a: &a [*a]",
+    "tag": b"!!python/object/apply:os.system ['true']",
+    "documents": b"a: 1\n---\nb: 1",
+    "deep": b"[" * 50_000,
+    "large": b"#" * (1 << 20) + b"#",
+    "wrong": b"version: 1\nname: x\nclusters: []\ntree: x\n",
+    "escape": b'"\\e[31m": 1',
+    "surrogate": b'name: "\\ud800"',
+}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """A function that runs the command as the shell does: exit code, standard output, error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["topology", *map(str, arguments)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as exit_:
+            code = exit_.code
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def broken(tmp_path):
+    path = tmp_path / "broken.yaml"
+    text = Path(FOUR).read_text()
+    path.write_text(text.replace("level: 3", "level: 1").replace("id: 2", "id: 1"))
+    return path
+
+
+@pytest.fixture
+def wrong_labels(monkeypatch):
+    """A topology that no file can declare, as if it had been read."""
+    monkeypatch.setattr(cli, "load", lambda file: WRONG)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+def test_a_good_file_is_exit_code_0_and_says_nothing_on_standard_error(run, command, path):
+    code, out, err = run(command, path)
+    assert (code, err) == (0, "")
+    assert out.endswith("\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_exit_code_2_and_explained_on_standard_error(run, tmp_path, command, name):
+    path = tmp_path / f"{name}.yaml"
+    path.write_bytes(BAD_FILES[name])
+    code, out, err = run(command, path)
+    assert (code, out) == (2, "")
+    assert err.startswith("topology: cannot")
+    assert path.name in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_missing_file_and_a_directory_are_exit_code_2(run, tmp_path, command):
+    for path in (tmp_path / "none.yaml", tmp_path):
+        code, out, err = run(command, path)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"topology: cannot read '{path}': ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_cannot_be_understood_is_exit_code_2(run, command):
+    assert run(command)[0] == 2
+    assert run(command, FOUR, "--no-such-option")[0] == 2
+    assert run(command, FOUR, "another")[0] == 2
+
+
+def test_no_such_command_is_exit_code_2(run):
+    assert run("chekc", FOUR)[0] == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_shows_an_example(command):
+    result = CliRunner().invoke(cli.app, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"Example: topology {command} config/four-clusters.yaml" in result.output
+
+
+def test_the_help_names_every_command():
+    assert tuple(get_command(cli.app).commands) == COMMANDS
+    result = CliRunner().invoke(cli.app, ["--help"])
+    assert result.exit_code == 0
+    assert all(command in result.output for command in COMMANDS)
+
+
+def test_check_says_how_much_a_valid_file_declares(run):
+    assert run("check", FOUR) == (
+        0,
+        f"{FOUR}: valid: 4 clusters, 2 levels, 8 distributors, 8 links\n",
+        "",
+    )
+
+
+def test_check_names_every_problem(run, broken):
+    code, out, err = run("check", broken)
+    assert (code, out) == (2, "")
+    assert "4 problems" in err
+    for path in ("clusters[0].id", "clusters[1].id", "children[0].level", "children[1].level"):
+        assert path in err
+
+
+def test_check_tells_scripts_that_a_file_is_valid(run):
+    code, out, err = run("check", FOUR, "--json")
+    assert (code, json.loads(out), err) == (0, {"valid": True, "problems": []}, "")
+
+
+def test_check_tells_scripts_every_problem(run, broken):
+    code, out, err = run("check", broken, "--json")
+    facts = json.loads(out)
+    assert (code, err, facts["valid"]) == (2, "", False)
+    assert [problem["path"] for problem in facts["problems"]] == [
+        "$.clusters[0].id",
+        "$.clusters[1].id",
+        "$.tree.children[0].level",
+        "$.tree.children[1].level",
+    ]
+    assert all(problem["message"] and problem["hint"] for problem in facts["problems"])
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_check_tells_scripts_what_is_wrong_with_any_bad_file(run, tmp_path, name):
+    path = tmp_path / f"{name}.yaml"
+    path.write_bytes(BAD_FILES[name])
+    code, out, err = run("check", path, "--json")
+    facts = json.loads(out)
+    assert (code, err, facts["valid"]) == (2, "", False)
+    assert facts["problems"]
+
+
+def test_a_single_cluster_is_shown_planned_and_proved(run, tmp_path):
+    path = tmp_path / "one.yaml"
+    store = '{query: "tcp://h:3", data: d}'
+    path.write_text(
+        "version: 1\nname: one\ntree: a\n"
+        f'clusters: [{{name: a, id: 1, towers: ["tcp://h:1"], stores: [{store}]}}]\n'
+    )
+    said = run("check", path)[1]
+    assert said.endswith(": valid: 1 cluster, 0 levels, 0 distributors, 0 links\n")
+    assert run("show", path)[1].startswith("one\na  ·  id 1")
+    assert run("plan", path, "--json") == (0, "[]\n", "")
+    assert run("prove", path)[0] == 0
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "dot"])
+def test_show_writes_the_same_to_the_terminal_and_to_a_file(run, tmp_path, form):
+    code, out, _ = run("show", FOUR, "--format", form)
+    path = tmp_path / "tree"
+    assert run("show", FOUR, "--format", form, "--output", path)[0] == code == 0
+    assert path.read_text() == out
+    assert "cluster-4" in out
+
+
+def test_show_draws_text_unless_told_otherwise(run):
+    assert run("show", FOUR) == run("show", FOUR, "--format", "text")
+
+
+def test_show_writes_a_png_that_opens(run, tmp_path):
+    path = tmp_path / "tree.png"
+    assert run("show", FOUR, "--format", "png", "--output", path)[0] == 0
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    with Image.open(BytesIO(path.read_bytes())) as image:
+        image.load()
+
+
+def test_show_does_not_draw_a_png_that_nobody_can_look_at(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(cli, "load", lambda file: MANY)
+    code, out, err = run("show", FOUR, "--format", "png", "--output", tmp_path / "tree.png")
+    assert (code, out) == (2, "")
+    assert err.startswith("topology: cannot draw 101 clusters")
+
+
+def test_show_does_not_write_a_png_to_the_terminal(run):
+    code, out, err = run("show", FOUR, "--format", "png")
+    assert (code, out) == (2, "")
+    assert "--output" in err
+
+
+def test_show_knows_four_formats(run):
+    code, _, err = run("show", FOUR, "--format", "pdf")
+    assert code == 2
+    assert all(form in err for form in ("text", "mermaid", "dot", "png"))
+
+
+@pytest.mark.parametrize("form", ["text", "png"])
+def test_an_output_that_cannot_be_written_is_exit_code_2(run, tmp_path, form):
+    for path in (tmp_path, tmp_path / "none" / "tree", "/proc/none"):
+        code, out, err = run("show", FOUR, "--format", form, "--output", path)
+        assert (code, out) == (2, "")
+        assert "cannot" in err
+
+
+def test_plan_lists_every_link_with_the_flags_it_looks_at_and_sets(run):
+    out = run("plan", FOUR)[1]
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in out.splitlines()
+        if line.startswith("│")
+    ]
+    assert len(rows) == 8
+    assert rows[0] == ["cluster-1", "3", "0111", "0100", "cluster-3", "cluster-4"]
+    assert rows[1] == ["cluster-1", "1", "0001", "0001", "cluster-2", ""]
+
+
+def test_plan_tells_scripts_every_link(run):
+    code, out, _ = run("plan", FOUR, "--json")
+    rows = json.loads(out)
+    assert (code, len(rows)) == (0, 8)
+    assert rows[0] == {
+        "source": "cluster-1",
+        "level": 3,
+        "branch": 1,
+        "targets": ["cluster-3", "cluster-4"],
+    }
+
+
+def test_prove_says_what_it_tried(run):
+    code, out, _ = run("prove", FOUR)
+    assert code == 0
+    assert out.startswith("holds: 4 origins, ")
+    assert "exactly once" in out
+
+
+def test_prove_tells_scripts_what_it_tried(run):
+    code, out, _ = run("prove", FOUR, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["holds"] is facts["complete"] is True
+    assert facts["failure"] == ""
+    assert facts["runs"] == facts["combinations"] > 0
+
+
+def test_prove_says_when_it_did_not_try_everything(run, monkeypatch):
+    groups = (tuple(f"c{group}{number}" for number in range(3)) for group in range(4))
+    topology = topology_of(tree_of((2, *((1, *group) for group in groups))))
+    monkeypatch.setattr(cli, "load", lambda file: topology)
+    monkeypatch.setattr(sys.modules["topology.prove"], "RUNS_MAX", 12 * 5)
+    code, out, _ = run("prove", FOUR)
+    assert code == 0
+    assert "96 runs of 324 possible" in out
+
+
+@pytest.mark.usefixtures("wrong_labels")
+def test_prove_shows_a_counter_example_and_is_exit_code_1(run):
+    code, out, err = run("prove", FOUR)
+    assert code == 1
+    assert "does not hold: a record of 'c1' arrives at 'c3' 2 times" in err
+    assert "a record published on c1" in out
+
+
+@pytest.mark.usefixtures("wrong_labels")
+def test_prove_tells_scripts_of_a_counter_example(run):
+    code, out, err = run("prove", FOUR, "--json")
+    facts = json.loads(out)
+    assert (code, err, facts["holds"]) == (1, "", False)
+    assert facts["failure"] == "a record of 'c1' arrives at 'c3' 2 times"
+
+
+def test_a_trace_has_a_row_for_every_hop(capsys):
+    found = prove(plan(WRONG)).counter_example
+    Console(width=100).print(cli.trace_table(found))
+    printed = capsys.readouterr().out
+    assert "a record published on c1" in printed
+    assert printed.count("\n│ ") == len(found.hops)
