@@ -35,20 +35,23 @@ def from_json(line: bytes) -> dict[str, Any]:
     """
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MisuseError(f"line is not JSON: {error}: {line[:80]!r}") from error
     if not isinstance(fields, dict) or not fields.keys() <= _FIELDS or "value" not in fields:
         raise MisuseError(f"line must be an object with value and {sorted(_FIELDS)}: {line[:80]!r}")
     headers = fields.get("headers") or {}
     timestamp_ms = fields.get("timestamp_ms")
-    if not isinstance(headers, dict) or not isinstance(timestamp_ms, int | None):
-        raise MisuseError(f"headers must be an object, timestamp_ms a number: {line[:80]!r}")
-    return {
-        "value": _octets(fields["value"]),
-        "key": _octets(fields.get("key")),
-        "headers": [(name, _octets(value)) for name, value in headers.items()],
-        "timestamp_ms": timestamp_ms,
-    }
+    if not isinstance(headers, dict) or type(timestamp_ms) not in (int, type(None)):
+        raise MisuseError(f"line must have headers as object, time as number: {line[:80]!r}")
+    try:
+        return {
+            "value": _octets(fields["value"]),
+            "key": _octets(fields.get("key")),
+            "headers": [(name, _octets(value)) for name, value in headers.items()],
+            "timestamp_ms": timestamp_ms,
+        }
+    except ValueError as error:
+        raise MisuseError(f"line has text without bytes: {error}: {line[:80]!r}") from error
 
 
 def printable(text: str) -> str:
@@ -74,7 +77,7 @@ def _octets(value: object) -> bytes | None:
         case str():
             return value.encode()
         case {"base64": str() as encoded}:
-            return base64.b64decode(encoded)
+            return base64.b64decode(encoded, validate=True)
         case _:
             # Anything else is meant as a JSON value of its own.
             return json.dumps(value).encode()

@@ -1,0 +1,56 @@
+"""One cluster in this process for all tests of a file; the commands are real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.storage.lmdb_log import Durability
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, free_ports):
+    """Endpoints of a tower and of a store."""
+    first = free_ports(3)
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    data = tmp_path_factory.mktemp("store")
+    with Tower(tower), Store(data, tower, query=query, durability=Durability.OS):
+        yield SimpleNamespace(tower=tower, query=query)
+
+
+@pytest.fixture(scope="session")
+def dafka():
+    """A function that runs a command to its end."""
+
+    def dafka(*words, given=b""):
+        return subprocess.run(
+            [sys.executable, "-m", "dafka", *words],
+            input=given,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
+        )
+
+    return dafka
+
+
+@pytest.fixture
+def refused(dafka):
+    """A function that runs a command which must end with exit code and one line on stderr."""
+
+    def refused(code, *words, given=b""):
+        done = dafka(*words, given=given)
+        lines = done.stderr.decode().splitlines()
+        assert done.returncode == code, lines
+        assert len(lines) == 1, lines
+        assert lines[0].startswith("dafka: ")
+        return lines[0]
+
+    return refused

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+NOBODY = "tcp://127.0.0.1:9"
+
+
+def test_lines_go_in_and_come_out(cluster, dafka):
+    produced = dafka("produce", "lines", "--tower", cluster.tower, given=b"one\r\ntwo\n\n\xff")
+    assert produced.returncode == 0, produced.stderr
+    assert produced.stderr == b"4 records stored\n"
+    assert produced.stdout == b""
+    consumed = dafka(
+        *("consume", "lines", "--tower", cluster.tower, "--from-beginning", "--max", "4")
+    )
+    assert consumed.returncode == 0, consumed.stderr
+    assert consumed.stdout == b"one\ntwo\n\n\xff\n"
+    assert consumed.stderr == b""
+
+
+def test_json_goes_in_and_comes_out(cluster, dafka):
+    sent = [
+        {"value": "v", "key": "k", "headers": {"h": "1", "n": None}, "timestamp_ms": 5},
+        {"value": {"base64": "/w=="}, "key": None, "headers": {}, "timestamp_ms": 6},
+        {"value": None, "key": "", "headers": {}, "timestamp_ms": 7},
+    ]
+    given = "\n".join(map(json.dumps, sent)).encode()
+    produced = dafka("produce", "json", "--json", "--tower", cluster.tower, given=given)
+    assert produced.returncode == 0, produced.stderr
+    consumed = dafka(
+        *("consume", "json", "--json", "--tower", cluster.tower),
+        *("--from-beginning", "--max", "3"),
+    )
+    got = [json.loads(line) for line in consumed.stdout.splitlines()]
+    assert [{name: row[name] for name in sent[0]} for row in got] == sent
+    assert [row["sequence"] for row in got] == [0, 1, 2]
+
+
+def test_consuming_ends_when_nothing_comes(cluster, dafka):
+    done = dafka("consume", "empty", "--tower", cluster.tower, "--timeout", "0.1")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_consuming_several_topics(cluster, dafka):
+    for topic in ("several-1", "several-2"):
+        dafka("produce", topic, "--tower", cluster.tower, given=topic.encode())
+    done = dafka(
+        *("consume", "several-1", "several-2", "--tower", cluster.tower),
+        *("--from-beginning", "--max", "2"),
+    )
+    assert sorted(done.stdout.splitlines()) == [b"several-1", b"several-2"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT])
+def test_ctrl_c_ends_consuming_quietly(cluster, dafka, number):
+    dafka("produce", "ctrl-c", "--tower", cluster.tower, given=b"one")
+    command = [sys.executable, "-m", "dafka", "consume", "ctrl-c", "--from-beginning"]
+    with subprocess.Popen(
+        [*command, "--tower", cluster.tower], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout.readline() == b"one\n"
+        running.send_signal(number)
+        _, error = running.communicate(timeout=20)
+    assert (running.returncode, error) == (0, b"")
+
+
+def test_without_a_store_producing_says_what_is_not_stored(refused):
+    words = ("produce", "orders", "--tower", NOBODY, "--timeout", "0.1")
+    assert "2 records of 'orders'" in refused(1, *words, given=b"1\n2\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "what"),
+    [
+        (("produce", "orders", "--tower", "here"), b"1", "'here'"),
+        (("consume", "orders", "--tower", "here"), b"", "'here'"),
+        (("produce", "x" * 250, "--tower", NOBODY), b"1", "1 to 249 bytes"),
+        (("consume", "", "--tower", NOBODY), b"", "1 to 249 bytes"),
+        (("produce", "orders", "--tower", NOBODY, "--host", "192.0.2.1"), b"1", "192.0.2.1"),
+        (("produce", "orders", "--json", "--tower", NOBODY), b"no json", "not JSON"),
+        (("produce", "orders", "--log-level", "loud", "--tower", NOBODY), b"1", "'loud'"),
+        (("consume", "orders", "--log-level", "loud", "--tower", NOBODY), b"", "'loud'"),
+    ],
+    ids=range(8),
+)
+def test_a_mistake_is_one_line_and_exit_code_2(refused, words, given, what):
+    assert what in refused(2, *words, given=given)

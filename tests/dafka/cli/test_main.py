@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.cli.main import app
+
+pytestmark = pytest.mark.slow
+
+COMMANDS = ("tower", "store", "produce", "consume", "topics", "peek")
+
+
+def test_every_command_is_there():
+    assert [command.callback.__name__ for command in app.registered_commands] == [*COMMANDS]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example(dafka, command):
+    done = dafka(command, "--help")
+    assert done.returncode == 0
+    assert b"Example:" in done.stdout
+    assert f"dafka {command}".encode() in done.stdout
+
+
+def test_without_arguments_it_explains_itself(dafka):
+    done = dafka()
+    assert done.returncode == 2
+    for command in COMMANDS:
+        assert command.encode() in done.stdout + done.stderr
+
+
+def test_an_unknown_command_is_refused(dafka):
+    done = dafka("teleport")
+    assert done.returncode == 2
+    assert b"teleport" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_what_the_user_can_mend_has_exit_code_2(refused):
+    assert "'here'" in refused(2, "topics", "--store", "here")
+
+
+def test_what_does_not_answer_has_exit_code_1(refused):
+    nobody = "tcp://127.0.0.1:9"
+    assert nobody in refused(1, "topics", "--store", nobody, "--timeout", "0.1")

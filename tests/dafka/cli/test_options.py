@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from dafka.cli import options
+from dafka.cli.main import app
+from dafka.model import Endpoint, TowerEndpoints
+
+COMMANDS = ("tower", "store", "produce", "consume", "topics", "peek")
+
+
+def test_the_default_endpoints_do_not_collide():
+    tower = TowerEndpoints.parse(options.DEFAULT_TOWER)
+    ports = {Endpoint.parse(text).port for text in (*tower, options.DEFAULT_QUERY)}
+    assert len(ports) == 3
+
+
+@pytest.mark.parametrize("shared", ["Towers", "Stores", "Host", "Json", "MetricsPort", "LogLevel"])
+def test_shared_options_are_spelled_out(shared):
+    _, option = get_args(getattr(options, shared))
+    assert all(name.startswith("--") for name in option.param_decls)
+    assert option.help.endswith((".", ";", "stderr."))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_option_is_refused(command):
+    assert CliRunner().invoke(app, [command, "--no-such-option"]).exit_code == 2

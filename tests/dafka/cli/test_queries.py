@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dafka.node.producer import Producer
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+STRANGE = ("[red]x[/red]", "é", b"\xff".decode("utf-8", "surrogateescape"))
+
+
+@pytest.fixture(scope="module")
+def filled(cluster):
+    """Two partitions of one topic, and topics with strange names."""
+    addresses = []
+    for records in (15, 3):
+        with Producer(cluster.tower) as producer:
+            for number in range(records):
+                producer.send("orders", f"value-{number}".encode(), key=b"k\xff")
+            addresses.append(producer.address)
+    with Producer(cluster.tower) as producer:
+        for topic in STRANGE:
+            producer.send(topic, b"[blue]y[/blue]")
+    cluster.addresses = addresses
+    return cluster
+
+
+def test_topics_with_their_partitions_and_records(filled, dafka):
+    done = dafka("topics", "--store", filled.query, "--json")
+    assert done.returncode == 0
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows == [
+        {"topic": topic, "partitions": number, "records": records}
+        for topic, number, records in sorted(
+            [("orders", 2, 18), *((topic, 1, 1) for topic in STRANGE)]
+        )
+    ]
+
+
+def test_topics_as_a_table_with_names_as_they_are(filled, dafka):
+    done = dafka("topics", "--store", filled.query)
+    assert done.returncode == 0, done.stderr.decode()[-500:]
+    text = done.stdout.decode("utf-8", "surrogateescape")
+    assert "[red]x[/red]" in text
+    assert "é" in text
+    assert "18" in text
+
+
+def test_peek_reads_some_records_of_each_partition(filled, dafka):
+    done = dafka("peek", "orders", "--store", filled.query, "--json", "--start", "1")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    by_address = {
+        address: [row["sequence"] for row in rows if row["address"] == address]
+        for address in filled.addresses
+    }
+    assert list(by_address.values()) == [list(range(1, 11)), [1, 2]]
+    assert rows[0]["key"] == {"base64": "a/8="}
+
+
+def test_peek_at_one_partition_by_the_beginning_of_its_address(filled, dafka):
+    done = dafka(
+        *("peek", "orders", "--store", filled.query, "--json", "--count", "3"),
+        *("--start", "12", "--address", filled.addresses[0][:12]),
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["value"] for row in rows] == ["value-12", "value-13", "value-14"]
+
+
+@pytest.mark.parametrize("topic", STRANGE[:2])
+def test_peek_shows_names_and_values_as_they_are(filled, dafka, topic):
+    done = dafka("peek", topic, "--store", filled.query)
+    assert done.returncode == 0
+    assert topic in done.stdout.decode()
+    assert "[blue]y[/blue]" in done.stdout.decode()
+    assert "0000" in done.stdout.decode()
+
+
+def test_peek_at_a_topic_whose_name_is_not_utf_8(filled, dafka):
+    for extra in ((), ("--json",)):
+        done = dafka("peek", STRANGE[2], "--store", filled.query, *extra)
+        assert done.returncode == 0, done.stderr.decode()[-500:]
+
+
+def test_a_start_behind_the_end_shows_nothing(filled, dafka):
+    done = dafka("peek", "orders", "--store", filled.query, "--json", "--start", "100")
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_a_topic_that_is_not_there_is_refused(filled, refused):
+    message = refused(2, "peek", "nothing", "--store", filled.query)
+    assert "'nothing'" in message
+    assert "dafka topics" in message
+
+
+def test_an_address_that_is_not_there_is_refused(filled, refused):
+    refused(2, "peek", "orders", "--store", filled.query, "--address", "nobody")
+
+
+@pytest.mark.parametrize("words", [("topics",), ("peek", "orders")])
+def test_a_store_that_does_not_answer_has_exit_code_1(refused, words):
+    nobody = "tcp://127.0.0.1:9"
+    assert nobody in refused(1, *words, "--store", nobody, "--timeout", "0.1")
+
+
+@pytest.mark.parametrize("words", [("--count", "0"), ("--start", "-1"), ("--count", "many")])
+def test_a_number_out_of_range_is_refused(dafka, words):
+    done = dafka("peek", "orders", *words)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr

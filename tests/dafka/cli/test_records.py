@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.cli.records import from_json, to_json
+from dafka.errors import MisuseError
+from dafka.model import Header, Record
+
+OCTETS = st.none() | st.binary(max_size=20)
+
+
+def record(key=None, value=None, headers=(), timestamp_ms=5):
+    headers = tuple(Header(*header) for header in headers)
+    return Record("orders", "AB" * 16, 7, timestamp_ms, key, value, headers, 5, 2)
+
+
+def back(fields):
+    sent = {name: fields[name] for name in ("key", "value", "headers", "timestamp_ms")}
+    return from_json(json.dumps(sent).encode())
+
+
+@given(
+    OCTETS,
+    OCTETS,
+    st.dictionaries(st.text(max_size=5), OCTETS, max_size=3),
+    st.integers(0, 1 << 50),
+)
+def test_a_record_comes_back_from_its_json(key, value, headers, timestamp_ms):
+    fields = back(to_json(record(key, value, list(headers.items()), timestamp_ms)))
+    assert fields == {
+        "key": key,
+        "value": value,
+        "headers": list(headers.items()),
+        "timestamp_ms": timestamp_ms,
+    }
+
+
+def test_every_field_is_in_the_json():
+    assert to_json(record(b"k", b"v", [("h", None)])) == {
+        "topic": "orders",
+        "address": "AB" * 16,
+        "sequence": 7,
+        "timestamp_ms": 5,
+        "key": "k",
+        "value": "v",
+        "headers": {"h": None},
+        "copy_flags": 5,
+        "origin": 2,
+    }
+
+
+def test_bytes_that_are_not_utf_8_are_base64():
+    assert to_json(record(value=b"\xff"))["value"] == {"base64": "/w=="}
+    assert from_json(b'{"value": {"base64": "/w=="}}')["value"] == b"\xff"
+
+
+def test_any_other_json_is_the_value_itself():
+    assert from_json(b'{"value": {"a": [1, null]}}')["value"] == b'{"a": [1, null]}'
+    assert from_json(b'{"value": 5}')["value"] == b"5"
+    assert from_json(b'{"value": true}')["value"] == b"true"
+
+
+def test_what_is_not_given_is_none():
+    fields = from_json(b'{"value": null}')
+    assert fields == {"value": None, "key": None, "headers": [], "timestamp_ms": None}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"text",
+        b"5",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"key": "k"}',
+        b'{"value": "v", "topic": "t"}',
+        b'{"value": "v", "headers": ["h"]}',
+        b'{"value": "v", "timestamp_ms": "now"}',
+        b'{"value": "v", "timestamp_ms": 1.5}',
+        b'{"value": "v", "timestamp_ms": true}',
+        b'{"value": {"base64": "x"}}',
+        b'{"value": {"base64": "\\u00e9"}}',
+        b'{"value": "\\ud800"}',
+        b'{"value": "v", "key": {"base64": "x"}}',
+        b'\xff\xfe{"value"',
+        b"[" * 100_000,
+        b'{"value": {"base64": "!!!!"}}',
+    ],
+    ids=range(19),
+)
+def test_a_line_that_is_no_record_is_refused(line):
+    with pytest.raises(MisuseError, match="line"):
+        from_json(line)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+@pytest.fixture
+def serve():
+    """A function that starts a command and waits until it says that it is up."""
+    started = []
+
+    def serve(*words):
+        running = subprocess.Popen(
+            [sys.executable, "-m", "dafka", *words], stderr=subprocess.PIPE, text=True
+        )
+        started.append(running)
+        line = running.stderr.readline()
+        assert f"{words[0]} is up" in line, line + running.stderr.read()
+        return running
+
+    yield serve
+    for running in started:
+        if running.poll() is None:
+            running.kill()
+        running.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_tower_and_store_serve_until_a_signal_ends_them(serve, tmp_path, free_ports, number):
+    first = free_ports(5)
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    processes = [
+        serve("tower", "--endpoint", tower, "--metrics-port", str(first + 3)),
+        serve(
+            *("store", "--data", str(tmp_path / "data"), "--tower", tower, "--query", query),
+            *("--durability", "os", "--metrics-port", str(first + 4)),
+        ),
+    ]
+    with Producer(tower) as producer:
+        producer.send("orders", b"x")
+    with StoreClient(query) as client:
+        assert client.topics() == ["orders"]
+    for port, series in ((first + 3, b"dafka_peers"), (first + 4, b"dafka_store_partitions")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            assert series in answer.read()
+    began = time.monotonic()
+    for running in processes:
+        running.send_signal(number)
+    for running in processes:
+        _, error = running.communicate(timeout=20)
+        assert running.returncode == 0, error
+        assert "Traceback" not in error
+    assert time.monotonic() - began < 5
+
+
+def test_a_tower_whose_endpoint_is_taken_is_refused(cluster, refused):
+    assert "cannot open tower" in refused(2, "tower", "--endpoint", cluster.tower)
+
+
+def test_a_store_whose_query_port_is_taken_is_refused(cluster, refused, tmp_path):
+    words = ("store", "--data", str(tmp_path / "d"), "--tower", cluster.tower)
+    assert cluster.query in refused(2, *words, "--query", cluster.query)
+
+
+def test_a_directory_that_is_a_file_is_refused(cluster, refused, tmp_path, free_ports):
+    (tmp_path / "file").write_text("")
+    words = ("store", "--data", str(tmp_path / "file"), "--tower", cluster.tower)
+    assert "file" in refused(2, *words, "--query", f"tcp://127.0.0.1:{free_ports(1)}")
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("tower", "--endpoint", "here"), "'here'"),
+        (("tower", "--endpoint", "tcp://127.0.0.1:65535"), "next port"),
+        (("tower", "--log-level", "loud"), "'loud'"),
+        (("tower", "--metrics-port", "70000"), "70000"),
+        (("store", "--data", "{tmp}", "--tower", "here", "--query", "{query}"), "'here'"),
+        (("store", "--data", "{tmp}", "--query", "here"), "'here'"),
+        (("store", "--data", "{tmp}", "--query", "{query}", "--host", "192.0.2.1"), "192.0.2.1"),
+    ],
+    ids=range(7),
+)
+def test_a_mistake_is_one_line_and_exit_code_2(refused, tmp_path, free_ports, words, what):
+    query = f"tcp://127.0.0.1:{free_ports(1)}"
+    words = [word.format(tmp=tmp_path / "data", query=query) for word in words]
+    assert what in refused(2, *words)
+
+
+def test_an_unknown_durability_is_refused(dafka, tmp_path):
+    done = dafka("store", "--data", str(tmp_path), "--durability", "hope")
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
