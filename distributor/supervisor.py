@@ -101,8 +101,7 @@ class Supervisor:
                 self._bury(child, now)
                 died.append(child)
             if child.running is None and child.due_s <= now:
-                child.restarts += 1
-                self._spawn(child)
+                self._respawn(child, now)
         return died
 
     def stop(self) -> None:
@@ -146,6 +145,16 @@ class Supervisor:
             )
         child.started_s = time.monotonic()
 
+    def _respawn(self, child: Child, now: float) -> None:
+        child.restarts += 1
+        try:
+            self._spawn(child)
+        except OSError as error:
+            # A full disk, say: the others are kept running, and this one is tried again.
+            log.warning("cannot start", extra={"child": child.process.name, "error": str(error)})
+            child.last_exit = f"cannot start: {error.strerror}"
+            self._put_off(child, now)
+
     def _bury(self, child: Child, now: float) -> None:
         assert child.running is not None
         code = child.running.returncode
@@ -153,6 +162,9 @@ class Supervisor:
         child.last_exit = f"signal {-code}" if code < 0 else f"exit code {code}"
         if now - child.started_s >= STEADY_S:
             child.backoff_s = BACKOFF_S
+        self._put_off(child, now)
+
+    def _put_off(self, child: Child, now: float) -> None:
         child.due_s = now + child.backoff_s
         child.backoff_s = min(child.backoff_s * 2, BACKOFF_S_MAX)
 

@@ -1,0 +1,85 @@
+"""Topologies whose stores are in this process, filled by hand."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dafka.model import Batch, Partition
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.envelope import FRESH
+from dafka.storage.lmdb_log import Durability, LmdbLog
+from topology import load
+
+ADDRESS = "AB" * 16
+ORDERS = Partition("orders", ADDRESS)
+
+
+def batch(values, sequence=0, partition=ORDERS, envelope=FRESH, timestamp_ms=5):
+    """A batch of records with these values."""
+    builder = BatchBuilder(1 << 20)
+    for value in values:
+        builder.append(timestamp_ms, b"key", value, [("h", b"1")])
+    content = enclosed(builder.build(), sequence, envelope)
+    return Batch(partition, sequence, len(values), content)
+
+
+@pytest.fixture
+def make_batch():
+    return batch
+
+
+class Pair:
+    """Two clusters under one branch of level 1."""
+
+    def __init__(self, directory: Path, free_ports, topics: str = ""):
+        first = free_ports(6)
+        self.file = directory / "topology.yaml"
+        lines = ["version: 1", "name: pair", "clusters:"]
+        for number, port in ((1, first), (2, first + 3)):
+            lines += [
+                f"  - name: c{number}",
+                f"    id: {number}",
+                f"    towers: [tcp://127.0.0.1:{port}]",
+                "    stores:",
+                f"      - {{query: 'tcp://127.0.0.1:{port + 2}', data: '{directory / str(number)}'}}",
+            ]
+        lines += ["tree: {level: 1, children: [c1, c2]}", topics]
+        self.file.write_text("\n".join(lines))
+        self.topology = load(self.file)
+
+    def fill(self, number: int, *batches: Batch):
+        """Append to a cluster's log while its store does not run."""
+        log = LmdbLog(self.topology.clusters[number - 1].stores[0].data, durability=Durability.OS)
+        log.append(batches)
+        log.close()
+
+    @contextmanager
+    def running(self, *numbers: int):
+        """Towers and stores of these clusters, both if none is named."""
+        with ExitStack() as stack:
+            for number in numbers or (1, 2):
+                cluster = self.topology.clusters[number - 1]
+                (spec,) = cluster.stores
+                stack.enter_context(Tower(cluster.towers[0]))
+                store = Store(
+                    Path(spec.data), cluster.towers, query=spec.query, durability=Durability.OS
+                )
+                stack.enter_context(store)
+            yield self
+
+
+@pytest.fixture
+def make_pair(tmp_path, free_ports):
+    """A function that makes a pair of clusters, with further lines for its file."""
+    return lambda topics="": Pair(tmp_path, free_ports, topics)
+
+
+@pytest.fixture
+def pair(make_pair):
+    """Two clusters, not running yet."""
+    return make_pair()

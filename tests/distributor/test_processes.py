@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from distributor.processes import Kind, processes_of
+from topology import load, plan
+
+FOUR = Path(__file__).parents[2] / "config" / "four-clusters.yaml"
+
+
+def test_towers_come_first_then_stores_then_distributors():
+    kinds = [process.kind for process in processes_of(plan(load(FOUR)), FOUR)]
+    assert kinds == [Kind.TOWER] * 4 + [Kind.STORE] * 4 + [Kind.DISTRIBUTOR] * 8
+
+
+def test_names_and_metrics_are_unique():
+    processes = processes_of(plan(load(FOUR)), FOUR)
+    assert len({process.name for process in processes}) == 16
+    ports = [f"127.0.0.1:{port}" for port in range(17_900, 17_916)]
+    assert [process.metrics for process in processes] == ports
+
+
+def test_commands_say_all_there_is_to_say():
+    by_name = {process.name: process for process in processes_of(plan(load(FOUR)), FOUR)}
+    assert by_name["cluster-1-tower-1"].command == (
+        *(sys.executable, "-m", "dafka", "tower", "--endpoint", "tcp://127.0.0.1:17100"),
+        *("--host", "127.0.0.1", "--metrics-port", "17900"),
+    )
+    assert by_name["cluster-2-store-1"].command == (
+        *(sys.executable, "-m", "dafka", "store", "--data", "data/cluster-2"),
+        *("--query", "tcp://127.0.0.1:17112", "--host", "127.0.0.1"),
+        *("--tower", "tcp://127.0.0.1:17110", "--metrics-port", "17905"),
+    )
+    link = by_name["cluster-4-level-3"]
+    assert link.cluster == "cluster-4"
+    assert link.command[2:-2] == (
+        *("distributor", "run", "--topology", str(FOUR)),
+        *("--cluster", "cluster-4", "--level", "3"),
+    )
+
+
+def test_without_metrics_there_are_no_ports(pair):
+    processes = processes_of(plan(pair.topology), pair.file)
+    assert [process.metrics for process in processes] == [None] * 6
+    assert not any("--metrics-port" in process.command for process in processes)
