@@ -41,12 +41,13 @@ class Pair:
         self.file = directory / "topology.yaml"
         lines = ["version: 1", "name: pair", "clusters:"]
         for number, port in ((1, first), (2, first + 3)):
+            data = directory / str(number)
             lines += [
                 f"  - name: c{number}",
                 f"    id: {number}",
                 f"    towers: [tcp://127.0.0.1:{port}]",
                 "    stores:",
-                f"      - {{query: 'tcp://127.0.0.1:{port + 2}', data: '{directory / str(number)}'}}",
+                f"      - {{query: 'tcp://127.0.0.1:{port + 2}', data: '{data}'}}",
             ]
         lines += ["tree: {level: 1, children: [c1, c2]}", topics]
         self.file.write_text("\n".join(lines))

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.node.node import NodeFailedError
+from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from distributor.link_node import LinkNode
+from distributor.verify import verify
+from topology import plan
+
+pytestmark = pytest.mark.net
+
+
+def everything(pair, number):
+    with StoreClient(pair.topology.clusters[number - 1].stores[0].query) as client:
+        return [
+            record
+            for partition, head in client.heads().items()
+            for batch in client.scan(partition, 0, head + 1)
+            for record in records_of(batch)
+        ]
+
+
+@pytest.fixture
+def linked(pair):
+    """Two clusters, running, and a function that starts the links between them."""
+    nodes = []
+
+    def start():
+        started = [LinkNode(pair.topology, link) for link in plan(pair.topology).links]
+        nodes.extend(started)
+        return started
+
+    with pair.running():
+        pair.start = start
+        yield pair
+        for node in nodes:
+            node.close()
+
+
+def publish(pair, number, topic, count):
+    with Producer(pair.topology.clusters[number - 1].towers[0]) as producer:
+        for index in range(count):
+            producer.send(topic, f"{number}-{index}".encode(), key=b"k", headers=[("h", None)])
+
+
+def test_records_of_both_clusters_arrive_on_the_other_once_in_order(linked, until):
+    linked.start()
+    publish(linked, 1, "orders", 50)
+    publish(linked, 2, "orders", 30)
+    until(lambda: verify(linked.topology).clusters == {"c1": 80, "c2": 80}, 30)
+    found = verify(linked.topology)
+    assert found.equal, found.differences
+    for number, own, others in ((1, 50, 30), (2, 30, 50)):
+        records = everything(linked, number)
+        at_home = [r for r in records if r.value.startswith(str(number).encode())]
+        copies = [record for record in records if record not in at_home]
+        assert [record.sequence for record in at_home] == list(range(own))
+        assert [record.sequence for record in copies] == list(range(others))
+        assert {(r.copy_flags, r.origin) for r in at_home} == {(0, 0)}
+        assert {(r.copy_flags, r.origin) for r in copies} == {(1, 3 - number)}
+
+
+def test_what_was_there_before_the_link_is_copied_and_what_is_copied_is_not_again(linked, until):
+    publish(linked, 1, "orders", 20)
+    for node in linked.start():
+        until(lambda: verify(linked.topology).equal, 30)
+        node.close()
+        assert node.join(0)
+    linked.start()
+    publish(linked, 1, "orders", 5)
+    until(lambda: verify(linked.topology).clusters == {"c1": 25, "c2": 25}, 30)
+    assert verify(linked.topology).equal
+
+
+def test_internal_topics_stay_at_home(linked, until):
+    linked.start()
+    publish(linked, 1, "__internal", 5)
+    publish(linked, 1, "orders", 5)
+    until(lambda: len(everything(linked, 2)) == 5, 30)
+    assert {record.topic for record in everything(linked, 2)} == {"orders"}
+
+
+def test_a_failed_link_says_so_when_it_is_joined(linked, until):
+    node = linked.start()[0]
+    assert not node.join(0)
+    node._node.post("nowhere", "no event")
+    until(lambda: node._node.failure)
+    with pytest.raises(NodeFailedError, match="link has failed"):
+        node.join(1)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
+from distributor.status import ClusterStatus, LinkStatus, Status, status_of
+from topology import plan
+
+pytestmark = pytest.mark.net
+
+NOW = 10_000
+
+
+def status(pair):
+    with pair.running():
+        return status_of(plan(pair.topology), NOW)
+
+
+def links(found):
+    return {(link.source, link.target): link for link in found.links}
+
+
+def test_equal_clusters_have_no_lag(pair, make_batch):
+    copy = Envelope(origin=1, copy_flags=1)
+    pair.fill(1, make_batch([b"1", b"2"]))
+    pair.fill(2, make_batch([b"1", b"2"], envelope=copy))
+    found = status(pair)
+    assert found.reachable
+    assert found.clusters == [ClusterStatus("c1", 1, 2, ""), ClusterStatus("c2", 1, 2, "")]
+    assert found.links == [LinkStatus("c1", "c2", 1), LinkStatus("c2", "c1", 1)]
+
+
+def test_lag_is_what_the_target_lacks_and_as_old_as_the_first_of_it(pair, make_batch):
+    pair.fill(1, make_batch([b"1"], timestamp_ms=0))
+    pair.fill(1, make_batch([b"2", b"3"], 1, timestamp_ms=4_000))
+    pair.fill(1, make_batch([b"4"], 3, timestamp_ms=9_000))
+    other = Partition("other", "CD" * 16)
+    pair.fill(1, make_batch([b"1"], partition=other, timestamp_ms=8_000))
+    pair.fill(2, make_batch([b"1", b"2"], envelope=Envelope(1, 1)))
+    by_ends = links(status(pair))
+    assert by_ends["c1", "c2"] == LinkStatus("c1", "c2", 1, 2, 3, 6.0)
+    assert by_ends["c2", "c1"] == LinkStatus("c2", "c1", 1)
+
+
+def test_only_the_link_that_is_responsible_lags(pair, make_batch):
+    # It came to c1 across level 1 already: c2 lacks it, and no link of level 1 will bring it.
+    pair.fill(1, make_batch([b"1", b"2"], envelope=Envelope(origin=2, copy_flags=1)))
+    by_ends = links(status(pair))
+    assert by_ends["c1", "c2"].lag_records == 0
+    assert by_ends["c1", "c2"].partitions == 0
+
+
+def test_a_record_that_crossed_another_level_is_still_due(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"], envelope=Envelope(origin=3, copy_flags=0b100)))
+    assert links(status(pair))["c1", "c2"].lag_records == 2
+
+
+def test_a_cluster_that_does_not_answer_is_named_at_both_its_links(pair):
+    with pair.running(1):
+        found = status_of(plan(pair.topology), NOW)
+    assert not found.reachable
+    assert [bool(cluster.error) for cluster in found.clusters] == [False, True]
+    assert all(link.error.startswith("c2: ") for link in found.links)
+
+
+def test_as_json_it_is_plain_values():
+    found = Status([ClusterStatus("c1", 1, 2, "")], [LinkStatus("c1", "c2", 1)])
+    assert found.as_json() == {
+        "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": ""}],
+        "links": [
+            {
+                "source": "c1",
+                "target": "c2",
+                "level": 1,
+                "partitions": 0,
+                "lag_records": 0,
+                "lag_seconds": 0.0,
+                "error": "",
+            }
+        ],
+    }

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Partition
+from distributor.survey import Holding, survey
+
+pytestmark = pytest.mark.net
+
+
+def test_every_cluster_says_what_it_holds(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
+    other = Partition("other", "CD" * 16)
+    pair.fill(2, make_batch([b"1"], partition=other))
+    with pair.running():
+        first, second = survey(pair.topology)
+    assert first.cluster == "c1"
+    assert first.heads == {Partition("orders", "AB" * 16): 2}
+    assert (first.records, first.error) == (3, "")
+    assert (second.cluster, second.heads) == ("c2", {other: 0})
+
+
+def test_a_cluster_that_does_not_answer_is_reported(pair):
+    with pair.running(1):
+        first, second = survey(pair.topology, timeout_ms=100)
+    assert first.store == pair.topology.clusters[0].stores[0].query
+    assert second.store is None
+    assert second.heads == {}
+    assert second.records == 0
+    assert pair.topology.clusters[1].stores[0].query in second.error
+
+
+def test_topics_that_are_not_copied_are_left_out(make_pair, make_batch):
+    pair = make_pair('topics: {include: ["a*"], exclude: ["ab*"]}')
+    for topic in ("a", "ab", "b"):
+        pair.fill(1, make_batch([b"x"], partition=Partition(topic, "AB" * 16)))
+    with pair.running():
+        first, _ = survey(pair.topology)
+    assert {partition.topic for partition in first.heads} == {"a"}
+
+
+def test_records_are_counted_from_heads():
+    heads = {Partition("a", "A"): 0, Partition("b", "A"): 9}
+    assert Holding("c", None, heads).records == 11
