@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from distributor.cli.options import File, Json
 from distributor.errors import PlanError
 from topology import load, plan, spread
-from topology.copyflags import format_flags
+from topology.cli import top_level, trace_table
 from topology.model import ClusterName
 
 
@@ -51,18 +49,9 @@ def trace(
         ]
         print(json.dumps(rows))
         return
-    table = Table("hop", "from", "flags", "level", "to", "flags there", title=f"from {origin}")
-    for number, hop in enumerate(found.hops, 1):
-        table.add_row(
-            str(number),
-            Text(hop.source),
-            format_flags(hop.flags_before),
-            str(hop.level),
-            Text(hop.target),
-            format_flags(hop.flags_after),
-        )
-    Console().print(table)
+    console = Console()
+    console.print(trace_table(found, top_level(the_plan.topology)))
     reached = {hop.target for hop in found.hops} | {origin}
     rest = [name for name in known if name not in reached]
     if rest:
-        Console().print(f"does not reach {', '.join(rest)}")
+        console.print(f"does not reach {', '.join(rest)}", markup=False)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
+from distributor.demo import job
+from distributor.demo.dataset import Row
+from distributor.demo.job import ROW_HEADER, Proof, Published
+from distributor.errors import ProcessError
+
+pytestmark = pytest.mark.net
+
+ORDERS = Partition("orders", "AB" * 16)
+
+
+class FakeSupervisor:
+    """Says who has died."""
+
+    def __init__(self, *died):
+        self.died = list(died)
+
+    def watch(self):
+        return self.died
+
+    def log_file(self, child):
+        return f"{child.process.name}.log"
+
+
+class FakeChild:
+    last_exit = "exit code 2"
+
+    class process:  # noqa: N801
+        name = "c1-tower-1"
+
+
+@pytest.fixture
+def some_rows(monkeypatch):
+    """Five rows instead of the data set's."""
+    found = [Row("orders", b"k%d" % number, b"value-%d" % number) for number in range(5)]
+    monkeypatch.setattr(job, "rows", lambda limit: iter(found[:limit]))
+    return found
+
+
+def numbered(numbers, sequence=0):
+    """A batch as the job publishes it: each record with its row's number."""
+    builder = BatchBuilder(10_000)
+    for number in numbers:
+        builder.append(5, b"k", b"v", [(ROW_HEADER, str(number).encode())])
+    return Batch(ORDERS, sequence, len(numbers), enclosed(builder.build(), sequence))
+
+
+def test_rows_are_dealt_to_every_cluster_and_counted(pair, some_rows):
+    told = []
+    with pair.running():
+        before = job.wait_until_ready(pair.topology, FakeSupervisor())
+        published = job.publish(pair.topology, None, told.append)
+        holdings = {holding.cluster: holding.records for holding in job.survey(pair.topology)}
+    assert before == {"c1": 0, "c2": 0}
+    assert published.rows == 5
+    assert published.size == sum(len(row.key) + len(row.value) for row in some_rows)
+    assert sorted(published.homes.values()) == ["c1", "c2"]
+    assert holdings == {"c1": 3, "c2": 2}
+    assert published.seconds > 0
+    assert sum(told) == 5
+
+
+def test_a_process_that_dies_at_the_start_ends_the_wait(pair):
+    with pytest.raises(ProcessError, match=r"c1-tower-1 has ended with exit code 2: .*\.log"):
+        job.wait_until_ready(pair.topology, FakeSupervisor(FakeChild()))
+
+
+def test_clusters_that_never_answer_end_the_wait(pair, monkeypatch):
+    monkeypatch.setattr(job, "READY_S", 0)
+    with pytest.raises(ProcessError, match="no answer within 0 s from c1, c2"):
+        job.wait_until_ready(pair.topology, FakeSupervisor())
+
+
+def test_waiting_ends_when_every_cluster_has_everything(pair):
+    pair.fill(1, numbered([0, 1]))
+    pair.fill(2, numbered([0, 1]))
+    shown = []
+    sending = job.in_background(lambda: Published(rows=2))
+    sending.result(5)
+    with pair.running():
+        published = job.wait_until_everywhere(
+            pair.topology,
+            FakeSupervisor(),
+            {"c1": 0, "c2": 0},
+            sending,
+            lambda *facts: shown.append(facts),
+        )
+    assert published.rows == 2
+    assert shown[-1] == ({"c1": 2, "c2": 2}, 2)
+
+
+def test_waiting_ends_when_nothing_moves(pair, monkeypatch):
+    monkeypatch.setattr(job, "STALLED_S", 0)
+    monkeypatch.setattr(job, "POLL_S", 0.01)
+    sending = job.in_background(lambda: Published(rows=2))
+    with pair.running(), pytest.raises(ProcessError, match="nothing has moved"):
+        job.wait_until_everywhere(
+            pair.topology, FakeSupervisor(), {"c1": 0, "c2": 0}, sending, lambda *_: None
+        )
+
+
+def test_what_fails_in_the_background_is_raised_to_whoever_waits():
+    def work():
+        raise RuntimeError("reason")
+
+    with pytest.raises(RuntimeError, match="reason"):
+        job.in_background(work).result(5)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([0, 1, 2], Proof("c1", found=3)),
+        ([0, 2], Proof("c1", found=2, lost=1)),
+        ([0, 1, 1, 2], Proof("c1", found=4, duplicated=1, disordered=1)),
+        ([0, 2, 1], Proof("c1", found=3, disordered=1)),
+        ([], Proof("c1", lost=3)),
+    ],
+    ids=repr,
+)
+def test_the_proof_finds_what_is_lost_twice_or_out_of_order(pair, numbers, expected):
+    if numbers:
+        pair.fill(1, numbered(numbers))
+    pair.fill(2, numbered([0, 1, 2]))
+    told = []
+    with pair.running():
+        published = Published(rows=3, homes={ORDERS: "c1"})
+        proofs = job.prove(pair.topology, published, told.append)
+    assert proofs == [expected, Proof("c2", found=3)]
+    assert sum(told) == len(numbers) + 3
+    assert proofs[0].flawless == (numbers == [0, 1, 2])
+
+
+def test_one_record_is_shown_as_each_cluster_has_it(pair):
+    pair.fill(1, numbered([0, 1]))
+    pair.fill(2, numbered([0, 1]))
+    with pair.running():
+        found = job.one_record_everywhere(pair.topology, Published(homes={ORDERS: "c1"}))
+    assert list(found) == ["c1", "c2"]
+    assert {(record.topic, record.sequence) for record in found.values()} == {("orders", 0)}
+
+
+def test_a_record_that_is_not_there_is_said(pair):
+    pair.fill(1, numbered([0]))
+    with pair.running(), pytest.raises(QueryError, match="c2 has no record"):
+        job.one_record_everywhere(pair.topology, Published(homes={ORDERS: "c1"}))

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from distributor.demo.latency import HopLatency, hop_latencies
+from distributor.processes import Kind, Process
+
+pytestmark = pytest.mark.net
+
+LABELS = 'source="c1",target="c2",level="3"'
+
+
+def exposition(counts):
+    lines = ["# TYPE distributor_hop_seconds histogram"]
+    lines += [
+        f'distributor_hop_seconds_bucket{{{LABELS},le="{bound}"}} {count}'
+        for bound, count in counts.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def serve():
+    """A function that serves a text and returns where."""
+    servers = []
+
+    def serve(text, status=200):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                if status is None:
+                    self.wfile.write(b"this is not HTTP\r\n")
+                    return
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_):
+                return
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        return f"127.0.0.1:{server.server_port}"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def process(metrics, kind=Kind.DISTRIBUTOR):
+    return Process(name="n", kind=kind, cluster="c", command=(), metrics=metrics)
+
+
+def test_quantiles_are_the_bounds_of_their_buckets(serve):
+    text = exposition({"0.01": 49, "0.02": 50, "0.05": 98, "0.1": 99, "+Inf": 100})
+    assert hop_latencies([process(serve(text))]) == [
+        HopLatency("c1", "c2", "3", 100, p50_s=0.02, p99_s=0.1)
+    ]
+
+
+def test_what_took_longer_than_the_last_bound_is_infinite(serve):
+    (hop,) = hop_latencies([process(serve(exposition({"0.01": 1, "+Inf": 100})))])
+    assert hop.p99_s == float("inf")
+
+
+def test_a_link_that_copied_nothing_has_no_batches(serve):
+    (hop,) = hop_latencies([process(serve(exposition({"0.01": 0, "+Inf": 0})))])
+    assert hop.batches == 0
+
+
+def test_only_distributors_with_metrics_are_asked(serve):
+    endpoint = serve(exposition({"+Inf": 1}))
+    assert hop_latencies([process(None), process(endpoint, Kind.STORE)]) == []
+
+
+@pytest.mark.parametrize("status", [404, 500, None])
+def test_what_does_not_answer_properly_is_left_out(serve, status):
+    assert hop_latencies([process(serve("", status))]) == []
+
+
+def test_what_does_not_answer_at_all_is_left_out(free_ports):
+    assert hop_latencies([process(f"127.0.0.1:{free_ports(1)}")]) == []
+
+
+def test_a_proxy_is_not_asked(serve, monkeypatch):
+    endpoint = serve(exposition({"+Inf": 1}))
+    monkeypatch.setenv("http_proxy", f"http://{serve('', 500)}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert len(hop_latencies([process(endpoint)])) == 1
