@@ -9,6 +9,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+import dafka
 import dafka.cli.main
 import distributor.cli.main
 import topology.cli
@@ -73,6 +74,33 @@ def test_the_prometheus_example_scrapes_the_processes_of_the_demo():
     for kind in Kind:
         expected = [process.metrics for process in processes if process.kind is kind]
         assert jobs[f"{kind.value}s"] == expected
+
+
+def test_the_readme_shows_what_prove_prints(monkeypatch, capsys):
+    shown = re.search(r"\$ topology (prove \S+)\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("sys.argv", ["topology", *shown[1].split()])
+    with pytest.raises(SystemExit) as exit_:
+        topology.cli.main()
+    assert not exit_.value.code
+    assert capsys.readouterr().out == shown[2]
+
+
+def test_the_python_example_of_the_readme_runs(tmp_path, free_ports, capsys):
+    example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert example is not None
+    first = free_ports(4)
+    code = example[1].replace("tcp://127.0.0.1:5556", f"tcp://127.0.0.1:{first}")
+    # The last loop of the example goes on for ever, as a consumer does.
+    code += "        break\n"
+    query = f"tcp://127.0.0.1:{first + 2}"
+    tower = f"tcp://127.0.0.1:{first}"
+    with dafka.Tower(tower), dafka.Store(tmp_path / "store", tower, query=query):
+        exec(compile(code, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "Delivery(topic='numbers'" in out
+    assert "b'answer' b'42'" in out
 
 
 def test_the_readme_does_not_promise_another_number_of_rows():
