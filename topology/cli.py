@@ -34,8 +34,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 good, 1 prove found a counter-example, 2 the file cannot be used.",
 )
 
-WIDTH_ELSEWHERE = 200
-"""Columns of a table that goes to a file or a pipe: a cluster's longest name fits thrice."""
+WIDTH_ELSEWHERE = 400
+"""Columns of a table that goes to a file or a pipe: three of the longest names, flags twice."""
 
 File = Annotated[Path, typer.Argument(help="The topology, a YAML file (config/README.md).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from topology.plan import Link, Plan
 
 RUNS_MAX = 10_000
-"""Spreads of one proof, shared by its origins: a second for 16 clusters, six for 64."""
+"""Spreads of one proof, shared by its origins: a second for 16 clusters, seven for 64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -301,3 +301,15 @@ def test_a_trace_has_a_row_for_every_hop(capsys):
     printed = capsys.readouterr().out
     assert "a record published on c1" in printed
     assert printed.count("\n│ ") == len(found.hops)
+
+
+def test_the_longest_names_are_not_broken_in_a_pipe(run, tmp_path):
+    names = [f"{number}-{'c' * 61}" for number in range(1, 5)]
+    text = Path(FOUR).read_text()
+    for number, name in enumerate(names, 1):
+        text = text.replace(f"cluster-{number}", name)
+    file = tmp_path / "long.yaml"
+    file.write_text(text)
+    code, out, _ = run("plan", file)
+    assert code == 0
+    assert all(name in out for name in names)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.loading import load
+from topology.model import branches
 from topology.plan import plan
 from topology.prove import (
     Proof,
@@ -18,7 +19,14 @@ from topology.prove import (
     violation,
 )
 from topology.spread import Hop, Spread, spread
-from topology.testing import labellings, random_topology, shapes, topology_of, tree_of
+from topology.testing import (
+    labellings,
+    random_topology,
+    shapes,
+    topology_of,
+    tree_of,
+    wrong_labellings,
+)
 from topology.tree import TreeGraph
 
 FILES = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
@@ -50,11 +58,26 @@ def test_the_proof_of_a_single_cluster_holds():
     assert proof_of("c1") == Proof(origins=1, runs=1, combinations=1, complete=True)
 
 
-@pytest.mark.parametrize("size", range(1, 5))
-def test_every_small_valid_tree_is_proved(size):
+@pytest.mark.slow
+@pytest.mark.parametrize("size", range(1, 7))
+def test_every_small_valid_tree_is_proved_for_every_choice_of_targets(size):
     for shape in shapes(size):
         for tree in labellings(shape):
-            assert prove(plan(topology_of(tree))).holds
+            proof = prove(plan(topology_of(tree)))
+            assert proof.holds
+            assert proof.complete
+            assert proof.runs == proof.combinations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", range(3, 6))
+def test_a_proof_holds_exactly_for_levels_that_strictly_increase_towards_the_root(size):
+    for shape in shapes(size):
+        right = set(labellings(shape))
+        for tree in wrong_labellings(shape):
+            levels = {branch.level for branch in branches(tree)}
+            if len(levels) == max(levels):
+                assert prove(plan(topology_of(tree))).holds == (tree in right)
 
 
 @repeatable

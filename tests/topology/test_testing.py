@@ -110,6 +110,15 @@ def test_labellings_differ_and_keep_their_shape(size):
             assert list(leaves(tree)) == [f"c{number}" for number in range(1, size + 1)]
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_every_order_of_levels_comes_once(size):
+    # Without a gap in the levels no two labellings have the same order.
+    for shape in shapes(size):
+        for tree in labellings(shape):
+            levels = {branch.level for branch in branches(tree)}
+            assert levels == set(range(1, len(levels) + 1))
+
+
 def shape_of(tree):
     return tuple(map(shape_of, tree.children)) if isinstance(tree, Branch) else None
 
