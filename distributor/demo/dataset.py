@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -34,6 +35,9 @@ class Row(NamedTuple):
 _FILES = (("flights", "flights.csv.zip", "carrier"), ("weather", "weather.csv", "origin"))
 """Topic, file, and the column that is the key."""
 
+_NUMBER = re.compile(r"-?[0-9]+((?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)")
+"""`float` would take more: "inf" and "nan", which JSON has not, and "1_000"."""
+
 
 def rows(limit: int | None = None) -> Iterator[Row]:
     """Yield flights, then weather; at most `limit` of each.
@@ -58,14 +62,10 @@ def _value(cell: str) -> int | float | str | None:
     """A cell as JSON should have it: empty and NA are null, numbers are numbers."""
     if cell in ("", "NA"):
         return None
-    try:
-        return int(cell)
-    except ValueError:
-        pass
-    try:
-        return float(cell)
-    except ValueError:
+    match = _NUMBER.fullmatch(cell)
+    if match is None:
         return cell
+    return float(cell) if match[1] else int(cell)
 
 
 def _open(name: str) -> io.TextIOWrapper:

@@ -37,6 +37,9 @@ ROW_HEADER = "row"
 
 READ_TIMEOUT_MS = 30_000
 
+_ROWS_PER_STEP = 2_000
+"""How often progress is told."""
+
 
 @dataclass(slots=True)
 class Published:
@@ -88,15 +91,15 @@ def wait_until_ready(topology: Topology, supervisor: Supervisor) -> dict[str, in
     deadline = time.monotonic() + READY_S
     while True:
         holdings = survey(topology, timeout_ms=500)
-        missing = [holding.cluster for holding in holdings if holding.store is None]
-        if not missing:
-            return {holding.cluster: holding.records for holding in holdings}
         for child in supervisor.watch():
             # At the start a death is a mistake in the file or a taken port, not an accident.
             raise ProcessError(
                 f"{child.process.name} has ended with {child.last_exit}: "
                 f"see {supervisor.log_file(child)}"
             )
+        missing = [holding.cluster for holding in holdings if holding.store is None]
+        if not missing:
+            return {holding.cluster: holding.records for holding in holdings}
         if time.monotonic() > deadline:
             raise ProcessError(f"no answer within {READY_S:.0f} s from {', '.join(missing)}")
         time.sleep(POLL_S)
@@ -124,8 +127,9 @@ def publish(topology: Topology, limit: int | None, advance: Callable[[int], None
             published.homes[Partition(row.topic, producer.address)] = name
             published.rows += 1
             published.size += len(row.key) + len(row.value)
-            if number % 2_000 == 0:
-                advance(2_000)
+            if published.rows % _ROWS_PER_STEP == 0:
+                advance(_ROWS_PER_STEP)
+        advance(published.rows % _ROWS_PER_STEP)
         for _, producer in producers:
             producer.flush(STALLED_S)
         published.seconds = time.monotonic() - began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 
 from distributor.metrics import hop_buckets
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from distributor.processes import Process
 
 _TIMEOUT_S = 2.0
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Our own processes are never behind a proxy, whatever the environment says."""
 
 
 class HopLatency(NamedTuple):
@@ -58,9 +62,9 @@ def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
 
 def _scrape(endpoint: str) -> str:
     try:
-        with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=_TIMEOUT_S) as answer:
+        with _OPENER.open(f"http://{endpoint}/metrics", timeout=_TIMEOUT_S) as answer:
             return str(answer.read(), "utf-8")
-    except OSError:
+    except (OSError, HTTPException):
         return ""
 
 

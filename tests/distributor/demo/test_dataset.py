@@ -68,6 +68,7 @@ def test_what_was_not_observed_is_null():
         ("517", 517),
         ("-3", -3),
         ("39.02", 39.02),
+        ("1e3", 1_000.0),
         ("UA", "UA"),
         ("9E", "9E"),
         ("2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z"),
@@ -91,5 +92,5 @@ def test_a_data_set_that_is_not_installed_says_how_to_install_it(monkeypatch):
 
 def test_a_file_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(dataset, "PACKAGE", "pytest")
-    with pytest.raises(DataSetError, match="flights.csv.zip"):
+    with pytest.raises(DataSetError, match=r"flights\.csv\.zip"):
         next(rows())

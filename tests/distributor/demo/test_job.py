@@ -71,6 +71,11 @@ def test_a_process_that_dies_at_the_start_ends_the_wait(pair):
         job.wait_until_ready(pair.topology, FakeSupervisor(FakeChild()))
 
 
+def test_a_tower_that_dies_is_noticed_although_every_store_answers(pair):
+    with pair.running(), pytest.raises(ProcessError, match="c1-tower-1 has ended"):
+        job.wait_until_ready(pair.topology, FakeSupervisor(FakeChild()))
+
+
 def test_clusters_that_never_answer_end_the_wait(pair, monkeypatch):
     monkeypatch.setattr(job, "READY_S", 0)
     with pytest.raises(ProcessError, match="no answer within 0 s from c1, c2"):
