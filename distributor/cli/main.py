@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from dafka.errors import DafkaError
+from dafka.errors import DafkaError, MisuseError
 from distributor.cli.check import status, verify
 from distributor.cli.demo import demo
 from distributor.cli.run import run
@@ -33,7 +33,7 @@ def main() -> None:
     """
     try:
         app()
-    except (TopologyError, PlanError) as error:
+    except (TopologyError, PlanError, MisuseError) as error:
         print(f"distributor: {error}", file=sys.stderr)
         sys.exit(2)
     except (DistributorError, DafkaError) as error:

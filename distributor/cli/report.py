@@ -65,7 +65,7 @@ def _one_record(the_plan: Plan, published: Published) -> Table:
     found = one_record_everywhere(the_plan.topology, published)
     record = next(iter(found.values()))
     name = f"{record.topic}/{record.address[:8]}/{record.sequence}"
-    table = Table("cluster", "copy flags", "came from", title=f"record {name}")
+    table = Table("cluster", "copy flags", "came from", title=Text(f"record {name}"))
     for cluster, copy in found.items():
         hop = came_from.get(cluster)
         way = f"{hop.source}, level {hop.level}" if hop else "published here"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import typer
@@ -13,6 +14,9 @@ from distributor.errors import PlanError
 from topology import load, plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName
+
+_FLAGS = re.compile("[01]{1,64}")
+"""`int` would take more: signs, spaces, "0b1" and "1_0"."""
 
 
 def trace(
@@ -31,11 +35,9 @@ def trace(
     known = [cluster.name for cluster in the_plan.topology.clusters]
     if origin not in known:
         raise PlanError(f"no cluster {origin!r} in {file}: there are {', '.join(known)}")
-    try:
-        begin = int(flags, 2)
-    except ValueError as error:
-        raise PlanError(f"flags {flags!r} are not binary, as in 0100") from error
-    found = spread(the_plan, ClusterName(origin), begin)
+    if not _FLAGS.fullmatch(flags):
+        raise PlanError(f"flags {flags!r} are not up to 64 binary digits, as in 0100")
+    found = spread(the_plan, ClusterName(origin), int(flags, 2))
     if json_lines:
         rows = [
             {

@@ -1,49 +1,53 @@
-"""`distributor status` and `verify` when nobody answers; running ones are in tests/processes."""
-
 from __future__ import annotations
 
 import json
 
 import pytest
+from typer.testing import CliRunner
 
-# Each waits for the stores' answers in vain: two seconds.
-pytestmark = pytest.mark.slow
+from distributor.cli.main import app
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 
-@pytest.fixture
-def nobody(tmp_path, free_ports):
-    """A topology on ports where nothing listens."""
-    first = free_ports(8)
-    lines = ["version: 1", "name: nobody", "clusters:"]
+def run(*words):
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*words])
+
+
+def test_status_and_verify_of_equal_clusters(pair, make_batch):
     for number in (1, 2):
-        port = first + 4 * (number - 1)
-        lines.append(
-            f"  - {{name: c{number}, id: {number}, towers: ['tcp://127.0.0.1:{port}'], "
-            f"stores: [{{query: 'tcp://127.0.0.1:{port + 2}', data: d{number}}}]}}"
-        )
-    file = tmp_path / "nobody.yaml"
-    file.write_text("\n".join([*lines, "tree: {level: 1, children: [c1, c2]}"]))
-    return file
+        pair.fill(number, make_batch([b"1", b"2"]))
+    with pair.running():
+        status = run("status", str(pair.file))
+        status_json = run("status", str(pair.file), "--json")
+        verify = run("verify", str(pair.file))
+        verify_json = run("verify", str(pair.file), "--json")
+    assert [done.exit_code for done in (status, status_json, verify, verify_json)] == [0] * 4
+    assert "c1" in status.stdout
+    facts = json.loads(status_json.stdout)
+    assert [cluster["records"] for cluster in facts["clusters"]] == [2, 2]
+    assert [link["lag_records"] for link in facts["links"]] == [0, 0]
+    assert "equal: 1 partitions" in verify.stdout
+    assert json.loads(verify_json.stdout)["equal"] is True
 
 
-def test_status_says_who_does_not_answer_and_fails(run, nobody):
-    code, out, _ = run("status", nobody, "--json")
-    assert code == 1
-    facts = json.loads(out)
-    assert all("cannot reach" in cluster["error"] for cluster in facts["clusters"])
-    assert all("c1" in link["error"] or "c2" in link["error"] for link in facts["links"])
+def test_verify_of_clusters_that_differ_has_exit_code_1(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"]))
+    pair.fill(2, make_batch([b"1", b"3"]))
+    with pair.running():
+        table = run("verify", str(pair.file))
+        lines = run("verify", str(pair.file), "--json")
+    assert (table.exit_code, lines.exit_code) == (1, 1)
+    assert "contents differ below 2" in table.stdout
+    (difference,) = json.loads(lines.stdout)["differences"]
+    assert "contents differ below 2" in difference
 
 
-def test_status_for_people(run, nobody):
-    code, out, _ = run("status", nobody)
-    assert code == 1
-    assert "cannot" in out
-
-
-def test_verify_does_not_call_silence_equal(run, nobody):
-    code, out, _ = run("verify", nobody, "--json")
-    assert code == 1
-    verdict = json.loads(out)
-    assert verdict["equal"] is False
-    assert len(verdict["unreachable"]) == 2
-    assert run("verify", nobody)[0] == 1
+@pytest.mark.parametrize("command", ["status", "verify"])
+def test_a_cluster_that_does_not_answer_has_exit_code_1(pair, command):
+    with pair.running(1):
+        table = run(command, str(pair.file))
+        lines = run(command, str(pair.file), "--json")
+    assert (table.exit_code, lines.exit_code) == (1, 1)
+    assert pair.topology.clusters[1].stores[0].query in table.stdout
+    json.loads(lines.stdout)

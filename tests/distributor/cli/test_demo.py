@@ -1,28 +1,40 @@
-"""`distributor demo` when it cannot begin; the whole job is in tests/processes."""
-
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 
-def test_a_taken_port_ends_it_with_the_log_to_look_at(run, tmp_path, free_ports):
-    import socket
+import pytest
+from typer.testing import CliRunner
 
-    first = free_ports(8)
-    file = tmp_path / "taken.yaml"
-    file.write_text(
-        "version: 1\nname: taken\nclusters:\n"
-        f"  - {{name: c1, id: 1, towers: ['tcp://127.0.0.1:{first}'], "
-        f"stores: [{{query: 'tcp://127.0.0.1:{first + 2}', data: '{tmp_path / 'c1'}'}}]}}\n"
-        "tree: c1\n"
-    )
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", first + 2))
-        taken.listen()
-        code, _, err = run("demo", file, "--rows", "1", "--logs", tmp_path / "logs")
-    assert code == 1
-    assert "c1-store-1 has ended with exit code 2" in err
-    log = (tmp_path / "logs" / "c1-store-1.log").read_text()
-    assert "cannot open query port" in log
+from distributor.cli.main import app
+
+# The demo itself is run in tests/processes/test_up.py.
 
 
-def test_rows_must_be_some(run, four):
-    assert run("demo", four, "--rows", "0")[0] == 2
+@pytest.mark.parametrize("rows", ["0", "-1", "many"])
+def test_a_number_of_rows_that_makes_no_sense_is_refused(rows):
+    done = CliRunner().invoke(app, ["demo", "topology.yaml", f"--rows={rows}"])
+    assert done.exit_code == 2
+
+
+@pytest.mark.net
+@pytest.mark.slow
+def test_a_port_that_is_taken_ends_the_demo_with_exit_code_1_and_stops_everything(pair, tmp_path):
+    query = pair.topology.clusters[0].stores[0].query
+    port = int(query.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)):
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "distributor", "demo", str(pair.file)),
+                *("--rows", "1", "--logs", str(tmp_path / "logs")),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "c1-store-1 has ended with exit code 2" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert query in (tmp_path / "logs" / "c1-store-1.log").read_text()

@@ -1,21 +1,24 @@
-"""Shared options are spelled the same everywhere."""
-
 from __future__ import annotations
 
-from typer.main import get_command
+from typing import get_args
 
+import pytest
+from typer.testing import CliRunner
+
+from distributor.cli import options
 from distributor.cli.main import app
-from distributor.cli.options import DEFAULT_LOGS
 
 
-def test_what_a_script_reads_can_be_had_as_json():
-    commands = get_command(app).commands
-    for name in ("status", "verify", "trace"):
-        assert "--json" in {option for p in commands[name].params for option in p.opts}
+@pytest.mark.parametrize("shared", ["File", "Json", "Logs"])
+def test_shared_options_are_explained(shared):
+    _, option = get_args(getattr(options, shared))
+    assert option.help.endswith(".")
 
 
-def test_logs_go_under_data_by_default():
-    commands = get_command(app).commands
-    for name in ("up", "demo"):
-        (logs,) = [p for p in commands[name].params if "--logs" in p.opts]
-        assert logs.default == DEFAULT_LOGS
+def test_logs_go_below_the_data():
+    assert not options.DEFAULT_LOGS.is_absolute()
+
+
+@pytest.mark.parametrize("command", ["run", "up", "status", "verify", "trace", "demo"])
+def test_an_unknown_option_is_refused(command):
+    assert CliRunner().invoke(app, [command, "--no-such-option"]).exit_code == 2

@@ -1,32 +1,39 @@
-"""The demo's report shows flaws as plainly as success."""
-
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 from rich.console import Console
 
-from dafka.model import Record
-from distributor.cli import report as module
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
 from distributor.cli.report import report
 from distributor.demo.job import Proof, Published
 from distributor.verify import Verdict
-from topology import load, plan
+from topology import plan
+
+pytestmark = pytest.mark.net
+
+EVIL = Partition("[red]x[/red]", "AB" * 16)
 
 
-def test_lost_and_duplicated_rows_and_the_flags_of_a_record_are_shown(four, monkeypatch):
-    the_plan = plan(load(four))
-    names = [cluster.name for cluster in the_plan.topology.clusters]
-    flags = dict(zip(names, (0b0000, 0b0001, 0b0100, 0b0101), strict=True))
-    copies = {
-        name: Record("flights", "AB" * 16, 0, 0, b"k", b"v", (), flags[name], 1) for name in names
-    }
-    monkeypatch.setattr(module, "one_record_everywhere", lambda topology, published: copies)
-    published = Published(rows=1_000, size=10_000_000, seconds=2.0)
-    proofs = [Proof(name, found=998, lost=7, duplicated=5, disordered=3) for name in names]
-    console = Console(width=120)
-    with console.capture() as captured:
-        report(the_plan, [], published, proofs, Verdict(dict.fromkeys(names, 998)), 9.5, console)
-    text = captured.get()
-    for part in ("998", "7", "5", "3", "0000", "0001", "0100", "0101", "500/s", "5.0 MB/s"):
-        assert part in text
-    assert "cluster-3, level 1" in text
-    assert "9.5 s after the start" in text
+def test_the_report_shows_proof_flags_and_rates_with_names_as_they_are(pair, make_batch):
+    pair.fill(1, make_batch([b"1"], partition=EVIL))
+    pair.fill(2, make_batch([b"1"], partition=EVIL, envelope=Envelope(1, 1)))
+    console = Console(
+        width=200, record=True, file=SimpleNamespace(write=lambda _: None, flush=lambda: None)
+    )
+    published = Published(rows=1_000, size=2_000_000, homes={EVIL: "c1"}, seconds=0.5)
+    proofs = [Proof("c1", found=1_000), Proof("c2", found=990, lost=10)]
+    with pair.running():
+        verdict = Verdict({"c1": 1_000, "c2": 990}, differences=["c2 lacks some"])
+        report(plan(pair.topology), [], published, proofs, verdict, 2.5, console)
+    shown = console.export_text()
+    assert "every one of 1,000 rows" in shown
+    assert "c2 lacks some" in shown
+    assert "[red]x[/red]/ABABABAB/0" in shown
+    assert "0001" in shown
+    assert "c1, level 1" in shown
+    assert "published here" in shown
+    assert "(2,000/s, 4.0 MB/s)" in shown
+    assert "all 2,000 copies in place 2.5 s after the start" in shown

@@ -1,16 +1,58 @@
-"""`distributor run`: what it refuses; that it runs is for the real-process tests."""
-
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
-def test_a_cluster_or_level_without_a_distributor_is_refused_with_those_there_are(run, four):
-    for cluster, level in (("cluster-1", "2"), ("moon", "1")):
-        arguments = ("run", "--topology", four, "--cluster", cluster, "--level", level)
-        code, _, err = run(*arguments)
-        assert code == 2
-        assert f"{cluster!r} and level {level}" in err
-        assert "cluster-1/1, cluster-1/3" in err
+import pytest
+
+from dafka.node.producer import Producer
+from distributor.survey import survey
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+FOUR = str(Path(__file__).parents[3] / "config" / "four-clusters.yaml")
 
 
-def test_everything_must_be_said(run, four):
-    assert run("run", "--topology", four)[0] == 2
+def command(*words):
+    return [sys.executable, "-m", "distributor", "run", *words]
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--cluster", "cluster-9", "--level", "3"), "no distributor for cluster 'cluster-9'"),
+        (("--cluster", "cluster-1", "--level", "2"), "cluster-1/1, cluster-1/3"),
+        (("--cluster", "cluster-1", "--level", "3", "--log-level", "loud"), "'loud'"),
+        (("--cluster", "cluster-1", "--level", "3", "--metrics-port", "70000"), "70000"),
+    ],
+    ids=range(4),
+)
+def test_a_mistake_is_one_line_and_exit_code_2(words, what):
+    done = subprocess.run(
+        command("--topology", FOUR, *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("distributor: ")
+    assert what in line
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_copies_until_a_signal_ends_it(pair, until, number):
+    with pair.running():
+        words = ("--topology", str(pair.file), "--cluster", "c1", "--level", "1")
+        with subprocess.Popen(command(*words), stderr=subprocess.PIPE, text=True) as running:
+            assert "link is up source=c1 target=c2 level=1" in running.stderr.readline()
+            with Producer(pair.topology.clusters[0].towers[0]) as producer:
+                producer.send("orders", b"x")
+            until(lambda: [holding.records for holding in survey(pair.topology)] == [1, 1], 30)
+            running.send_signal(number)
+            _, error = running.communicate(timeout=20)
+        assert running.returncode == 0, error
+        assert "Traceback" not in error

@@ -1,41 +1,61 @@
-"""`distributor up` without processes: what it watches and shows."""
-
 from __future__ import annotations
 
-from threading import Event
+import io
+import threading
+from types import SimpleNamespace
 
+import pytest
 from rich.console import Console
 
+from distributor.cli import up as module
 from distributor.cli.up import watch
 from distributor.processes import Kind, Process
-from distributor.supervisor import Supervisor
-from topology import load, plan
+from distributor.supervisor import Child
+from topology import plan
+
+pytestmark = pytest.mark.net
 
 
-class Told(Event):
-    """Says stop after so many looks."""
+class FakeSupervisor:
+    """One child, which dies in the first turns; tells to stop after the last."""
 
-    def __init__(self, looks):
-        super().__init__()
-        self.looks = looks
+    def __init__(self, told, turns):
+        process = Process(name="c1-tower-1", kind=Kind.TOWER, cluster="c1", command=(), metrics="")
+        self.children = [Child(process, last_exit="signal 9")]
+        self._told = told
+        self._turns = turns
 
-    def wait(self, timeout=None):
-        self.looks -= 1
-        return super().wait(timeout) or self.looks < 0
+    def watch(self):
+        self._turns -= 1
+        if self._turns == 0:
+            self._told.set()
+            return []
+        return self.children
 
 
-def test_without_a_terminal_each_death_is_a_line(tmp_path, four):
-    process = Process(
-        name="c1-store-1",
-        kind=Kind.STORE,
-        cluster="c1",
-        command=("/bin/sh", "-c", "exit 3"),
-        metrics=None,
-    )
-    supervisor = Supervisor([process], tmp_path)
-    supervisor.start()
-    console = Console(force_terminal=False)
-    with console.capture() as captured:
-        watch(plan(load(four)), supervisor, console, Told(2))
-    supervisor.stop()
-    assert "c1-store-1 has died: exit code 3" in captured.get()
+@pytest.mark.slow
+def test_without_a_terminal_every_death_is_a_line(pair):
+    told, out = threading.Event(), io.StringIO()
+    watch(plan(pair.topology), FakeSupervisor(told, 3), Console(file=out, width=200), told)
+    assert out.getvalue() == "c1-tower-1 has died: signal 9\n" * 2
+
+
+@pytest.mark.slow
+def test_on_a_terminal_there_is_a_picture_of_everything(pair, monkeypatch):
+    told, out = threading.Event(), io.StringIO()
+    console = Console(file=out, force_terminal=True, width=200, height=50)
+    with pair.running():
+        watch(plan(pair.topology), FakeSupervisor(told, 2), console, told)
+    for fact in ("processes", "clusters", "links", "Ctrl-C stops everything"):
+        assert fact in out.getvalue()
+
+
+def test_who_is_told_to_stop_at_once_watches_nothing(pair):
+    told = threading.Event()
+    told.set()
+    supervisor = SimpleNamespace(children=[], watch=None)
+    watch(plan(pair.topology), supervisor, Console(file=io.StringIO()), told)
+
+
+def test_it_asks_seldom():
+    assert module.STATUS_INTERVAL_S >= 1
