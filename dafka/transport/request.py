@@ -48,7 +48,7 @@ class QueryServer:
         self.socket = sockets.router()
         """To be polled; when it is readable, call `receive`."""
         try:
-            self.socket.bind(endpoint)
+            sockets.bind(self.socket, endpoint)
         except zmq.ZMQError as error:
             self.socket.close(0)
             raise MisuseError(f"cannot open query port at {endpoint!r}: {error}") from error

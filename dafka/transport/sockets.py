@@ -6,6 +6,9 @@ mark x batch size within tens of megabytes a peer.
 
 from __future__ import annotations
 
+import errno
+import time
+
 import zmq
 
 from dafka.limits import FRAME_BYTES_MAX
@@ -31,8 +34,34 @@ QUESTION_BYTES_MAX = 4_096
 ANSWER_MARK = 8
 """Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""
 
+BIND_S = 0.5
+"""How long a taken endpoint is waited for."""
+
+BIND_AGAIN_S = 0.02
+
 if zmq.zmq_version_info() < LIBZMQ_MIN:
     raise ImportError(f"libzmq {zmq.zmq_version()} is too old: at least 4.3.4 is needed")
+
+
+def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Bind a socket, waiting a moment for an endpoint that is taken.
+
+    ZeroMQ closes sockets in the background: an endpoint that this process, or one that was just
+    stopped, has given up may be taken for some milliseconds more.
+
+    Raises:
+        zmq.ZMQError: The endpoint stays taken, or cannot be bound at all.
+    """
+    deadline = time.monotonic() + BIND_S
+    while True:
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
+                raise
+            time.sleep(BIND_AGAIN_S)
+        else:
+            return
 
 
 def publisher() -> zmq.Socket[bytes]:

@@ -38,8 +38,8 @@ class TowerSockets:
         self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
         self._inbound.subscribe(BEACON)
         try:
-            self._inbound.bind(endpoints.inbound)
-            self._outbound.bind(endpoints.outbound)
+            sockets.bind(self._inbound, endpoints.inbound)
+            sockets.bind(self._outbound, endpoints.outbound)
         except zmq.ZMQError as error:
             self.close()
             raise MisuseError(f"cannot open tower at {endpoints.inbound}: {error}") from error

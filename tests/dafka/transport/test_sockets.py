@@ -37,3 +37,21 @@ def test_kinds():
         kinds.append(socket.type)
         socket.close()
     assert kinds == [zmq.XPUB, zmq.SUB, zmq.PUB, zmq.ROUTER, zmq.DEALER]
+
+
+def test_an_endpoint_that_was_just_given_up_can_be_bound(free_ports):
+    endpoint = f"tcp://127.0.0.1:{free_ports(1)}"
+    for _ in range(20):
+        socket = sockets.publisher()
+        sockets.bind(socket, endpoint)
+        socket.close(0)
+
+
+def test_an_endpoint_that_stays_taken_cannot_be_bound(free_ports):
+    endpoint = f"tcp://127.0.0.1:{free_ports(1)}"
+    taken, late = sockets.publisher(), sockets.publisher()
+    sockets.bind(taken, endpoint)
+    with pytest.raises(zmq.ZMQError, match="in use"):
+        sockets.bind(late, endpoint)
+    taken.close(0)
+    late.close(0)
