@@ -10,6 +10,8 @@ from itertools import count
 import pytest
 from hypothesis import settings
 
+from dafka.errors import MisuseError
+
 SEEDS_PER_TEST = 10
 """Seeds of the simulator in one test, so that workers share them evenly."""
 
@@ -80,3 +82,20 @@ def until():
         return found
 
     return until
+
+
+def _reopened(make, seconds: float = 5.0):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return make()
+        except MisuseError as error:
+            if "in use" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def reopened():
+    """A function that opens again what was just closed: ZeroMQ lets ports go a little later."""
+    return _reopened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def make_batch():
 class Pair:
     """Two clusters under one branch of level 1."""
 
-    def __init__(self, directory: Path, free_ports, topics: str = ""):
+    def __init__(self, directory: Path, free_ports, reopened, topics: str = ""):
+        self._reopened = reopened
         first = free_ports(6)
         self.file = directory / "topology.yaml"
         lines = ["version: 1", "name: pair", "clusters:"]
@@ -66,18 +68,16 @@ class Pair:
             for number in numbers or (1, 2):
                 cluster = self.topology.clusters[number - 1]
                 (spec,) = cluster.stores
-                stack.enter_context(Tower(cluster.towers[0]))
-                store = Store(
-                    Path(spec.data), cluster.towers, query=spec.query, durability=Durability.OS
-                )
-                stack.enter_context(store)
+                stack.enter_context(self._reopened(partial(Tower, cluster.towers[0])))
+                open_store = partial(Store, Path(spec.data), cluster.towers, query=spec.query)
+                stack.enter_context(self._reopened(partial(open_store, durability=Durability.OS)))
             yield self
 
 
 @pytest.fixture
-def make_pair(tmp_path, free_ports):
+def make_pair(tmp_path, free_ports, reopened):
     """A function that makes a pair of clusters, with further lines for its file."""
-    return lambda topics="": Pair(tmp_path, free_ports, topics)
+    return lambda topics="": Pair(tmp_path, free_ports, reopened, topics)
 
 
 @pytest.fixture

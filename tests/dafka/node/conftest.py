@@ -17,7 +17,8 @@ from dafka.storage.lmdb_log import Durability
 class SmallCluster:
     """One tower and as many nodes as a test asks for; all are closed after it."""
 
-    def __init__(self, directory, free_ports):
+    def __init__(self, directory, free_ports, reopened):
+        self._reopened = reopened
         self._directory = directory
         first = free_ports(3)
         self.endpoint = f"tcp://127.0.0.1:{first}"
@@ -28,7 +29,9 @@ class SmallCluster:
     def store(self) -> Store:
         """Its only store; started again, it goes on with the data of the one before."""
         data = self._directory / "store"
-        store = Store(data, self.endpoint, query=self.query, durability=Durability.OS)
+        store = self._reopened(
+            lambda: Store(data, self.endpoint, query=self.query, durability=Durability.OS)
+        )
         return self._stack.enter_context(store)
 
     def producer(self, **settings) -> Producer:
@@ -49,9 +52,9 @@ def _abandon(producer):
 
 
 @pytest.fixture
-def cluster(tmp_path, free_ports):
+def cluster(tmp_path, free_ports, reopened):
     """A tower; nothing else yet."""
-    cluster = SmallCluster(tmp_path, free_ports)
+    cluster = SmallCluster(tmp_path, free_ports, reopened)
     yield cluster
     cluster.close()
 

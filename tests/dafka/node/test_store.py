@@ -80,11 +80,13 @@ def test_a_directory_that_is_a_file_is_refused(cluster, tmp_path):
     [{"query": "nowhere"}, {"towers": "nowhere"}, {"towers": []}, {"host": "192.0.2.1"}],
     ids=repr,
 )
-def test_a_store_that_cannot_start_leaves_directory_and_port_free(cluster, tmp_path, wrong):
+def test_a_store_that_cannot_start_leaves_directory_and_port_free(
+    cluster, tmp_path, reopened, wrong
+):
     arguments = {"data": tmp_path / "d", "towers": cluster.endpoint, "query": cluster.query}
     with pytest.raises(MisuseError):
         Store(**arguments | wrong)
-    with Store(**arguments) as store:
+    with reopened(lambda: Store(**arguments)) as store:
         assert not store.join(0)
 
 

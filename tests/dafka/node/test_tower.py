@@ -21,7 +21,7 @@ def test_it_counts_the_nodes_that_send_beacons(cluster, until):
 
 
 @pytest.mark.parametrize("offset", [0, 1])
-def test_an_endpoint_that_is_taken_is_refused_and_the_other_left_free(free_ports, offset):
+def test_an_endpoint_that_is_taken_is_refused_and_the_other_left_free(free_ports, reopened, offset):
     first = free_ports(3)
     endpoint = f"tcp://127.0.0.1:{first + 1}"
     with (
@@ -29,7 +29,7 @@ def test_an_endpoint_that_is_taken_is_refused_and_the_other_left_free(free_ports
         pytest.raises(MisuseError, match=f"cannot open tower at {endpoint}"),
     ):
         Tower(endpoint)
-    with Tower(endpoint):
+    with reopened(lambda: Tower(endpoint)):
         pass
 
 
@@ -39,18 +39,18 @@ def test_an_endpoint_that_cannot_be_used_is_refused(endpoint):
         Tower(endpoint)
 
 
-def test_closing_releases_the_endpoints(free_ports):
+def test_closing_releases_the_endpoints(free_ports, reopened):
     endpoint = f"tcp://127.0.0.1:{free_ports(2)}"
     for _ in range(3):
-        with Tower(endpoint) as tower:
+        with reopened(lambda: Tower(endpoint)) as tower:
             assert not tower.join(0)
         assert tower.join(0)
 
 
-def test_nodes_find_each_other_again_through_a_new_tower(cluster, take):
+def test_nodes_find_each_other_again_through_a_new_tower(cluster, take, reopened):
     cluster.store()
     cluster.tower.close()
-    with Tower(cluster.endpoint):
+    with reopened(lambda: Tower(cluster.endpoint)):
         producer = cluster.producer()
         producer.send("orders", b"x")
         producer.flush(20)
