@@ -61,7 +61,7 @@ def _towers(topology: Topology) -> list[_Draft]:
             f"{cluster.name}-tower-{number}",
             Kind.TOWER,
             cluster.name,
-            ["dafka", "tower", "--endpoint", endpoint, "--host", cluster.host],
+            ["dafka", "tower", "--endpoint", endpoint],
         )
         for cluster in topology.clusters
         for number, endpoint in enumerate(cluster.towers, 1)
@@ -99,9 +99,8 @@ def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:
     name, kind, cluster, command = draft
     metrics = None
     if topology.metrics is not None:
-        port = topology.metrics.first_port + index
-        metrics = f"{topology.metrics.host}:{port}"
-        command = [*command, "--metrics-port", str(port)]
+        metrics = f"{topology.metrics.host}:{topology.metrics.first_port + index}"
+        command = [*command, "--metrics", metrics]
     return Process(
         name=name,
         kind=kind,

@@ -21,9 +21,8 @@ Towers = Annotated[
 Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
 Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option("--metrics-port", help="Serve Prometheus metrics on this port of --host."),
+Metrics = Annotated[
+    str | None, typer.Option("--metrics", help="Serve Prometheus metrics here, HOST:PORT.")
 ]
 LogLevel = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error; lines go to stderr.")

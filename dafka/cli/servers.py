@@ -13,7 +13,7 @@ from dafka.cli.options import (
     DEFAULT_TOWER,
     Host,
     LogLevel,
-    MetricsPort,
+    Metrics,
     Towers,
 )
 from dafka.node.logs import set_up_logs
@@ -30,8 +30,7 @@ def tower(
     endpoint: Annotated[
         str, typer.Option(help="Where beacons come in; it publishes on the next port.")
     ] = DEFAULT_TOWER,
-    host: Host = "127.0.0.1",
-    metrics_port: MetricsPort = None,
+    metrics: Metrics = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Run a tower: the place where a cluster's nodes find each other.
@@ -39,8 +38,8 @@ def tower(
     Example: dafka tower --endpoint tcp://127.0.0.1:5556
     """
     set_up_logs(log_level)
-    if metrics_port is not None:
-        serve_metrics(host, metrics_port)
+    if metrics is not None:
+        serve_metrics(metrics)
     with Tower(endpoint) as running:
         log.info("tower is up", extra={"endpoint": endpoint})
         run_until_told(running)
@@ -55,7 +54,7 @@ def store(
         Durability,
         typer.Option(help="fsync: an ACK survives power loss; os: only the process's death."),
     ] = Durability.FSYNC,
-    metrics_port: MetricsPort = None,
+    metrics: Metrics = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Run a store: it keeps every record of its cluster and answers questions about them.
@@ -63,8 +62,8 @@ def store(
     Example: dafka store --data data/store-1 --tower tcp://127.0.0.1:5556
     """
     set_up_logs(log_level)
-    if metrics_port is not None:
-        serve_metrics(host, metrics_port)
+    if metrics is not None:
+        serve_metrics(metrics)
     with Store(data, tower, query=query, host=host, durability=durability) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         run_until_told(running)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
 from dafka.errors import MisuseError
+from dafka.model import Endpoint
 
 RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
@@ -31,15 +32,20 @@ def count_batch(role: str, direction: str, records: int, size: int) -> None:
     BYTES.labels(role, direction).inc(size)
 
 
-def serve_metrics(host: str, port: int) -> None:
+def serve_metrics(endpoint: str) -> None:
     """Serve `/metrics` of this process in a thread of its own.
 
+    Args:
+        endpoint: `host:port`; an IPv6 host in brackets.
+
     Raises:
-        MisuseError: The port is taken or none, or the host is not one of this machine's.
+        MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
     """
     try:
-        start_http_server(port, addr=host)
+        where = Endpoint.parse(f"tcp://{endpoint}")
+    except MisuseError as error:
+        raise MisuseError(f"cannot serve metrics at {endpoint!r}: expected HOST:PORT") from error
+    try:
+        start_http_server(where.port, addr=where.host.strip("[]"))
     except OSError as error:
-        raise MisuseError(f"cannot serve metrics at {host}:{port}: {error.strerror}") from error
-    except OverflowError as error:
-        raise MisuseError(f"cannot serve metrics at {host}:{port}: no such port") from error
+        raise MisuseError(f"cannot serve metrics at {endpoint}: {error.strerror}") from error

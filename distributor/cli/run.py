@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dafka.cli.options import Metrics
 from dafka.node.logs import set_up_logs
 from dafka.node.metrics import serve_metrics
 from dafka.node.running import run_until_told
@@ -23,11 +24,8 @@ def run(
     topology: Annotated[Path, typer.Option(help="The topology, a YAML file.")],
     cluster: Annotated[str, typer.Option(help="The cluster to copy from.")],
     level: Annotated[int, typer.Option(help="The tree level to copy across.")],
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(help="Serve Prometheus metrics on this port of the cluster's host."),
-    ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    metrics: Metrics = None,
+    log_level: LogLevel = "info",
 ) -> None:
     """Copy one cluster's records across one level, until told to stop.
 
@@ -44,8 +42,8 @@ def run(
             f"no distributor for cluster {cluster!r} and level {level} in {topology}: "
             f"there are {', '.join(known)}"
         )
-    if metrics_port is not None:
-        serve_metrics(declared.cluster(links[0].source).host, metrics_port)
+    if metrics is not None:
+        serve_metrics(metrics)
     with ExitStack() as stack:
         nodes = [LinkNode(declared, link) for link in links]
         for node, link in zip(nodes, links, strict=True):

@@ -25,12 +25,12 @@ def test_commands_say_all_there_is_to_say():
     by_name = {process.name: process for process in processes_of(plan(load(FOUR)), FOUR)}
     assert by_name["cluster-1-tower-1"].command == (
         *(sys.executable, "-m", "dafka", "tower", "--endpoint", "tcp://127.0.0.1:17100"),
-        *("--host", "127.0.0.1", "--metrics-port", "17900"),
+        *("--metrics", "127.0.0.1:17900"),
     )
     assert by_name["cluster-2-store-1"].command == (
         *(sys.executable, "-m", "dafka", "store", "--data", "data/cluster-2"),
         *("--query", "tcp://127.0.0.1:17112", "--host", "127.0.0.1"),
-        *("--tower", "tcp://127.0.0.1:17110", "--metrics-port", "17905"),
+        *("--tower", "tcp://127.0.0.1:17110", "--metrics", "127.0.0.1:17905"),
     )
     link = by_name["cluster-4-level-3"]
     assert link.cluster == "cluster-4"
@@ -43,4 +43,4 @@ def test_commands_say_all_there_is_to_say():
 def test_without_metrics_there_are_no_ports(pair):
     processes = processes_of(plan(pair.topology), pair.file)
     assert [process.metrics for process in processes] == [None] * 6
-    assert not any("--metrics-port" in process.command for process in processes)
+    assert not any("--metrics" in process.command for process in processes)

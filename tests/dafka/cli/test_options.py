@@ -18,7 +18,7 @@ def test_the_default_endpoints_do_not_collide():
     assert len(ports) == 3
 
 
-@pytest.mark.parametrize("shared", ["Towers", "Stores", "Host", "Json", "MetricsPort", "LogLevel"])
+@pytest.mark.parametrize("shared", ["Towers", "Stores", "Host", "Json", "Metrics", "LogLevel"])
 def test_shared_options_are_spelled_out(shared):
     _, option = get_args(getattr(options, shared))
     assert all(name.startswith("--") for name in option.param_decls)

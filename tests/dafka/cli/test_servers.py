@@ -40,10 +40,10 @@ def test_tower_and_store_serve_until_a_signal_ends_them(serve, tmp_path, free_po
     first = free_ports(5)
     tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
     processes = [
-        serve("tower", "--endpoint", tower, "--metrics-port", str(first + 3)),
+        serve("tower", "--endpoint", tower, "--metrics", f"127.0.0.1:{first + 3}"),
         serve(
             *("store", "--data", str(tmp_path / "data"), "--tower", tower, "--query", query),
-            *("--durability", "os", "--metrics-port", str(first + 4)),
+            *("--durability", "os", "--metrics", f"127.0.0.1:{first + 4}"),
         ),
     ]
     with Producer(tower) as producer:
@@ -84,7 +84,7 @@ def test_a_directory_that_is_a_file_is_refused(cluster, refused, tmp_path, free_
         (("tower", "--endpoint", "here"), "'here'"),
         (("tower", "--endpoint", "tcp://127.0.0.1:65535"), "next port"),
         (("tower", "--log-level", "loud"), "'loud'"),
-        (("tower", "--metrics-port", "70000"), "70000"),
+        (("tower", "--metrics", "127.0.0.1:70000"), "70000"),
         (("store", "--data", "{tmp}", "--tower", "here", "--query", "{query}"), "'here'"),
         (("store", "--data", "{tmp}", "--query", "here"), "'here'"),
         (("store", "--data", "{tmp}", "--query", "{query}", "--host", "192.0.2.1"), "192.0.2.1"),

@@ -25,7 +25,7 @@ def command(*words):
         (("--cluster", "cluster-9", "--level", "3"), "no distributor for cluster 'cluster-9'"),
         (("--cluster", "cluster-1", "--level", "2"), "cluster-1/1, cluster-1/3"),
         (("--cluster", "cluster-1", "--level", "3", "--log-level", "loud"), "'loud'"),
-        (("--cluster", "cluster-1", "--level", "3", "--metrics-port", "70000"), "70000"),
+        (("--cluster", "cluster-1", "--level", "3", "--metrics", "127.0.0.1:70000"), "70000"),
     ],
     ids=range(4),
 )
