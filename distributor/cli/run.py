@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dafka.cli.options import Metrics
+from dafka.cli.options import LogLevel, Metrics
 from dafka.node.logs import set_up_logs
 from dafka.node.metrics import serve_metrics
 from dafka.node.running import run_until_told
