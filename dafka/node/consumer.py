@@ -74,6 +74,7 @@ class Consumer:
         self._records: Iterator[Record] = iter(())
         self._size = 0
         """Bytes of the batch being iterated."""
+        self._closed = False
         role: Role[None, Never] = _ConsumerRole(
             ConsumerMachine(self.address, settings), self._delivered
         )
@@ -82,13 +83,16 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Record]:
         while True:
-            yield from self._records
+            # Not `yield from`: who leaves the loop would close the batch, and lose the rest of it.
+            for record in self._records:  # noqa: UP028
+                yield record
             self._next_batch(_CHECK_S)
 
     def poll(self, timeout: float) -> Record | None:
         """Return the next record, or None if there is none within `timeout` seconds.
 
         Raises:
+            MisuseError: The consumer is closed, and everything it had received is read.
             RecordError: A batch is damaged; the next call goes on behind it.
             NodeFailedError: The consumer's thread has ended.
         """
@@ -99,7 +103,8 @@ class Consumer:
         return record
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Leave the cluster. What has been received can still be read."""
+        self._closed = True
         self._node.stop()
 
     def __enter__(self) -> Self:
@@ -122,6 +127,8 @@ class Consumer:
             delivered = self._delivered.get(timeout=timeout)
         except queue.Empty:
             self._node.check()
+            if self._closed:
+                raise MisuseError("consumer is closed") from None
             return False
         self._size = len(delivered.batch.content)
         self._records = records_of(delivered.batch, delivered.start)

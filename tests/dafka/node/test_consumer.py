@@ -155,3 +155,24 @@ def test_a_failed_node_shows_at_the_next_poll(cluster, until):
     with pytest.raises(NodeFailedError, match="consumer has failed") as caught:
         consumer.poll(0)
     assert isinstance(caught.value.__cause__, AssertionError)
+
+
+def test_iterating_again_goes_on_where_it_was_left(stored):
+    producer = stored.producer()
+    for number in range(10):
+        producer.send("orders", str(number).encode())
+    producer.flush(20)
+    consumer = stored.consumer("orders")
+    seen = []
+    for _ in range(10):
+        for record in consumer:
+            seen.append(record.sequence)
+            break
+    assert seen == list(range(10))
+
+
+def test_iterating_over_a_closed_consumer_ends_with_an_error(cluster):
+    consumer = cluster.consumer("orders")
+    consumer.close()
+    with pytest.raises(MisuseError, match="closed"):
+        next(iter(consumer))
