@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from dafka.errors import QueryError
 from dafka.model import address_of
-from dafka.node.node import Node, Role
-from dafka.node.producer import open_mesh
+from dafka.node.node import Node, Role, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings

@@ -14,7 +14,16 @@ ROOT = Path(__file__).parent.parent
 
 PUBLIC = {
     dafka: {
-        *("Consumer", "Delivery", "Header", "Partition", "Producer", "Record", "Store"),
+        *(
+            "Consumer",
+            "Delivery",
+            "Header",
+            "Partition",
+            "Producer",
+            "ReceivedBatch",
+            "Record",
+            "Store",
+        ),
         *("StoreClient", "Tower"),
         *("BufferFullError", "DafkaError", "MisuseError", "NotStoredError", "QueryError"),
         *("RecordError", "StorageError"),

@@ -8,22 +8,57 @@ from uuid import uuid4
 
 from dafka.errors import MisuseError
 from dafka.model import Partition, Record, address_of, checked_topic
-from dafka.node.node import Node, Role
-from dafka.node.producer import open_mesh
+from dafka.node.node import Node, Role, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Drained, Event, TurnEnded
-from dafka.records.batch import records_of
+from dafka.records.batch import records_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Never, Self
 
+    from dafka.model import Batch
     from dafka.transport.poller import Pollable
 
 _CHECK_S = 1.0
 """How often a waiting iteration looks whether the node still lives."""
+
+
+class ReceivedBatch:
+    """Consecutive records of one partition, not taken apart yet.
+
+    Attributes:
+        topic: Its topic.
+        address: Its producer; with the topic this names the partition.
+        sequence: Sequence of the first record.
+        count: How many records.
+    """
+
+    __slots__ = ("_batch", "address", "count", "sequence", "topic")
+
+    def __init__(self, batch: Batch, start: int) -> None:
+        self._batch = batch
+        self.topic, self.address = batch.partition
+        self.sequence = max(start, batch.sequence)
+        self.count = batch.end - self.sequence
+
+    def values(self) -> list[bytes | None]:
+        """The records' values, in order: the cheapest way to them.
+
+        Raises:
+            RecordError: The batch is damaged.
+        """
+        return values_of(self._batch, self.sequence)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Iterate over the records.
+
+        Raises:
+            RecordError: The batch is damaged.
+        """
+        return records_of(self._batch, self.sequence)
 
 
 class Consumer:
@@ -72,8 +107,10 @@ class Consumer:
         )
         self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
         self._records: Iterator[Record] = iter(())
+        self._current: Deliver | None = None
+        """The batch being iterated."""
         self._size = 0
-        """Bytes of the batch being iterated."""
+        """Its bytes, until their room is given back."""
         self._closed = False
         role: Role[None, Never] = _ConsumerRole(
             ConsumerMachine(self.address, settings), self._delivered
@@ -87,6 +124,19 @@ class Consumer:
             for record in self._records:  # noqa: UP028
                 yield record
             self._next_batch(_CHECK_S)
+
+    def batches(self) -> Iterator[ReceivedBatch]:
+        """Iterate over whole batches instead of records: for those who need few of the fields.
+
+        Begins with what is left of the batch whose records were being iterated, if one was.
+        """
+        while True:
+            begun = next(self._records, None)
+            if begun is not None or self._next_batch(_CHECK_S):
+                self._records = iter(())
+                assert self._current is not None
+                start = self._current.start if begun is None else begun.sequence
+                yield ReceivedBatch(self._current.batch, start)
 
     def poll(self, timeout: float) -> Record | None:
         """Return the next record, or None if there is none within `timeout` seconds.
@@ -130,6 +180,7 @@ class Consumer:
             if self._closed:
                 raise MisuseError("consumer is closed") from None
             return False
+        self._current = delivered
         self._size = len(delivered.batch.content)
         self._records = records_of(delivered.batch, delivered.start)
         return True

@@ -9,19 +9,21 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from dafka.errors import DafkaError
+from dafka.errors import DafkaError, MisuseError
+from dafka.model import TowerEndpoints
 from dafka.node import metrics
 from dafka.node.clock import now_ms
 from dafka.protocol.effects import Dropped, Listen, Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
+from dafka.protocol.presence import PresenceSettings
+from dafka.transport.mesh import Mesh
 from dafka.transport.poller import Poller
 from dafka.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dafka.protocol.events import Event
-    from dafka.transport.mesh import Mesh
     from dafka.transport.poller import Pollable
 
 S = TypeVar("S")
@@ -234,3 +236,20 @@ class Node(Generic[S, E]):
     def _drain_wakes(self) -> None:
         os.read(self._wake_read, 4_096)
         self._wake_pending = False
+
+
+def open_mesh(address: str, towers: str | Sequence[str], host: str) -> Mesh:
+    """Open a node's mesh from what the public classes are given.
+
+    Raises:
+        MisuseError: No tower is given, or one is not an endpoint.
+    """
+    names = [towers] if isinstance(towers, str) else list(towers)
+    if not names:
+        raise MisuseError("at least one tower is needed")
+    return Mesh(
+        address=address,
+        host=host,
+        towers=[TowerEndpoints.parse(name) for name in names],
+        settings=PresenceSettings(),
+    )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError
 from dafka.node import metrics
-from dafka.node.node import Node, Role
-from dafka.node.producer import open_mesh
+from dafka.node.node import Node, Role, open_mesh
 from dafka.protocol.effects import Append, ReadRange
 from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead
 from dafka.protocol.store import StoreMachine

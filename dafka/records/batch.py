@@ -70,6 +70,24 @@ class BatchBuilder:
         self.count += 1
         return True
 
+    def extend(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
+        """Add records without key and headers, from `values[start]` on, as long as they fit.
+
+        Returns:
+            The index of the first value that was not added.
+        """
+        append, count = self._append, self.count
+        end = min(len(values), start + BATCH_RECORDS_MAX - count)
+        try:
+            for index in range(start, end):
+                if append(count, timestamp_ms, None, values[index], []) is None:
+                    return index
+                count += 1
+        finally:
+            # Also when a value is of the wrong type: those before it are in the batch.
+            self.count = count
+        return end
+
     @property
     def size(self) -> int:
         """Bytes so far."""
@@ -179,6 +197,22 @@ def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
                     origin,
                 ),
             )
+
+
+def values_of(batch: Batch, start: int = 0) -> list[bytes | None]:
+    """Return the values of `batch` from sequence `start` on, at a third of what records cost.
+
+    Raises:
+        RecordError: The content does not hold what the batch says.
+    """
+    if checked_count(batch.content, batch.sequence) != batch.count:
+        raise RecordError("batch count")
+    reader = DefaultRecordBatch(bytearray(memoryview(batch.content)[ENVELOPE_BYTES:]))
+    try:
+        values = [record.value for record in reader]
+    except (CorruptRecordException, ValueError, IndexError) as error:
+        raise RecordError("batch records") from error
+    return values[max(0, start - batch.sequence) :]
 
 
 def without_first(batch: Batch, dropped: int) -> Batch:

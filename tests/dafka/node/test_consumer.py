@@ -176,3 +176,28 @@ def test_iterating_over_a_closed_consumer_ends_with_an_error(cluster):
     consumer.close()
     with pytest.raises(MisuseError, match="closed"):
         next(iter(consumer))
+
+
+def test_batches_bring_everything_in_order_as_values_or_records(stored):
+    producer = stored.producer(batch_bytes_max=500)
+    send(producer, "orders", range(100))
+    consumer = stored.consumer("orders")
+    seen = []
+    for batch in consumer.batches():
+        assert batch.sequence == len(seen)
+        assert [int(value) for value in batch.values()] == numbers_of(batch)
+        assert (batch.topic, batch.address) == ("orders", producer.address)
+        seen += batch.values()
+        assert batch.count == len(batch.values())
+        if len(seen) == 100:
+            break
+    assert [int(value) for value in seen] == list(range(100))
+
+
+def test_batches_begin_with_what_is_left_of_the_batch_being_iterated(stored, take):
+    send(stored.producer(), "orders", range(10))
+    consumer = stored.consumer("orders")
+    assert numbers_of(take(consumer, 4)) == [0, 1, 2, 3]
+    batch = next(consumer.batches())
+    assert (batch.sequence, batch.count) == (4, 6)
+    assert numbers_of(batch) == [4, 5, 6, 7, 8, 9]

@@ -10,8 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.model import address_of
-from dafka.node.node import Node, NodeFailedError
-from dafka.node.producer import open_mesh
+from dafka.node.node import Node, NodeFailedError, open_mesh
 from dafka.protocol.effects import Dropped, Listen, Publish
 from dafka.protocol.events import PeerListened, Received, TurnEnded, Woke
 from dafka.wire import messages

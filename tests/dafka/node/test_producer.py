@@ -8,8 +8,8 @@ import pytest
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import Header
-from dafka.node.node import NodeFailedError
-from dafka.node.producer import Delivery, Producer, open_mesh
+from dafka.node.node import NodeFailedError, open_mesh
+from dafka.node.producer import Delivery, Producer
 
 pytestmark = pytest.mark.net
 
@@ -345,3 +345,38 @@ def test_threads_that_wait_for_room_together_lose_nothing(stored, take):
     records = take(stored.consumer("orders"), 200)
     expected = {f"{name}-{number}" for name in "abcd" for number in range(50)}
     assert {record.value.decode().strip() for record in records} == expected
+
+
+def test_many_values_are_sent_as_one_by_one(stored, take):
+    producer = stored.producer(batch_bytes_max=1_000)
+    values = [str(number).encode() for number in range(500)]
+    producer.send("orders", b"first")
+    future = producer.send_many("orders", values, timestamp_ms=7)
+    producer.send("orders", b"last")
+    producer.flush(20)
+    assert future.result().sequence + future.result().count in (501, 502)
+    records = take(stored.consumer("orders"), 502)
+    assert [record.value for record in records] == [b"first", *values, b"last"]
+    assert {record.timestamp_ms for record in records[1:-1]} == {7}
+    assert producer.send_many("orders", []) is None
+
+
+def test_of_many_values_those_before_a_wrong_one_are_sent(stored, take):
+    producer = stored.producer()
+    with pytest.raises(MisuseError, match="'orders'"):
+        producer.send_many("orders", [b"a", b"b", "c", b"d"])
+    with pytest.raises(MisuseError, match="at most"):
+        producer.send_many("orders", [b"e", bytes(RECORD_BYTES_MAX + 1)])
+    producer.flush(20)
+    records = take(stored.consumer("orders"), 3)
+    assert [record.value for record in records] == [b"a", b"b", b"e"]
+
+
+def test_a_record_of_the_wrong_type_leaves_no_way_around_the_size_limit(stored):
+    producer = stored.producer(linger_ms=10_000)
+    with pytest.raises(MisuseError):
+        producer.send("orders", 5)
+    with pytest.raises(MisuseError, match="at most"):
+        producer.send("orders", bytes(RECORD_BYTES_MAX + 1))
+    with pytest.raises(MisuseError, match="at most"):
+        producer.send_many("orders", [bytes(RECORD_BYTES_MAX + 1)])
