@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 200
+REPEAT ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit sim clean
+.PHONY: help install demo test lint types imports unit sim bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +51,9 @@ unit: $(VENV)/installed-dev $(VENV)/installed-data
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
 	$(BIN)/python -m distributor.testing.scenario --count $(SEEDS)
+
+bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
+	$(BIN)/python -m benchmarks --repeat $(REPEAT)
 
 clean:  ## Remove .venv and the demo's data
 	rm -rf $(VENV) data

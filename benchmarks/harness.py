@@ -1,0 +1,113 @@
+"""Real processes, measured: started together, warmed up, their CPU time accounted for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+ANSWER_S = 120.0
+"""A process that says nothing for so long is stuck."""
+
+
+class Worker:
+    """A function in a process of its own; `work(pipe, *arguments)` talks to us through the pipe."""
+
+    def __init__(self, work: Callable[..., None], *arguments: object) -> None:
+        self._pipe, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=work, args=(theirs, *arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def tell(self, what: object) -> None:
+        """Send something."""
+        self._pipe.send(what)
+
+    def hear(self) -> Any:  # noqa: ANN401 (whatever the function sends)
+        """Wait for what it sends."""
+        if not self._pipe.poll(ANSWER_S):
+            raise TimeoutError(f"{self._process.name} says nothing for {ANSWER_S:.0f} s")
+        return self._pipe.recv()
+
+    def end(self) -> None:
+        """Let it end, or make it."""
+        self._pipe.close()
+        self._process.join(10)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process so far, all threads, user and system."""
+    times = os.times()
+    return times.user + times.system
+
+
+def until_told(pipe: Connection) -> None:
+    """Sleep until the other end says something or goes away."""
+    try:
+        pipe.recv()
+    except EOFError:
+        return
+
+
+@dataclass(slots=True)
+class Series:
+    """One quantity over the repetitions."""
+
+    name: str
+    unit: str
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.values)
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "median": self.median,
+            "min": min(self.values),
+            "max": max(self.values),
+            "values": self.values,
+        }
+
+
+class Results:
+    """All quantities of a run."""
+
+    def __init__(self) -> None:
+        self._series: dict[str, Series] = {}
+
+    def add(self, name: str, unit: str, value: float) -> None:
+        """Add one measurement."""
+        self._series.setdefault(name, Series(name, unit)).values.append(value)
+
+    def __iter__(self) -> Iterator[Series]:
+        return iter(self._series.values())
+
+    def ratio(self, name: str, baseline: str) -> float | None:
+        """Median of the ratios of two quantities, repetition by repetition; None if one lacks."""
+        one, other = self._series.get(name), self._series.get(baseline)
+        if one is None or other is None:
+            return None
+        pairs = zip(one.values, other.values, strict=False)
+        return statistics.median(value / base for value, base in pairs)
+
+
+def rate(count: int, began: float) -> float:
+    """How many a second since `began`, a reading of `time.perf_counter`."""
+    return count / (time.perf_counter() - began)

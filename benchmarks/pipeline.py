@@ -1,0 +1,125 @@
+"""Producer to store (fsync, ACK) and consumer at once, as processes, through the public API."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import Results, Worker, cpu_seconds, rate, until_told
+from dafka import Consumer, Producer, Store, Tower
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+TOPIC = "bench"
+WARM_UP = 5_000
+CHUNK = 1_000
+"""Values handed to `send_many` at once."""
+
+
+def _ports() -> tuple[str, str]:
+    """Endpoints of a tower and a query port on free ports next to each other."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port < 65_000:
+            return f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
+
+
+def _serve(pipe: Connection, tower: str, query: str, data: str) -> None:
+    with Tower(tower):
+        pipe.send("up")
+        until_told(pipe)
+
+
+def _store(pipe: Connection, tower: str, query: str, data: str) -> None:
+    with Store(Path(data), tower, query=query):
+        pipe.send("up")
+        until_told(pipe)
+        began_cpu = cpu_seconds()
+        pipe.send("counting")
+        until_told(pipe)
+        pipe.send(cpu_seconds() - began_cpu)
+        until_told(pipe)
+
+
+def _produce(pipe: Connection, tower: str, count: int, size: int, bulk: bool) -> None:
+    value = bytes(size)
+    values = [value] * CHUNK
+    with Producer(tower, batch_bytes_max=128 * 1024) as producer:
+        until_told(pipe)
+        for _ in range(WARM_UP):
+            producer.send(TOPIC, value)
+        producer.flush(60)
+        pipe.send("warm")
+        until_told(pipe)
+        began, began_cpu = time.perf_counter(), cpu_seconds()
+        if bulk:
+            for _ in range(count // CHUNK):
+                producer.send_many(TOPIC, values)
+        else:
+            for _ in range(count):
+                producer.send(TOPIC, value)
+        producer.flush(120)
+        pipe.send((rate(count, began), (cpu_seconds() - began_cpu) / count))
+        until_told(pipe)
+
+
+def _consume(pipe: Connection, tower: str, count: int, bulk: bool, skip: int) -> None:
+    with Consumer(tower, TOPIC) as consumer:
+        records = iter(consumer)
+        pipe.send("up")
+        for _ in range(skip):
+            next(records)
+        began, began_cpu = time.perf_counter(), cpu_seconds()
+        left = count
+        if bulk:
+            for batch in consumer.batches():
+                left -= len(batch.values())
+                if left <= 0:
+                    break
+        else:
+            for _ in range(count):
+                next(records)
+        pipe.send((rate(count, began), (cpu_seconds() - began_cpu) / count))
+        until_told(pipe)
+
+
+def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) -> None:
+    """Everything at once; then a consumer that comes late, after the producer has left."""
+    tower, query = _ports()
+    with TemporaryDirectory(dir=Path.cwd()) as data:
+        servers = [Worker(_serve, tower, query, data), Worker(_store, tower, query, data)]
+        for server in servers:
+            server.hear()
+        consumer = Worker(_consume, tower, count, bulk, WARM_UP)
+        producer = Worker(_produce, tower, count, size, bulk)
+        consumer.hear()
+        time.sleep(2.0)  # beacons: everybody has found everybody
+        producer.tell("warm up")
+        producer.hear()
+        servers[1].tell("count")
+        servers[1].hear()
+        producer.tell("go")
+        stored_rate, producer_cpu = producer.hear()
+        consumed_rate, consumer_cpu = consumer.hear()
+        servers[1].tell("counted")
+        store_cpu = servers[1].hear() / count
+        results.add(name, "records/s", min(stored_rate, consumed_rate))
+        results.add(f"{name}: CPU producer", "us/record", producer_cpu * 1e6)
+        results.add(f"{name}: CPU store", "us/record", store_cpu * 1e6)
+        results.add(f"{name}: CPU consumer", "us/record", consumer_cpu * 1e6)
+        producer.end()
+        consumer.end()
+        late = Worker(_consume, tower, count, bulk, 1)
+        late.hear()
+        late_rate, late_cpu = late.hear()
+        results.add(f"{name}, late consumer", "records/s", late_rate)
+        results.add(f"{name}, late consumer: CPU", "us/record", late_cpu * 1e6)
+        late.end()
+        for server in reversed(servers):
+            server.end()

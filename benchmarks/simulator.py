@@ -1,0 +1,26 @@
+"""How many events a second the machines handle in the simulator."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.harness import Results, rate
+from dafka.testing.world import Faults
+from distributor.testing.world import SimWorld
+from topology.plan import plan
+from topology.testing import topology_of, tree_of
+
+BATCHES = 400
+TREE = (3, (1, "c1", "c2"), (1, "c3", "c4"))
+
+
+def simulator(results: Results) -> None:
+    """Four clusters, traffic, some loss; no judgements."""
+    sim = SimWorld(plan(topology_of(tree_of(TREE))), seed=1, faults=Faults(loss=0.02))
+    sim.world.run_until(2_000)
+    began, events = time.perf_counter(), sim.world.events
+    for _ in range(BATCHES):
+        sim.send_somewhere("bench", 3)
+        sim.world.run_until(sim.world.now_ms + 5)
+    sim.world.run_until(sim.world.now_ms + 5_000)
+    results.add("simulator", "events/s", rate(sim.world.events - events, began))
