@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, cpu_seconds, rate, until_told
 from dafka import Consumer, Producer, Store, Tower
+from dafka.node.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -37,6 +38,7 @@ def _serve(pipe: Connection, tower: str, query: str, data: str) -> None:
 
 
 def _store(pipe: Connection, tower: str, query: str, data: str) -> None:
+    keep_freed_memory()  # as `dafka store` does
     with Store(Path(data), tower, query=query):
         pipe.send("up")
         until_told(pipe)

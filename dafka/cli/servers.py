@@ -17,6 +17,7 @@ from dafka.cli.options import (
     Towers,
 )
 from dafka.node.logs import set_up_logs
+from dafka.node.memory import keep_freed_memory
 from dafka.node.metrics import serve_metrics
 from dafka.node.running import run_until_told
 from dafka.node.store import Store
@@ -62,6 +63,7 @@ def store(
     Example: dafka store --data data/store-1 --tower tcp://127.0.0.1:5556
     """
     set_up_logs(log_level)
+    keep_freed_memory()
     if metrics is not None:
         serve_metrics(metrics)
     with Store(data, tower, query=query, host=host, durability=durability) as running:

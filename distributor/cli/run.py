@@ -11,6 +11,7 @@ import typer
 
 from dafka.cli.options import LogLevel, Metrics
 from dafka.node.logs import set_up_logs
+from dafka.node.memory import keep_freed_memory
 from dafka.node.metrics import serve_metrics
 from dafka.node.running import run_until_told
 from distributor.errors import PlanError
@@ -32,6 +33,7 @@ def run(
     Example: distributor run --topology config/four-clusters.yaml --cluster cluster-1 --level 3
     """
     set_up_logs(log_level)
+    keep_freed_memory()
     declared = load(topology)
     links = [
         link for link in plan(declared).links if link.source == cluster and link.level == level

@@ -1,0 +1,47 @@
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource
+from dafka.node.memory import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        blocks = [bytearray(1 << 20) for _ in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults()
+as_it_comes = faults()
+kept = keep_freed_memory()
+faults()
+print(kept, as_it_comes, faults())
+"""
+
+
+def run(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={"PYTHONPATH": ":".join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kept, as_it_comes, after = done.stdout.split()
+    return kept == "True", int(as_it_comes), int(after)
+
+
+def test_blocks_that_come_and_go_are_not_paged_in_again():
+    kept, as_it_comes, after = run()
+    if not kept:
+        pytest.skip("this C library has no mallopt")
+    assert as_it_comes > 10_000
+    assert after < as_it_comes / 10
+
+
+def test_what_the_environment_says_is_obeyed():
+    kept, _, _ = run(MALLOC_TRIM_THRESHOLD_="100000")
+    assert not kept
