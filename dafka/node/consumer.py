@@ -58,7 +58,7 @@ class ReceivedBatch:
         Raises:
             RecordError: The batch is damaged.
         """
-        return records_of(self._batch, self.sequence)
+        return iter(records_of(self._batch, self.sequence))
 
 
 class Consumer:
@@ -123,7 +123,8 @@ class Consumer:
             # Not `yield from`: who leaves the loop would close the batch, and lose the rest of it.
             for record in self._records:  # noqa: UP028
                 yield record
-            self._next_batch(_CHECK_S)
+            if self._next_batch(_CHECK_S):
+                self._open_batch()
 
     def batches(self) -> Iterator[ReceivedBatch]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
@@ -132,8 +133,8 @@ class Consumer:
         """
         while True:
             begun = next(self._records, None)
+            self._records = iter(())
             if begun is not None or self._next_batch(_CHECK_S):
-                self._records = iter(())
                 assert self._current is not None
                 start = self._current.start if begun is None else begun.sequence
                 yield ReceivedBatch(self._current.batch, start)
@@ -148,6 +149,7 @@ class Consumer:
         """
         record = next(self._records, None)
         if record is None and self._next_batch(timeout):
+            self._open_batch()
             # Never empty: a batch is delivered only if it brings something new.
             record = next(self._records, None)
         return record
@@ -182,8 +184,12 @@ class Consumer:
             return False
         self._current = delivered
         self._size = len(delivered.batch.content)
-        self._records = records_of(delivered.batch, delivered.start)
         return True
+
+    def _open_batch(self) -> None:
+        """Take the batch apart that was just taken up."""
+        assert self._current is not None
+        self._records = iter(records_of(self._current.batch, self._current.start))
 
 
 class _ConsumerRole:

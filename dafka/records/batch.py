@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.default_records import (
+    DefaultRecord,
+    DefaultRecordBatch,
+    DefaultRecordBatchBuilder,
+)
 
 from dafka.errors import RecordError
 from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
@@ -22,11 +26,13 @@ from dafka.model import Batch, Header, Record
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last
 timestamp, producer id, producer epoch, base sequence, record count."""
+
+_BASE_OFFSET = struct.Struct(">q")
 
 _LENGTH_FROM = 12
 """The length field counts the bytes after itself."""
@@ -150,53 +156,49 @@ class RawRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
 
 
-def raw_records(content: bytes) -> Iterator[RawRecord]:
-    """Yield the records of a content that `checked_count` has passed.
+def raw_records(content: bytes) -> list[RawRecord]:
+    """Return the records of a content that `checked_count` has passed.
 
     Raises:
         RecordError: The records inside do not parse, or have not one sequence after the other,
             although the checksum is right.
     """
-    reader = DefaultRecordBatch(bytearray(memoryview(content)[ENVELOPE_BYTES:]))
-    try:
-        for sequence, record in enumerate(reader, reader.base_offset):
-            if record.offset != sequence:
-                raise RecordError("batch records")
-            yield _new(
-                RawRecord,
-                (sequence, record.timestamp, record.key, record.value, record.headers),
-            )
-    except (CorruptRecordException, ValueError, IndexError) as error:
-        raise RecordError("batch records") from error
+    return [
+        _new(RawRecord, (record.offset, record.timestamp, record.key, record.value, record.headers))
+        for record in _placed(content)
+    ]
 
 
-def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
-    """Yield the records of `batch` from sequence `start` on, complete with their place.
+def records_of(batch: Batch, start: int = 0) -> list[Record]:
+    """Return the records of `batch` from sequence `start` on, complete with their place.
 
     Raises:
         RecordError: The content does not hold what the batch says.
     """
     if checked_count(batch.content, batch.sequence) != batch.count:
         raise RecordError("batch count")
-    envelope = unpack(batch.content) or FRESH
     topic, address = batch.partition
-    origin, copy_flags, _ = envelope
-    for sequence, timestamp_ms, key, value, headers in raw_records(batch.content):
-        if sequence >= start:
-            yield _new(
-                Record,
-                (
-                    topic,
-                    address,
-                    sequence,
-                    timestamp_ms,
-                    key,
-                    value,
-                    tuple([Header(*header) for header in headers]) if headers else (),
-                    copy_flags,
-                    origin,
-                ),
-            )
+    origin, copy_flags, _ = unpack(batch.content) or FRESH
+    # One comprehension: a generator, or a function call, would cost more than the record itself.
+    return [
+        _new(
+            Record,
+            (
+                topic,
+                address,
+                record.offset,
+                record.timestamp,
+                record.key,
+                record.value,
+                tuple([Header(*header) for header in headers])
+                if (headers := record.headers)
+                else (),
+                copy_flags,
+                origin,
+            ),
+        )
+        for record in _placed(batch.content)[max(0, start - batch.sequence) :]
+    ]
 
 
 def values_of(batch: Batch, start: int = 0) -> list[bytes | None]:
@@ -207,12 +209,24 @@ def values_of(batch: Batch, start: int = 0) -> list[bytes | None]:
     """
     if checked_count(batch.content, batch.sequence) != batch.count:
         raise RecordError("batch count")
-    reader = DefaultRecordBatch(bytearray(memoryview(batch.content)[ENVELOPE_BYTES:]))
+    return [record.value for record in _parsed(batch.content)[max(0, start - batch.sequence) :]]
+
+
+def _parsed(content: bytes) -> list[DefaultRecord]:
+    """The records of a checked content, as the library reads them."""
     try:
-        values = [record.value for record in reader]
+        return list(DefaultRecordBatch(bytearray(memoryview(content)[ENVELOPE_BYTES:])))
     except (CorruptRecordException, ValueError, IndexError) as error:
         raise RecordError("batch records") from error
-    return values[max(0, start - batch.sequence) :]
+
+
+def _placed(content: bytes) -> list[DefaultRecord]:
+    """The same, with one sequence after the other."""
+    records = _parsed(content)
+    (first,) = _BASE_OFFSET.unpack_from(content, ENVELOPE_BYTES)
+    if [record.offset for record in records] != list(range(first, first + len(records))):
+        raise RecordError("batch records")
+    return records
 
 
 def without_first(batch: Batch, dropped: int) -> Batch:
