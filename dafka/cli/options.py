@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from dafka.node.logs import Format
+
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
 
@@ -22,7 +24,17 @@ Stores = Annotated[str, typer.Option("--store", help="Query port of a store of t
 Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")]
 Metrics = Annotated[
-    str | None, typer.Option("--metrics", help="Serve Prometheus metrics here, HOST:PORT.")
+    str | None,
+    typer.Option("--metrics", help="Serve /metrics, /health and /ready here, HOST:PORT."),
+]
+ShutdownMs = Annotated[
+    int,
+    typer.Option(
+        "--shutdown-ms", min=1, help="How long ending in order may take; then it just ends."
+    ),
+]
+LogFormat = Annotated[
+    Format, typer.Option("--log-format", help="text: facts as key=value; json: one object a line.")
 ]
 LogLevel = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error; lines go to stderr.")
