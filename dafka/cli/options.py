@@ -11,6 +11,21 @@ from dafka.node.logs import Format
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
 
+SECONDS_MAX = 1_000_000.0
+"""Eleven days; the milliseconds of much longer waits do not fit what takes them."""
+
+
+def bounded_seconds(seconds: float | None) -> float | None:
+    """Return a number of seconds that can be waited; none is none.
+
+    Raises:
+        BadParameter: It is negative, infinite, too large, or not a number.
+    """
+    if seconds is not None and not 0 <= seconds <= SECONDS_MAX:
+        raise typer.BadParameter(f"{seconds} is not between 0 and {SECONDS_MAX:,.0f} seconds")
+    return seconds
+
+
 Towers = Annotated[
     list[str],
     typer.Option(
