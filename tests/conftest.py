@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import sys
 import time
 from itertools import count
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from dafka.errors import MisuseError
 
@@ -35,6 +38,46 @@ def pytest_generate_tests(metafunc):
             for first in range(0, total, SEEDS_PER_TEST)
         ]
         metafunc.parametrize("seeds", chunks, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+
+
+class _OneWorkerForSpark(LoadScopeScheduling):
+    """Deals tests one by one, but those of Spark together: a JVM is dear, one shall do for all.
+
+    (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
+    """
+
+    def _split_scope(self, nodeid):
+        return "spark" if "/spark/" in nodeid else nodeid
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return _OneWorkerForSpark(config, log)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A Spark session with two task slots in which a task may fail three times."""
+    pyspark_sql = pytest.importorskip("pyspark.sql", reason="the extra 'spark' is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java 17 or newer, and there is none")
+    # Spark's workers take whatever `python3` is, unless told.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.master": "local[2,4]",
+        "spark.app.name": "tests",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    session = pyspark_sql.SparkSession.builder.config(map=settings).getOrCreate()
+    yield session
+    session.stop()
 
 
 FIRST_PORT = 26_000
