@@ -6,12 +6,10 @@ are never labels: there may be a hundred thousand of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
-from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
+from dafka.errors import MisuseError
+from dafka.model import Endpoint
 
 RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
@@ -34,5 +32,20 @@ def count_batch(role: str, direction: str, records: int, size: int) -> None:
     BYTES.labels(role, direction).inc(size)
 
 
-application: WSGIApplication = make_wsgi_app()
-"""Answers with every series of this process, as Prometheus wants them."""
+def serve_metrics(endpoint: str) -> None:
+    """Serve `/metrics` of this process in a thread of its own.
+
+    Args:
+        endpoint: `host:port`; an IPv6 host in brackets.
+
+    Raises:
+        MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
+    """
+    try:
+        where = Endpoint.parse(f"tcp://{endpoint}")
+    except MisuseError as error:
+        raise MisuseError(f"cannot serve metrics at {endpoint!r}: expected HOST:PORT") from error
+    try:
+        start_http_server(where.port, addr=where.host.strip("[]"))
+    except OSError as error:
+        raise MisuseError(f"cannot serve metrics at {endpoint}: {error.strerror}") from error

@@ -1,0 +1,164 @@
+"""Arrow columns out of parsed records, for Spark; only those that are asked for.
+
+A key is a stretch of a batch. Arrow wants keys side by side, so the page is described as one
+array of alternating key and what stands between two keys, without copying, and Arrow itself takes
+every second element.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from dafka.errors import MisuseError, RecordError
+from dafka.spark.parsing import headers
+from dafka.wire.octets import octets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dafka.model import Partition
+    from dafka.spark.parsing import Page, Spans
+
+HEADERS = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+"""As Spark's Kafka source has them."""
+
+TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": StringType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "headers": HEADERS,
+    "copy_flags": LongType(),
+    "origin": IntegerType(),
+}
+"""Every column there is. The first ones stand in the order of Spark's Kafka source."""
+
+_ARROW: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.string(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    "copy_flags": pa.int64(),
+    "origin": pa.int32(),
+}
+
+_TIMESTAMP_MS_MAX = (1 << 63) // 1_000 - 1
+"""Spark counts microseconds; a timestamp beyond is brought to this one."""
+
+
+def all_columns(*, headers: bool) -> StructType:
+    """The schema of a source: every column, headers only where they are asked for."""
+    return StructType(
+        [StructField(name, kind) for name, kind in TYPES.items() if headers or name != "headers"]
+    )
+
+
+def checked_columns(schema: StructType) -> tuple[str, ...]:
+    """Return the names of the columns of a schema the user has chosen.
+
+    Raises:
+        MisuseError: There is none, or one is not a column of ours, or not of its type.
+    """
+    if not schema.fields:
+        raise MisuseError("at least one column is needed")
+    for field in schema.fields:
+        kind = TYPES.get(field.name)
+        if kind is None:
+            raise MisuseError(
+                f"there is no column {field.name!r}: there are {', '.join(map(repr, TYPES))}"
+            )
+        if field.dataType != kind:
+            raise MisuseError(
+                f"column {field.name!r} is of type {kind.simpleString()}, "
+                f"not {field.dataType.simpleString()}"
+            )
+    return tuple(schema.fieldNames())
+
+
+def record_batch(
+    page: Page, partition: Partition, columns: Sequence[str], start: int, end: int
+) -> pa.RecordBatch:
+    """Return the records of a page from sequence `start` to below `end` as columns.
+
+    Raises:
+        RecordError: A header is not what its record says, or its name is not text.
+    """
+    first = int(page.sequence[0])
+    rows = slice(max(0, start - first), max(0, end - first))
+    return pa.RecordBatch.from_arrays(
+        [_COLUMNS[name](page, partition, rows) for name in columns],
+        schema=pa.schema([(name, _ARROW[name]) for name in columns]),
+    )
+
+
+def _stretches(octets: bytes, spans: Spans, rows: slice) -> pa.Array:
+    """The octets of each span; a null for one of a length below 0."""
+    length = spans.length[rows]
+    count = len(length)
+    if not count:
+        return pa.array([], pa.binary())
+    bounds = np.empty(2 * count, np.int32)
+    bounds[0::2] = spans.at[rows]
+    bounds[1::2] = spans.at[rows] + np.maximum(length, 0)
+    everything = pa.Array.from_buffers(
+        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(octets)]
+    )
+    return everything.take(pa.array(np.arange(0, 2 * count, 2), mask=length < 0))
+
+
+def _repeated(name: str, page: Page, rows: slice) -> pa.Array:
+    # A name that is not UTF-8 cannot be a string of Spark's; what can be shown of it is.
+    shown = octets_of(name).decode("utf-8", "replace")
+    return pa.repeat(pa.scalar(shown), len(page.sequence[rows]))
+
+
+def _timestamps(page: Page, rows: slice) -> pa.Array:
+    bounded = np.clip(page.timestamp_ms[rows], -_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX)
+    return pa.array(bounded * 1_000).view(_ARROW["timestamp"])
+
+
+def _headers(page: Page, rows: slice) -> pa.Array:
+    found = headers(page, rows)
+    try:
+        names = _stretches(page.octets, found.names, _EVERY).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise RecordError("batch headers") from error
+    values = _stretches(page.octets, found.values, _EVERY)
+    pairs = pa.StructArray.from_arrays([names, values], names=["key", "value"])
+    return pa.ListArray.from_arrays(pa.array(found.firsts.astype(np.int32)), pairs)
+
+
+_EVERY = slice(None)
+
+_COLUMNS: dict[str, Callable[[Page, Partition, slice], pa.Array]] = {
+    "key": lambda page, _, rows: _stretches(page.octets, page.key, rows),
+    "value": lambda page, _, rows: _stretches(page.octets, page.value, rows),
+    "topic": lambda page, partition, rows: _repeated(partition.topic, page, rows),
+    "partition": lambda page, partition, rows: _repeated(partition.address, page, rows),
+    "offset": lambda page, _, rows: pa.array(page.sequence[rows]),
+    "timestamp": lambda page, _, rows: _timestamps(page, rows),
+    "headers": lambda page, _, rows: _headers(page, rows),
+    "copy_flags": lambda page, _, rows: pa.array(page.copy_flags[rows].view(np.int64)),
+    "origin": lambda page, _, rows: pa.array(page.origin[rows].astype(np.int32)),
+}

@@ -1,0 +1,222 @@
+"""The options of a source, as Spark's Kafka source names them where they mean the same.
+
+Options are text from a user: each is checked on the driver, before any job starts, and refused
+with its name and what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from dafka.errors import MisuseError
+from dafka.model import Endpoint, Partition, checked_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+SOURCE_OPTIONS = (
+    *("servers", "subscribe", "subscribePattern"),
+    *("startingOffsets", "endingOffsets"),
+    *("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition"),
+    *("failOnDataLoss", "includeHeaders"),
+)
+"""What a source understands."""
+
+RECORDS_PER_TASK = 250_000
+"""Records one task reads if nothing else is said: a quarter of a second's work, several times what
+a task costs."""
+
+_LATEST, _EARLIEST = -1, -2
+"""How Spark's Kafka source writes the two in its JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Which topics are read: the ones named, or those whose whole name matches."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    def wants(self, topic: str) -> bool:
+        """Whether `topic` is read."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.names
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends.
+
+    Attributes:
+        latest: At the end of what there is, not at its beginning.
+        sequences: For some partitions, the sequence itself, or `_LATEST` or `_EARLIEST`.
+    """
+
+    latest: bool = False
+    sequences: Mapping[Partition, int] = field(default_factory=dict)
+
+    def of(self, partition: Partition, there: range) -> int:
+        """The sequence this means for a partition that holds `there`."""
+        sequence = self.sequences.get(partition, _LATEST if self.latest else _EARLIEST)
+        if sequence == _LATEST:
+            return there.stop
+        if sequence != _EARLIEST:
+            return sequence
+        return there.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The options of a source, checked.
+
+    Attributes:
+        servers: Query ports of the cluster's stores.
+        topics: What is read.
+        starting: Where reading begins.
+        ending: Where a batch ends.
+        records_per_trigger: At most so many records in a micro-batch.
+        tasks_min: At least so many tasks, as far as there are records.
+        records_per_task: At most so many records in one task.
+        fail_on_data_loss: Whether records that are gone end the query, or are passed over.
+        headers: Whether there is a column of headers.
+    """
+
+    servers: tuple[str, ...]
+    topics: Topics
+    starting: Bound = Bound()
+    ending: Bound = Bound(latest=True)
+    records_per_trigger: int | None = None
+    tasks_min: int = 1
+    records_per_task: int = RECORDS_PER_TASK
+    fail_on_data_loss: bool = True
+    headers: bool = False
+
+
+def source_options(options: Mapping[str, str], *, stream: bool | None = None) -> SourceOptions:
+    """Check the options of a source.
+
+    Args:
+        options: By name, in whatever case.
+        stream: What the source is for; None while that is not known.
+
+    Raises:
+        MisuseError: One cannot be used; the message names it and says what is allowed.
+    """
+    given = _Given(options)
+    given.check_names(SOURCE_OPTIONS)
+    if stream is False:
+        given.refuse("maxOffsetsPerTrigger", "a batch has no triggers")
+    if stream is True:
+        given.refuse("endingOffsets", "a stream has no end")
+    return SourceOptions(
+        servers=given.endpoints("servers"),
+        topics=_topics(given),
+        starting=_bound(given, "startingOffsets", Bound(), "earliest", "latest"),
+        ending=_bound(given, "endingOffsets", Bound(latest=True), "latest"),
+        records_per_trigger=given.number("maxOffsetsPerTrigger"),
+        tasks_min=given.number("minPartitions") or 1,
+        records_per_task=given.number("maxRecordsPerPartition") or RECORDS_PER_TASK,
+        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        headers=given.flag("includeHeaders", default=False),
+    )
+
+
+class _Given:
+    """Options as the user gave them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+
+    def check_names(self, known: Iterable[str]) -> None:
+        names = {name.lower(): name for name in known}
+        for name in self._options:
+            if name not in names:
+                near = get_close_matches(name, names, 1)
+                hint = f"did you mean {names[near[0]]!r}?" if near else "there is none like it"
+                raise MisuseError(
+                    f"unknown option {name!r}: {hint} Known are {', '.join(names.values())}"
+                )
+
+    def text(self, name: str) -> str | None:
+        return self._options.get(name.lower())
+
+    def refuse(self, name: str, reason: str) -> None:
+        if self.text(name) is not None:
+            raise MisuseError(f"option {name!r} cannot be used here: {reason}")
+
+    def endpoints(self, name: str) -> tuple[str, ...]:
+        text = self.text(name)
+        if not text:
+            raise MisuseError(f"option {name!r} is needed: tcp://HOST:PORT, or several with commas")
+        try:
+            return tuple(str(Endpoint.parse(part.strip())) for part in text.split(","))
+        except MisuseError as error:
+            raise MisuseError(f"option {name!r}: {error}") from error
+
+    def number(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 63:
+            raise MisuseError(f"option {name!r} must be a whole number above 0, got {text!r}")
+        return int(text)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise MisuseError(f"option {name!r} must be true or false, got {text!r}")
+        return text.lower() == "true"
+
+
+def _topics(given: _Given) -> Topics:
+    names, pattern = given.text("subscribe"), given.text("subscribePattern")
+    if (names is None) == (pattern is None):
+        raise MisuseError(
+            "one of the options 'subscribe' (topics, with commas) and 'subscribePattern' "
+            "(a regular expression) is needed, and not both"
+        )
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise MisuseError(
+                f"option 'subscribePattern' is no regular expression: {pattern!r}: {error}"
+            ) from error
+        return Topics(pattern=pattern)
+    assert names is not None
+    try:
+        return Topics(tuple(checked_topic(name.strip()) for name in names.split(",")))
+    except MisuseError as error:
+        raise MisuseError(f"option 'subscribe': {error}") from error
+
+
+def _bound(given: _Given, name: str, default: Bound, *words: str) -> Bound:
+    text = given.text(name)
+    if text is None:
+        return default
+    if text.lower() in words:
+        return Bound(latest=text.lower() == "latest")
+    allowed = " or ".join([*map(repr, words), '\'{"TOPIC": {"PARTITION": SEQUENCE}}\''])
+    special = (_LATEST, _EARLIEST) if "earliest" in words else (_LATEST,)
+    try:
+        sequences = {
+            Partition(topic, address): _sequence(sequence, special)
+            for topic, addresses in json.loads(text).items()
+            for address, sequence in addresses.items()
+        }
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise MisuseError(f"option {name!r} must be {allowed}, got {text!r}: {error}") from error
+    return Bound(default.latest, sequences)
+
+
+def _sequence(value: object, special: tuple[int, ...]) -> int:
+    if type(value) is int and (0 <= value < 1 << 63 or value in special):
+        return value
+    raise ValueError(f"a sequence is a number from 0 on (or {special}), not {value!r}")

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from dafka.errors import MisuseError, RecordError
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.records.envelope import Envelope
+from dafka.spark.columns import TYPES, all_columns, checked_columns, record_batch
+from dafka.spark.parsing import parsed
+from dafka.testing.strategies import batch_of, raw_records
+
+PARTITION = Partition("orders", "AB" * 16)
+
+
+SHOWABLE = [name for name in TYPES if name != "timestamp"]
+"""Python has no words for years above 9999."""
+
+
+def rows(batches, start, end, columns=SHOWABLE):
+    return record_batch(parsed(batches), batches[0].partition, columns, start, end).to_pylist()
+
+
+@given(
+    st.lists(st.lists(raw_records, min_size=1, max_size=8), min_size=1, max_size=4),
+    st.integers(0, 40),
+    st.integers(0, 40),
+)
+def test_rows_are_the_records_from_start_to_end(groups, start, end):
+    batches, first = [], 5
+    for records in groups:
+        batches.append(batch_of(PARTITION, first, records, Envelope(3, 5)))
+        first += len(records)
+    expected = [
+        record
+        for batch in batches
+        for record in records_of(batch)
+        if start <= record.sequence < end
+    ]
+    found = rows(batches, start, end)
+    assert [
+        (row["key"], row["value"], row["offset"], row["copy_flags"], row["origin"]) for row in found
+    ] == [
+        (record.key, record.value, record.sequence, record.copy_flags, record.origin)
+        for record in expected
+    ]
+    assert [[tuple(header.values()) for header in row["headers"]] for row in found] == [
+        [tuple(header) for header in record.headers] for record in expected
+    ]
+    assert {(row["topic"], row["partition"]) for row in found} <= {PARTITION}
+
+
+def test_timestamps_are_microseconds_and_those_too_large_the_largest(make_batch):
+    batch = make_batch([b"v"], timestamp_ms=1_700_000_000_123)
+    table = record_batch(parsed([batch]), PARTITION, ["timestamp"], 0, 1)
+    assert table["timestamp"].cast("int64").to_pylist() == [1_700_000_000_123_000]
+    late = make_batch([b"v"], timestamp_ms=2**62)
+    table = record_batch(parsed([late]), PARTITION, ["timestamp"], 0, 1)
+    assert table["timestamp"].cast("int64").to_pylist() == [(2**63 // 1_000 - 1) * 1_000]
+
+
+def test_all_64_flags_are_kept(make_batch):
+    batch = make_batch([b"v"], envelope=Envelope(1, 2**64 - 1))
+    assert rows([batch], 0, 1, ["copy_flags"]) == [{"copy_flags": -1}]
+
+
+def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is(make_batch):
+    batch = make_batch([b"v"], partition=Partition("caf\udce9", "AB" * 16))
+    assert rows([batch], 0, 1, ["topic"]) == [{"topic": "caf\ufffd"}]
+
+
+def test_a_header_whose_name_is_not_text_is_refused():
+    builder = BatchBuilder(1 << 20)
+    builder.append(0, None, b"v", [("name", b"c")])
+    content = enclosed(builder.build().replace(b"name", b"na\xff\xff"), 0)
+    with pytest.raises(RecordError, match="checksum"):
+        parsed([Batch(PARTITION, 0, 1, content)])
+    page = parsed([Batch(PARTITION, 0, 1, enclosed(builder.build(), 0))])
+    page = page._replace(octets=page.octets.replace(b"name", b"na\xff\xff"))
+    with pytest.raises(RecordError, match="headers"):
+        record_batch(page, PARTITION, ["headers"], 0, 1)
+
+
+def test_arrow_types_are_what_spark_expects(make_batch):
+    table = record_batch(parsed([make_batch([b"v"])]), PARTITION, list(TYPES), 0, 1)
+    assert table.schema.equals(to_arrow_schema(all_columns(headers=True), timezone="UTC"))
+
+
+def test_headers_are_a_column_only_where_asked_for():
+    assert all_columns(headers=True).fieldNames() == list(TYPES)
+    assert "headers" not in all_columns(headers=False).fieldNames()
+
+
+def test_a_schema_may_choose_columns():
+    chosen = StructType().add("value", "binary").add("offset", "long")
+    assert checked_columns(chosen) == ("value", "offset")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "complaint"),
+    [
+        ("valu", "binary", "no column 'valu': there are 'key', 'value'"),
+        ("value", "string", "column 'value' is of type binary, not string"),
+        ("offset", "integer", "column 'offset' is of type bigint, not int"),
+    ],
+)
+def test_other_columns_are_refused(name, kind, complaint):
+    with pytest.raises(MisuseError, match=complaint):
+        checked_columns(StructType().add(name, kind))
+
+
+def test_no_columns_are_refused():
+    with pytest.raises(MisuseError, match="at least one"):
+        checked_columns(StructType([]))

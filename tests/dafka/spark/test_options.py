@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.spark.options import RECORDS_PER_TASK, Topics, source_options
+
+SERVER = "tcp://127.0.0.1:5558"
+NEEDED = {"servers": SERVER, "subscribe": "orders"}
+ORDERS = Partition("orders", "AB")
+
+
+def test_what_is_not_said():
+    options = source_options(NEEDED)
+    assert options.servers == (SERVER,)
+    assert options.topics == Topics(("orders",))
+    assert options.starting.of(ORDERS, range(3, 9)) == 3
+    assert options.ending.of(ORDERS, range(3, 9)) == 9
+    assert options.records_per_trigger is None
+    assert (options.tasks_min, options.records_per_task) == (1, RECORDS_PER_TASK)
+    assert options.fail_on_data_loss
+    assert not options.headers
+
+
+def test_everything_said():
+    options = source_options(
+        {
+            "SERVERS": f"{SERVER}, tcp://127.0.0.1:6558",
+            "subscribePattern": "ord.*",
+            "startingOffsets": "latest",
+            "maxOffsetsPerTrigger": "10",
+            "minPartitions": "2",
+            "maxRecordsPerPartition": "5",
+            "failOnDataLoss": "False",
+            "includeHeaders": "TRUE",
+        }
+    )
+    assert options.servers == (SERVER, "tcp://127.0.0.1:6558")
+    assert options.topics.wants("orders")
+    assert not options.topics.wants("my-orders")
+    assert options.starting.of(ORDERS, range(3, 9)) == 9
+    assert options.records_per_trigger == 10
+    assert (options.tasks_min, options.records_per_task) == (2, 5)
+    assert not options.fail_on_data_loss
+    assert options.headers
+
+
+def test_several_topics():
+    topics = source_options({**NEEDED, "subscribe": "a, b"}).topics
+    assert [topic for topic in ("a", "b", "ab") if topics.wants(topic)] == ["a", "b"]
+
+
+def test_sequences_of_some_partitions():
+    text = '{"orders": {"AB": 4, "CD": -1, "EF": -2}}'
+    options = source_options({**NEEDED, "startingOffsets": text})
+    there = range(3, 9)
+    found = [options.starting.of(Partition("orders", a), there) for a in ("AB", "CD", "EF", "X")]
+    assert found == [4, 9, 3, 3]
+    ending = source_options({**NEEDED, "endingOffsets": '{"orders": {"AB": 4}}'}).ending
+    assert [ending.of(Partition("orders", address), there) for address in ("AB", "X")] == [4, 9]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"subscribe": "orders"}, "'servers' is needed"),
+        ({**NEEDED, "servers": "localhost"}, "'servers': endpoint 'localhost'"),
+        ({"servers": SERVER}, "'subscribe'"),
+        ({**NEEDED, "subscribePattern": "o.*"}, "not both"),
+        ({"servers": SERVER, "subscribePattern": "("}, "'subscribePattern' is no regular"),
+        ({**NEEDED, "subscribe": "orders,,"}, "'subscribe': topic ''"),
+        ({**NEEDED, "startingOffset": "latest"}, "did you mean 'startingOffsets'"),
+        ({**NEEDED, "banana": "1"}, "unknown option 'banana': there is none like it"),
+        ({**NEEDED, "startingOffsets": "newest"}, "'startingOffsets' must be 'earliest' or"),
+        ({**NEEDED, "endingOffsets": "earliest"}, "'endingOffsets' must be 'latest' or"),
+        ({**NEEDED, "endingOffsets": '{"orders": {"AB": -2}}'}, "'endingOffsets'"),
+        ({**NEEDED, "startingOffsets": '{"orders": {"AB": "1"}}'}, "not '1'"),
+        ({**NEEDED, "startingOffsets": '{"orders": {"AB": true}}'}, "not True"),
+        ({**NEEDED, "startingOffsets": '{"orders": 4}'}, "'startingOffsets'"),
+        ({**NEEDED, "startingOffsets": "[" * 100_000}, "'startingOffsets'"),
+        ({**NEEDED, "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole"),
+        ({**NEEDED, "minPartitions": "many"}, "'minPartitions' must be a whole number"),
+        ({**NEEDED, "failOnDataLoss": "maybe"}, "'failOnDataLoss' must be true or false"),
+    ],
+)
+def test_what_cannot_be_used_is_named(given, complaint):
+    with pytest.raises(MisuseError, match=complaint.replace("(", r"\(")):
+        source_options(given)
+
+
+def test_options_of_the_other_kind_of_query_are_refused():
+    with pytest.raises(MisuseError, match="a batch has no triggers"):
+        source_options({**NEEDED, "maxOffsetsPerTrigger": "5"}, stream=False)
+    with pytest.raises(MisuseError, match="a stream has no end"):
+        source_options({**NEEDED, "endingOffsets": "latest"}, stream=True)

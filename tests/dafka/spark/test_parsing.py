@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import struct
+
+import google_crc32c
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import RecordError
+from dafka.model import Batch, Partition
+from dafka.records.batch import RECORDS_FROM, BatchBuilder, enclosed, records_of
+from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.spark.parsing import headers, parsed, varints
+from dafka.testing.strategies import batch_of, envelopes, raw_records
+
+PARTITION = Partition("orders", "AB" * 16)
+
+
+def stretch(page, spans, index):
+    at, length = int(spans.at[index]), int(spans.length[index])
+    return None if length < 0 else page.octets[at : at + length]
+
+
+def records_in(page):
+    """Everything a page says, as `records_of` would say it."""
+    found = headers(page, slice(None))
+    return [
+        (
+            int(page.sequence[index]),
+            int(page.timestamp_ms[index]),
+            stretch(page, page.key, index),
+            stretch(page, page.value, index),
+            [
+                (stretch(page, found.names, place).decode(), stretch(page, found.values, place))
+                for place in range(found.firsts[index], found.firsts[index + 1])
+            ],
+            int(page.copy_flags[index]),
+            int(page.origin[index]),
+        )
+        for index in range(len(page.sequence))
+    ]
+
+
+def expected(batches):
+    return [
+        (
+            *(record.sequence, record.timestamp_ms, record.key, record.value),
+            [tuple(header) for header in record.headers],
+            *(record.copy_flags, record.origin),
+        )
+        for batch in batches
+        for record in records_of(batch)
+    ]
+
+
+def following(first, groups):
+    """Batches of these groups of records, one behind the other."""
+    batches = []
+    for records, envelope in groups:
+        batches.append(batch_of(PARTITION, first, records, envelope))
+        first += len(records)
+    return batches
+
+
+@given(
+    st.integers(0, 2**40),
+    st.lists(st.tuples(st.lists(raw_records, min_size=1, max_size=20), envelopes), min_size=1),
+)
+def test_arrays_say_what_the_c_reader_says(first, groups):
+    batches = following(first, groups)
+    assert records_in(parsed(batches)) == expected(batches)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20_000), st.integers(1, 40), st.integers(-(2**40), 2**40)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_runs_of_one_size_end_where_the_size_changes(runs):
+    builder = BatchBuilder(8 << 20)
+    total = 0
+    for size, count, step in runs:
+        for number in range(count):
+            # A step makes the timestamp's integer, and with it the record, longer on its way.
+            builder.append(2**41 + number * step, None, bytes(size), ())
+            total += 1
+    batch = Batch(PARTITION, 7, total, enclosed(builder.build(), 7))
+    assert records_in(parsed([batch])) == expected([batch])
+
+
+def test_a_batch_of_many_records_of_one_size():
+    builder = BatchBuilder(8 << 20)
+    for number in range(20_000):
+        builder.append(1_700_000_000_000 + number // 3, b"k", b"%0100d" % number, ())
+    batch = Batch(PARTITION, 0, 20_000, enclosed(builder.build(), 0))
+    assert records_in(parsed([batch])) == expected([batch])
+
+
+def with_checksum(content):
+    """The content with the checksum its octets ask for."""
+    body = content[ENVELOPE_BYTES:]
+    checksum = struct.pack(">I", google_crc32c.value(bytes(body[21:])))
+    return bytes(content[:ENVELOPE_BYTES] + body[:17] + checksum + body[21:])
+
+
+def small_batch():
+    builder = BatchBuilder(1 << 20)
+    for number in range(12):
+        builder.append(1_000 + number, b"key", b"value", [("name", b"content")])
+    return builder.build()
+
+
+def test_an_appending_time_stands_for_all_records():
+    content = bytearray(enclosed(small_batch(), 0))
+    content[ENVELOPE_BYTES + 22] |= 0x08
+    content[ENVELOPE_BYTES + 35 : ENVELOPE_BYTES + 43] = (5_000).to_bytes(8, "big")
+    batch = Batch(PARTITION, 0, 12, with_checksum(content))
+    assert set(parsed([batch]).timestamp_ms.tolist()) == {5_000}
+    assert records_in(parsed([batch])) == expected([batch])
+
+
+def test_wrong_octets_under_a_right_checksum_are_refused_or_read_as_the_c_reader_does():
+    whole = enclosed(small_batch(), 0)
+    refused = 0
+    size = (len(whole) - RECORDS_FROM) // 12
+    for place in range(RECORDS_FROM, len(whole)):
+        if (place - RECORDS_FROM) % size == 1:
+            continue  # attributes: none is defined, and we do not look at them
+        for octet in (0, 1, 127, 128, 255, whole[place] ^ 1, whole[place] ^ 0x80):
+            content = bytearray(whole)
+            content[place] = octet
+            batch = Batch(PARTITION, 0, 12, with_checksum(content))
+            try:
+                found = records_in(parsed([batch]))
+            except (RecordError, UnicodeDecodeError):
+                refused += 1
+            else:
+                assert found == expected([batch])
+    assert refused > 500
+
+
+def test_damage_is_refused():
+    batch = Batch(PARTITION, 0, 12, enclosed(small_batch(), 0))
+    content = bytearray(batch.content)
+    content[-1] ^= 1
+    with pytest.raises(RecordError, match="checksum"):
+        parsed([Batch(PARTITION, 0, 12, bytes(content))])
+    with pytest.raises(RecordError, match="records"):
+        parsed([Batch(PARTITION, 0, 11, batch.content)])
+
+
+@pytest.mark.parametrize(
+    ("octets", "number"),
+    [
+        (b"\x00", 0),
+        (b"\x01", -1),
+        (b"\x02", 1),
+        (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 2**63 - 1),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", -(2**63)),
+    ],
+)
+def test_integers(octets, number):
+    data = np.frombuffer(octets + b"\x00", np.uint8)
+    numbers, behind = varints(data, np.array([0]), np.array([len(octets)]))
+    assert numbers.tolist() == [number]
+    assert behind.tolist() == [len(octets)]
+
+
+@pytest.mark.parametrize("octets", [b"", b"\x80", b"\xff" * 11])
+def test_an_integer_that_does_not_end_is_refused(octets):
+    data = np.frombuffer(octets + b"\x00", np.uint8)
+    with pytest.raises(RecordError):
+        varints(data, np.array([0]), np.array([len(octets)]))

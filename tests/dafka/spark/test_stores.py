@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError
+from dafka.model import Partition
+from dafka.spark.options import Topics
+from dafka.spark.ranges import Range
+from dafka.spark.stores import DataLossError, Stores
+
+ORDERS = Partition("orders", "AB" * 16)
+EVERYTHING = Topics(pattern=".*")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 300)
+
+
+def sequences(pages):
+    return [batch.sequence for page in pages for batch in page]
+
+
+def test_what_is_there_is_what_the_best_store_has(serve, make_batch):
+    other = Partition("other", "CD" * 16)
+    first = serve(make_batch([b"1"]), make_batch([b"x"], partition=other))
+    second = serve(make_batch([b"1", b"2"]))
+    with Stores([first.endpoint, second.endpoint]) as stores:
+        assert stores.there(EVERYTHING) == {ORDERS: range(2), other: range(1)}
+        assert stores.there(Topics(("other",))) == {other: range(1)}
+
+
+def test_a_store_that_does_not_answer_is_done_without(serve, make_batch, silent):
+    port = serve(make_batch([b"1", b"2"]), make_batch([b"3"], 2))
+    with Stores([silent, port.endpoint]) as stores:
+        assert stores.there(EVERYTHING) == {ORDERS: range(3)}
+        assert sequences(stores.pages(Range(ORDERS, 1, 3))) == [0, 2]
+
+
+def test_no_store_at_all_is_an_error(silent):
+    with Stores([silent]) as stores:
+        with pytest.raises(QueryError, match=silent):
+            stores.there(EVERYTHING)
+        with pytest.raises(QueryError, match=silent):
+            list(stores.pages(Range(ORDERS, 0, 1)))
+
+
+def test_a_range_is_read_on_where_another_store_has_it(serve, make_batch):
+    behind = serve(make_batch([b"1"]))
+    ahead = serve(make_batch([b"1", b"2", b"3"]))
+    with Stores([behind.endpoint, ahead.endpoint]) as stores:
+        pages = list(stores.pages(Range(ORDERS, 0, 3)))
+    assert [[batch.count for batch in page] for page in pages] == [[1], [3]]
+
+
+def test_what_no_store_has_is_an_error_or_passed_over(serve, make_batch):
+    port = serve(make_batch([b"1"]))
+    with Stores([port.endpoint]) as stores:
+        with pytest.raises(DataLossError, match=r"sequences 1 to 4 of partition .* 'orders'"):
+            list(stores.pages(Range(ORDERS, 0, 5)))
+        assert sequences(stores.pages(Range(ORDERS, 0, 5), fail_on_data_loss=False)) == [0]
