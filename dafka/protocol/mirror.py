@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Effect, Listen, Publish, Stored, Wanted
 from dafka.protocol.events import Event, Mirrored, PeerListened, Received, Woke
+from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.unacked import Unacked, records
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -27,13 +28,13 @@ class MirrorSettings:
     """What a mirror can be told.
 
     Attributes:
-        head_interval_ms: How often HEAD is published for a partition that moves.
-        quiet_after_ms: How long after its last batch, everything stored, a partition gets no more
-            HEADs: with thousands of idle partitions they would be the main traffic.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles.
+        head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
+            no more: whoever still misses something asks the stores.
     """
 
     head_interval_ms: int = 1_000
-    quiet_after_ms: int = 10_000
+    head_interval_ms_max: int = 8_000
 
 
 class MirrorMachine:
@@ -44,11 +45,8 @@ class MirrorMachine:
     """
 
     def __init__(self, settings: MirrorSettings) -> None:
-        self._settings = settings
         self._unacked = Unacked(min_acks=1)
-        self._moving: dict[Partition, int] = {}
-        """Partitions that get HEADs, and when they last moved."""
-        self._head_due_ms: int | None = None
+        self._heads = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -67,11 +65,11 @@ class MirrorMachine:
 
     def wakeup_ms(self) -> int | None:
         """When the next HEADs are due."""
-        return self._head_due_ms
+        return self._heads.wakeup_ms()
 
     def check(self) -> None:
         """Assert that every partition with something unstored still gets HEADs."""
-        assert self._unacked.pending().keys() <= self._moving.keys()
+        assert all(partition in self._heads for partition in self._unacked.pending())
 
     def low(self, partition: Partition) -> int | None:
         """Sequence of the first record that is not stored yet; None if all is stored."""
@@ -79,14 +77,12 @@ class MirrorMachine:
 
     def forget(self, partition: Partition) -> int:
         """Give up what is unstored of a partition, to begin it elsewhere; returns its bytes."""
-        self._moving.pop(partition, None)
+        self._heads.forget(partition)
         return self._unacked.drop(partition)
 
     def _publish(self, batch: Batch, now_ms: int) -> list[Effect]:
         self._unacked.add(batch)
-        self._moving[batch.partition] = now_ms
-        if self._head_due_ms is None:
-            self._head_due_ms = now_ms + self._settings.head_interval_ms
+        self._heads.moved(batch.partition, now_ms)
         return [Publish(records(batch))]
 
     def _receive(self, message: Message) -> list[Effect]:
@@ -120,9 +116,7 @@ class MirrorMachine:
         if event.id is not MessageId.HEAD:
             return []
         return [
-            self._head(partition)
-            for partition in self._moving
-            if event.key in ("", partition.topic)
+            self._head(partition) for partition in self._heads if event.key in ("", partition.topic)
         ]
 
     def _wake(self, now_ms: int) -> list[Effect]:
@@ -131,18 +125,11 @@ class MirrorMachine:
             self._greeted = True
             # Bare: one subscription instead of two for each of thousands of partitions.
             effects += [Listen(MessageId.ACK, ""), Listen(MessageId.FETCH, "")]
-        if self._head_due_ms is not None and self._head_due_ms <= now_ms:
-            self._head_due_ms = now_ms + self._settings.head_interval_ms
-            self._quiet(now_ms)
-            effects += [self._head(partition) for partition in self._moving]
+        for partition in self._heads.due(now_ms):
+            effects.append(self._head(partition))
+            if self._heads.rests(partition) and self._unacked.low(partition) is None:
+                self._heads.forget(partition)
         return effects
-
-    def _quiet(self, now_ms: int) -> None:
-        pending = self._unacked.pending()
-        for partition, moved_ms in [*self._moving.items()]:
-            quiet = now_ms - moved_ms >= self._settings.quiet_after_ms
-            if quiet and partition not in pending:
-                del self._moving[partition]
 
     def _head(self, partition: Partition) -> Publish:
         topic, address = partition

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Dropped, Effect, Listen, Publish, Stored
 from dafka.protocol.events import Event, PeerListened, Received, Submitted, Woke
+from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.unacked import Unacked, records
 from dafka.records.batch import enclosed
 from dafka.wire import messages
@@ -25,11 +26,13 @@ class ProducerSettings:
     """What a producer can be told.
 
     Attributes:
-        head_interval_ms: How often HEAD is published once there is a record.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles, up to
+        head_interval_ms_max: for as long as the producer lives.
         min_acks: How many distinct stores must have a record before it counts as stored.
     """
 
     head_interval_ms: int = 1_000
+    head_interval_ms_max: int = 32_000
     min_acks: int = 1
 
 
@@ -43,10 +46,9 @@ class ProducerMachine:
 
     def __init__(self, address: str, settings: ProducerSettings) -> None:
         self._address = address
-        self._settings = settings
         self._unacked = Unacked(settings.min_acks)
         self._heads: dict[str, int] = {}
-        self._head_due_ms: int | None = None
+        self._due = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -65,7 +67,7 @@ class ProducerMachine:
 
     def wakeup_ms(self) -> int | None:
         """When the next HEAD is due."""
-        return self._head_due_ms
+        return self._due.wakeup_ms()
 
     def check(self) -> None:
         """Assert that nothing unstored was forgotten."""
@@ -81,8 +83,7 @@ class ProducerMachine:
         batch = Batch(partition, sequence, event.count, content)
         self._unacked.add(batch)
         self._heads[event.topic] = batch.end - 1
-        if self._head_due_ms is None:
-            self._head_due_ms = now_ms + self._settings.head_interval_ms
+        self._due.moved(partition, now_ms)
         return [Publish(records(batch))]
 
     def _receive(self, message: Message) -> list[Effect]:
@@ -127,9 +128,7 @@ class ProducerMachine:
             ]
             # GET-HEADS is asked per topic and for all; a producer's topics are not known yet.
             effects.append(Listen(MessageId.GET_HEADS, ""))
-        if self._head_due_ms is not None and self._head_due_ms <= now_ms:
-            self._head_due_ms = now_ms + self._settings.head_interval_ms
-            effects += [self._head(topic) for topic in self._heads]
+        effects += [self._head(partition.topic) for partition in self._due.due(now_ms)]
         return effects
 
     def _head(self, topic: str) -> Publish:

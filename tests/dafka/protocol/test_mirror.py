@@ -16,7 +16,7 @@ P = Partition("flights", "AA")
 
 @pytest.fixture
 def mirror():
-    machine = MirrorMachine(MirrorSettings(head_interval_ms=1_000, quiet_after_ms=3_000))
+    machine = MirrorMachine(MirrorSettings(head_interval_ms=1_000, head_interval_ms_max=4_000))
     machine.handle(Woke(), 0)
     return machine
 
@@ -71,10 +71,12 @@ def test_a_fetch_for_a_partition_it_never_brought_is_not_its_business(mirror):
 
 def test_heads_go_on_until_all_is_stored_and_it_is_quiet(mirror, batch):
     mirror.handle(Mirrored(batch(40, 2)), 0)
-    for now_ms in range(1_000, 9_000, 1_000):
+    for now_ms in (1_000, 3_000, 7_000, 11_000):
+        assert mirror.wakeup_ms() == now_ms
         assert heads(mirror.handle(Woke(), now_ms)) == [messages.Head("flights", "AA", 41)]
-    mirror.handle(ack(42), 9_000)
-    assert heads(mirror.handle(Woke(), 9_000)) == []
+    mirror.handle(ack(42), 12_000)
+    assert heads(mirror.handle(Woke(), 15_000)) == [messages.Head("flights", "AA", 41)]
+    assert mirror.wakeup_ms() is None
     mirror.check()
     mirror.handle(Mirrored(batch(42, 2)), 20_000)
     assert heads(mirror.handle(Woke(), 21_000)) == [messages.Head("flights", "AA", 43)]

@@ -1,0 +1,78 @@
+"""When a publisher says again how far its partitions reach.
+
+HEAD tells whoever missed the last record that there is something to fetch. Repeated at one interval
+for every partition it would, with ten thousand of them, be most of what a mesh carries; so the
+interval doubles while a partition stands still, and a record, which says the same, starts it anew.
+Source: 46/DAFKA, The HEAD Command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dafka.model import Partition
+
+
+class HeadSchedule:
+    """Which partitions are due.
+
+    Args:
+        interval_ms: From a partition's last record to its first HEAD.
+        interval_ms_max: The longest interval; after it a partition `rests`.
+    """
+
+    def __init__(self, interval_ms: int, interval_ms_max: int) -> None:
+        self._intervals_ms = [interval_ms]
+        while self._intervals_ms[-1] * 2 <= interval_ms_max:
+            self._intervals_ms.append(self._intervals_ms[-1] * 2)
+        # All of one level wait equally long, so each of these stays in the order it is due in.
+        self._levels: list[dict[Partition, int]] = [{} for _ in self._intervals_ms]
+        """Per interval: partitions and when they are due."""
+        self._level: dict[Partition, int] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._level)
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._level
+
+    def moved(self, partition: Partition, now_ms: int) -> None:
+        """A record of `partition` has been published."""
+        self.forget(partition)
+        self._plan(partition, 0, now_ms)
+
+    def rests(self, partition: Partition) -> bool:
+        """Whether it has reached the longest interval."""
+        return self._level[partition] == len(self._levels) - 1
+
+    def forget(self, partition: Partition) -> None:
+        """Publish no more HEADs of it, until it moves."""
+        level = self._level.pop(partition, None)
+        if level is not None:
+            del self._levels[level][partition]
+
+    def due(self, now_ms: int) -> list[Partition]:
+        """Return the partitions to publish a HEAD of now; they are due again later."""
+        found: list[Partition] = []
+        for waiting in self._levels:
+            for partition, due_ms in waiting.items():
+                if due_ms > now_ms:
+                    break
+                found.append(partition)
+        for partition in found:
+            level = min(self._level[partition] + 1, len(self._levels) - 1)
+            self.forget(partition)
+            self._plan(partition, level, now_ms)
+        return found
+
+    def wakeup_ms(self) -> int | None:
+        """When the first is due."""
+        dues = [next(iter(waiting.values())) for waiting in self._levels if waiting]
+        return min(dues, default=None)
+
+    def _plan(self, partition: Partition, level: int, now_ms: int) -> None:
+        self._level[partition] = level
+        self._levels[level][partition] = now_ms + self._intervals_ms[level]
