@@ -57,7 +57,7 @@ def until_told(pipe: Connection) -> None:
     """Sleep until the other end says something or goes away."""
     try:
         pipe.recv()
-    except EOFError:
+    except (EOFError, ConnectionResetError):
         return
 
 

@@ -1,0 +1,92 @@
+"""What grows with what is kept: partitions, records, time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import Results, Worker, rate, until_told
+from benchmarks.publisher import FIND_S
+from benchmarks.storage import RECORDS, batch_of
+from benchmarks.system import PAIR, system
+from dafka import Producer
+from dafka.model import Batch
+from dafka.storage.lmdb_log import Durability, LmdbLog
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+FEW, MANY = 10, 10_000
+DEADLINE_S = 120.0
+VALUES = [bytes(100)] * 100
+"""A batch of 10 kB, whatever the number of partitions."""
+
+APPENDED_AT_ONCE = 20
+
+
+def _spread(pipe: Connection, tower: str, count: int) -> None:
+    """Open `n` partitions when told a number, then send over all of them."""
+    with Producer(tower, batch_bytes_max=8_000) as producer:
+        time.sleep(FIND_S)
+        pipe.send("up")
+        for _ in range(2):
+            topics = [f"t{number}" for number in range(pipe.recv())]
+            for topic in topics:
+                producer.send(topic, b"")
+            producer.flush(60)
+            pipe.send("open")
+            pipe.recv()
+            for number in range(count // len(VALUES)):
+                producer.send_many(topics[number % len(topics)], VALUES)
+            producer.flush(120)
+            pipe.send("stored")
+        until_told(pipe)
+
+
+def partitions(results: Results, count: int) -> None:
+    """The same batches over 10 and over 10,000 partitions, through one hop; memory of idle ones."""
+    with system(PAIR) as pair:
+        producer = Worker(_spread, pair.tower("c1"), count)
+        producer.hear()
+        sent = 0
+        resident: dict[str, int] = {}
+        for number in (FEW, MANY):
+            producer.tell(number)
+            producer.hear()
+            sent += number
+            pair.wait_for(sent, DEADLINE_S)
+            if number == MANY:
+                grown = pair.resident_bytes()
+                for name in ("c1-store-1", "c2-store-1", "c1-level-1", "c2-level-1"):
+                    idle = (grown[name] - resident[name]) / (MANY - FEW)
+                    results.add(f"memory of an idle partition, {name}", "bytes", idle)
+            began = time.perf_counter()
+            producer.tell("go")
+            producer.hear()
+            sent += count
+            pair.wait_for(sent, DEADLINE_S)
+            results.add(f"{number:,} partitions, one hop", "records/s", rate(count, began))
+            resident = pair.resident_bytes()
+        producer.end()
+
+
+def opening(results: Results, records: int) -> None:
+    """How long a store takes to open a log of so many records of 100 B."""
+    content = batch_of(0, 100)
+    with TemporaryDirectory(dir=Path.cwd()) as directory:
+        log = LmdbLog(Path(directory) / "log", durability=Durability.OS)
+        step = RECORDS * APPENDED_AT_ONCE
+        for first in range(0, records, step):
+            log.append(
+                [
+                    Batch(content.partition, sequence, RECORDS, content.content)
+                    for sequence in range(first, first + step, RECORDS)
+                ]
+            )
+        log.close()
+        began = time.perf_counter()
+        log = LmdbLog(Path(directory) / "log")
+        results.add(f"open a log of {records:,} records", "s", time.perf_counter() - began)
+        log.close()
