@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ from distributor.metrics import LinkMeter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from dafka.transport.mesh import Mesh
     from dafka.transport.poller import Pollable
     from topology.model import Cluster, Topology
     from topology.plan import Link
@@ -67,10 +69,14 @@ class LinkNode:
             machine, LinkMeter(link), target, self._answered
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
-        meshes = {
-            Side.SOURCE: open_mesh(address, source.towers, source.host),
-            Side.TARGET: open_mesh(address, target.towers, source.host),
-        }
+        meshes: dict[Side, Mesh] = {}
+        with ExitStack() as opened:
+            opened.callback(role.close)
+            for side, cluster in ((Side.SOURCE, source), (Side.TARGET, target)):
+                meshes[side] = open_mesh(address, cluster.towers, source.host)
+                opened.callback(meshes[side].close, 0)
+            opened.pop_all()  # all there: from here on the node's thread closes them
+        self._clusters = {Side.SOURCE: link.source, Side.TARGET: link.target}
         self._node = Node(role, address, meshes)
         self._node.start()
 
@@ -83,6 +89,15 @@ class LinkNode:
         ended = self._node.join(timeout)
         self._node.check()
         return ended
+
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+        return self._node.unwell()
+
+    def unready(self) -> str:
+        """Which of its clusters it has not found, for people; empty if both are there."""
+        alone = [name for side, name in self._clusters.items() if not self._node.peers(side)]
+        return f"no node heard of {' and '.join(alone)}" if alone else ""
 
     def close(self) -> None:
         """Leave both meshes. Nothing has to be saved: the target knows what it has."""

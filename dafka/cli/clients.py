@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dafka.cli.options import Host, Json, LogLevel, Towers
+from dafka.cli.options import Host, Json, LogLevel, Towers, bounded_seconds
 from dafka.cli.records import from_json, to_json
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
@@ -26,7 +26,9 @@ def produce(
         bool,
         typer.Option("--json", help='Lines are objects: {"value": …, "key": …, "headers": …}.'),
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the last ACK.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(callback=bounded_seconds, help="Seconds to wait for the last ACK.")
+    ] = 30.0,
     log_level: LogLevel = "warning",
 ) -> None:
     """Publish every line of standard input as a record.
@@ -63,7 +65,10 @@ def consume(
         int | None, typer.Option("--max", min=1, help="End after this many records.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="End when no record has come for this many seconds.")
+        float | None,
+        typer.Option(
+            callback=bounded_seconds, help="End when no record has come for this many seconds."
+        ),
     ] = None,
     log_level: LogLevel = "warning",
 ) -> None:

@@ -6,8 +6,25 @@ from typing import Annotated
 
 import typer
 
+from dafka.node.logs import Format
+
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
+
+SECONDS_MAX = 1_000_000.0
+"""Eleven days; the milliseconds of much longer waits do not fit what takes them."""
+
+
+def bounded_seconds(seconds: float | None) -> float | None:
+    """Return a number of seconds that can be waited; none is none.
+
+    Raises:
+        BadParameter: It is negative, infinite, too large, or not a number.
+    """
+    if seconds is not None and not 0 <= seconds <= SECONDS_MAX:
+        raise typer.BadParameter(f"{seconds} is not between 0 and {SECONDS_MAX:,.0f} seconds")
+    return seconds
+
 
 Towers = Annotated[
     list[str],
@@ -22,7 +39,17 @@ Stores = Annotated[str, typer.Option("--store", help="Query port of a store of t
 Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")]
 Metrics = Annotated[
-    str | None, typer.Option("--metrics", help="Serve Prometheus metrics here, HOST:PORT.")
+    str | None,
+    typer.Option("--metrics", help="Serve /metrics, /health and /ready here, HOST:PORT."),
+]
+ShutdownMs = Annotated[
+    int,
+    typer.Option(
+        "--shutdown-ms", min=1, help="How long ending in order may take; then it just ends."
+    ),
+]
+LogFormat = Annotated[
+    Format, typer.Option("--log-format", help="text: facts as key=value; json: one object a line.")
 ]
 LogLevel = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error; lines go to stderr.")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dafka.cli.options import DEFAULT_QUERY, Json, Stores
+from dafka.cli.options import DEFAULT_QUERY, Json, Stores, bounded_seconds
 from dafka.cli.records import printable, to_json
 from dafka.errors import MisuseError
 from dafka.model import Partition
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from dafka.model import Record
 
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for an answer.")]
+Timeout = Annotated[
+    float, typer.Option(callback=bounded_seconds, help="Seconds to wait for an answer.")
+]
 
 
 def topics(store: Stores = DEFAULT_QUERY, json_lines: Json = False, timeout: Timeout = 5.0) -> None:

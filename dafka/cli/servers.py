@@ -12,14 +12,16 @@ from dafka.cli.options import (
     DEFAULT_QUERY,
     DEFAULT_TOWER,
     Host,
+    LogFormat,
     LogLevel,
     Metrics,
+    ShutdownMs,
     Towers,
 )
-from dafka.node.logs import set_up_logs
+from dafka.node.health import Health, serve_health
+from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
-from dafka.node.metrics import serve_metrics
-from dafka.node.running import run_until_told
+from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
@@ -33,17 +35,22 @@ def tower(
     ] = DEFAULT_TOWER,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
+    log_format: LogFormat = Format.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Run a tower: the place where a cluster's nodes find each other.
 
     Example: dafka tower --endpoint tcp://127.0.0.1:5556
     """
-    set_up_logs(log_level)
+    set_up_logs(log_level, log_format)
+    health = Health()
     if metrics is not None:
-        serve_metrics(metrics)
+        serve_health(metrics, health)
     with Tower(endpoint) as running:
         log.info("tower is up", extra={"endpoint": endpoint})
+        health.watch(running)
         run_until_told(running)
+        end_within(shutdown_ms)
 
 
 def store(
@@ -57,15 +64,20 @@ def store(
     ] = Durability.FSYNC,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
+    log_format: LogFormat = Format.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Run a store: it keeps every record of its cluster and answers questions about them.
 
     Example: dafka store --data data/store-1 --tower tcp://127.0.0.1:5556
     """
-    set_up_logs(log_level)
+    set_up_logs(log_level, log_format)
     keep_freed_memory()
+    health = Health()
     if metrics is not None:
-        serve_metrics(metrics)
+        serve_health(metrics, health)
     with Store(data, tower, query=query, host=host, durability=durability) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
+        health.watch(running)
         run_until_told(running)
+        end_within(shutdown_ms)

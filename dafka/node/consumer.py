@@ -58,7 +58,7 @@ class ReceivedBatch:
         Raises:
             RecordError: The batch is damaged.
         """
-        return iter(records_of(self._batch, self.sequence))
+        return records_of(self._batch, self.sequence)
 
 
 class Consumer:
@@ -189,7 +189,7 @@ class Consumer:
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""
         assert self._current is not None
-        self._records = iter(records_of(self._current.batch, self._current.start))
+        self._records = records_of(self._current.batch, self._current.start)
 
 
 class _ConsumerRole:

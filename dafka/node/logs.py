@@ -1,14 +1,24 @@
-"""Log lines of the command-line programs: one line each, facts as key=value."""
+"""Log lines of the command-line programs: one line each, facts as key=value or as JSON."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
+from enum import Enum
 
 from dafka.errors import MisuseError
 
 _LEVELS = ("debug", "info", "warning", "error")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+class Format(Enum):
+    """How a log line is written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class KeyValueFormatter(logging.Formatter):
@@ -36,7 +46,32 @@ def _escaped(value: object) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
-def set_up_logs(level: str) -> None:
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, facts, and a traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line for `record`."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        # A fact of a taken name would change what the line says.
+        line |= {
+            f"fact_{name}" if name in line else name: value
+            for name, value in vars(record).items()
+            if name not in _STANDARD
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+_FORMATTERS = {Format.TEXT: KeyValueFormatter, Format.JSON: JsonFormatter}
+
+
+def set_up_logs(level: str, form: Format = Format.TEXT) -> None:
     """Send log lines of `level` and above to standard error.
 
     Raises:
@@ -45,5 +80,5 @@ def set_up_logs(level: str) -> None:
     if level.lower() not in _LEVELS:
         raise MisuseError(f"log level {level!r} cannot be used: {', '.join(_LEVELS)}")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(KeyValueFormatter())
+    handler.setFormatter(_FORMATTERS[form]())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

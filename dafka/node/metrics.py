@@ -7,11 +7,12 @@ are never labels: there may be a hundred thousand of them.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
 
-from dafka.errors import MisuseError
-from dafka.model import Endpoint
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
@@ -42,20 +43,5 @@ def _batch_counters(role: str, direction: str) -> tuple[Counter, Counter, Counte
     return RECORDS.labels(*labels), BATCHES.labels(*labels), BYTES.labels(*labels)
 
 
-def serve_metrics(endpoint: str) -> None:
-    """Serve `/metrics` of this process in a thread of its own.
-
-    Args:
-        endpoint: `host:port`; an IPv6 host in brackets.
-
-    Raises:
-        MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
-    """
-    try:
-        where = Endpoint.parse(f"tcp://{endpoint}")
-    except MisuseError as error:
-        raise MisuseError(f"cannot serve metrics at {endpoint!r}: expected HOST:PORT") from error
-    try:
-        start_http_server(where.port, addr=where.host.strip("[]"))
-    except OSError as error:
-        raise MisuseError(f"cannot serve metrics at {endpoint}: {error.strerror}") from error
+application: WSGIApplication = make_wsgi_app()
+"""Answers with every series of this process, as Prometheus wants them."""

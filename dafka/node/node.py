@@ -40,6 +40,9 @@ IDLE_MS = 1_000
 SHUTDOWN_MS = 5_000
 """How long `stop` waits for the thread, whatever it is doing."""
 
+STUCK_MS = 30_000
+"""A loop that has not turned for this long is called stuck; it turns once a second when idle."""
+
 _BATCHES = (
     messages.Records,
     messages.Record,
@@ -98,6 +101,7 @@ class Node(Generic[S, E]):
         self._stopping = False
         self._stopped = False
         self._thread = threading.Thread(target=self._main, name=f"dafka-{role.name}", daemon=True)
+        self._turned_ms = now_ms()
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -144,6 +148,21 @@ class Node(Generic[S, E]):
         if self.failure is not None:
             raise NodeFailedError(f"{self._role.name} has failed: {self.failure}") from self.failure
 
+    def unwell(self) -> str:
+        """Why its loop does not turn, for people; empty if it does."""
+        if self.failure is not None:
+            return f"{self._role.name} has failed: {self.failure}"
+        if not self._thread.is_alive():
+            return f"{self._role.name} has ended"
+        silent_ms = now_ms() - self._turned_ms
+        if silent_ms > STUCK_MS:
+            return f"{self._role.name} has not turned for {silent_ms // 1_000} s"
+        return ""
+
+    def peers(self, side: S) -> int:
+        """How many nodes it is connected to in one of its meshes."""
+        return self._meshes[side].peers
+
     def _main(self) -> None:
         try:
             self._run()
@@ -167,6 +186,7 @@ class Node(Generic[S, E]):
         self._feed(self._first, Woke())
         while not self._stopping:
             poller.turn(self._timeout_ms())
+            self._turned_ms = now_ms()
             while self._inbox:
                 self._feed(*self._inbox.popleft())
             self._wake_due()

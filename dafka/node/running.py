@@ -1,13 +1,20 @@
-"""How a process of ours ends: SIGINT and SIGTERM stop it in order."""
+"""How a process of ours ends: SIGINT and SIGTERM stop it in order, within a bound."""
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from types import FrameType
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_MS = 5_000
+"""How long a process may take to end in order once it is told to."""
 
 _LOOK_S = 0.5
 """How often to look whether what runs has ended by itself."""
@@ -18,6 +25,12 @@ class Running(Protocol):
 
     def join(self, timeout: float) -> bool:
         """Wait for it to end by itself; True if it has. Raises what ended it."""
+
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+
+    def unready(self) -> str:
+        """Why it is of no use yet, for people; empty if it is."""
 
 
 def stop_event() -> threading.Event:
@@ -38,3 +51,19 @@ def run_until_told(*running: Running) -> None:
     while not told.wait(_LOOK_S):
         if any(one.join(0) for one in running):
             return
+
+
+def end_within(shutdown_ms: int) -> threading.Timer:
+    """End this process after `shutdown_ms` if it still runs then, whatever holds it up.
+
+    Its exit code is 1. Nothing that was acknowledged is lost by that. Cancel the timer to stay.
+    """
+    timer = threading.Timer(shutdown_ms / 1_000, _end_now, [shutdown_ms])
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _end_now(shutdown_ms: int) -> None:
+    log.error("did not stop in time, ending now", extra={"shutdown_ms": shutdown_ms})
+    os._exit(1)

@@ -78,6 +78,14 @@ class Store:
         self._node.check()
         return ended
 
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+        return self._node.unwell()
+
+    def unready(self) -> str:
+        """Always empty: it serves from the moment it is open."""
+        return ""
+
     def close(self) -> None:
         """Finish the write under way and leave the cluster."""
         self._node.stop()

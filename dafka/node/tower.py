@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 from dafka.model import TowerEndpoints
 from dafka.node import metrics
 from dafka.node.clock import now_ms
+from dafka.node.node import STUCK_MS, NodeFailedError
 from dafka.transport.poller import Poller
 from dafka.transport.tower import TowerSockets
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+log = logging.getLogger(__name__)
 
 _TURN_MS = 200
 """How often the loop looks whether it shall stop, and counts who is there."""
@@ -37,6 +41,8 @@ class Tower:
         self._sockets = TowerSockets(TowerEndpoints.parse(endpoint))
         self._seen_ms: dict[str, int] = {}
         self._stopping = threading.Event()
+        self._turned_ms = now_ms()
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="dafka-tower", daemon=True)
         self._thread.start()
 
@@ -46,9 +52,26 @@ class Tower:
         return len(self._seen_ms)
 
     def join(self, timeout: float) -> bool:
-        """Wait for the tower to end by itself; True if it has."""
+        """Wait for the tower to end by itself; True if it has.
+
+        Raises:
+            NodeFailedError: It ended with an error.
+        """
         self._thread.join(timeout)
+        if self._failure is not None:
+            raise NodeFailedError(f"tower has failed: {self._failure}") from self._failure
         return not self._thread.is_alive()
+
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+        if self._failure is not None:
+            return f"tower has failed: {self._failure}"
+        silent_ms = now_ms() - self._turned_ms
+        return f"tower has not turned for {silent_ms // 1_000} s" if silent_ms > STUCK_MS else ""
+
+    def unready(self) -> str:
+        """Always empty: it serves from the moment it is open."""
+        return ""
 
     def close(self) -> None:
         """Release the endpoints."""
@@ -67,13 +90,22 @@ class Tower:
         self.close()
 
     def _run(self) -> None:
+        try:
+            self._relay_until_told()
+        except BaseException as error:
+            self._failure = error
+            log.critical("tower failed", exc_info=True)
+        finally:
+            self._sockets.close()
+
+    def _relay_until_told(self) -> None:
         poller = Poller()
         for socket in self._sockets.pollable:
             poller.add(socket, self._relay)
         while not self._stopping.is_set():
             poller.turn(_TURN_MS)
+            self._turned_ms = now_ms()
             self._forget_absent()
-        self._sockets.close()
 
     def _relay(self) -> None:
         beacons, dropped = self._sockets.relay()

@@ -10,6 +10,7 @@ stands between it and every byte that came from outside.
 from __future__ import annotations
 
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
@@ -26,13 +27,11 @@ from dafka.model import Batch, Header, Record
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last
 timestamp, producer id, producer epoch, base sequence, record count."""
-
-_BASE_OFFSET = struct.Struct(">q")
 
 _LENGTH_FROM = 12
 """The length field counts the bytes after itself."""
@@ -45,6 +44,9 @@ _CODEC_MASK = 0x07
 _CONTROL_MASK = 0x20
 _LOG_APPEND_MASK = 0x08
 _NO_PRODUCER = -1
+
+_NO_HEADERS: list[tuple[str, bytes | None]] = []
+"""Only read: one list for all records saves making one for each."""
 
 RECORDS_FROM = ENVELOPE_BYTES + _HEADER.size
 """Where in a content its first record begins."""
@@ -75,7 +77,8 @@ class BatchBuilder:
         """Add a record; False if it does not fit any more and was not added."""
         if self.count == BATCH_RECORDS_MAX:
             return False
-        if self._append(self.count, timestamp_ms, key, value, [*headers]) is None:
+        fields = [*headers] if headers else _NO_HEADERS
+        if self._append(self.count, timestamp_ms, key, value, fields) is None:
             return False
         self.count += 1
         return True
@@ -90,7 +93,7 @@ class BatchBuilder:
         end = min(len(values), start + BATCH_RECORDS_MAX - count)
         try:
             for index in range(start, end):
-                if append(count, timestamp_ms, None, values[index], []) is None:
+                if append(count, timestamp_ms, None, values[index], _NO_HEADERS) is None:
                     return index
                 count += 1
         finally:
@@ -185,21 +188,25 @@ class RawRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
 
 
-def raw_records(content: bytes) -> list[RawRecord]:
-    """Return the records of a content that `checked_count` has passed.
+def raw_records(content: bytes) -> Iterator[RawRecord]:
+    """Yield the records of a content that `checked_count` has passed.
 
     Raises:
         RecordError: The records inside do not parse, or have not one sequence after the other,
             although the checksum is right.
     """
-    return [
-        _new(RawRecord, (record.offset, record.timestamp, record.key, record.value, record.headers))
-        for record in _placed(content)
-    ]
+    with _reading():
+        for sequence, record in _numbered(content):
+            if record.offset != sequence:
+                raise RecordError("batch records")
+            yield _new(
+                RawRecord,
+                (sequence, record.timestamp, record.key, record.value, record.headers),
+            )
 
 
-def records_of(batch: Batch, start: int = 0) -> list[Record]:
-    """Return the records of `batch` from sequence `start` on, complete with their place.
+def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
+    """Yield the records of `batch` from sequence `start` on, complete with their place.
 
     Raises:
         RecordError: The content does not hold what the batch says.
@@ -208,26 +215,29 @@ def records_of(batch: Batch, start: int = 0) -> list[Record]:
         raise RecordError("batch count")
     topic, address = batch.partition
     origin, copy_flags, _ = unpack(batch.content) or FRESH
-    # One comprehension: a generator, or a function call, would cost more than the record itself.
-    return [
-        _new(
-            Record,
-            (
-                topic,
-                address,
-                record.offset,
-                record.timestamp,
-                record.key,
-                record.value,
-                tuple([Header(*header) for header in headers])
-                if (headers := record.headers)
-                else (),
-                copy_flags,
-                origin,
-            ),
-        )
-        for record in _placed(batch.content)[max(0, start - batch.sequence) :]
-    ]
+    # Its own loop over the reader: a second generator, or lists in between, cost as much as the
+    # records do.
+    with _reading():
+        for sequence, record in _numbered(batch.content):
+            if record.offset != sequence:
+                raise RecordError("batch records")
+            if sequence < start:
+                continue
+            headers = record.headers
+            yield _new(
+                Record,
+                (
+                    topic,
+                    address,
+                    sequence,
+                    record.timestamp,
+                    record.key,
+                    record.value,
+                    tuple([Header(*header) for header in headers]) if headers else (),
+                    copy_flags,
+                    origin,
+                ),
+            )
 
 
 def values_of(batch: Batch, start: int = 0) -> list[bytes | None]:
@@ -238,24 +248,24 @@ def values_of(batch: Batch, start: int = 0) -> list[bytes | None]:
     """
     if checked_count(batch.content, batch.sequence) != batch.count:
         raise RecordError("batch count")
-    return [record.value for record in _parsed(batch.content)[max(0, start - batch.sequence) :]]
+    with _reading():
+        values = [record.value for _, record in _numbered(batch.content)]
+    return values[max(0, start - batch.sequence) :]
 
 
-def _parsed(content: bytes) -> list[DefaultRecord]:
-    """The records of a checked content, as the library reads them."""
+def _numbered(content: bytes) -> Iterator[tuple[int, DefaultRecord]]:
+    """The records as the library reads them, with the sequences they must have."""
+    reader = DefaultRecordBatch(bytearray(memoryview(content)[ENVELOPE_BYTES:]))
+    return enumerate(reader, reader.base_offset)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Errors of the library as ours."""
     try:
-        return list(DefaultRecordBatch(bytearray(memoryview(content)[ENVELOPE_BYTES:])))
+        yield
     except (CorruptRecordException, ValueError, IndexError) as error:
         raise RecordError("batch records") from error
-
-
-def _placed(content: bytes) -> list[DefaultRecord]:
-    """The same, with one sequence after the other."""
-    records = _parsed(content)
-    (first,) = _BASE_OFFSET.unpack_from(content, ENVELOPE_BYTES)
-    if [record.offset for record in records] != list(range(first, first + len(records))):
-        raise RecordError("batch records")
-    return records
 
 
 def without_first(batch: Batch, dropped: int) -> Batch:

@@ -1,45 +1,36 @@
-"""The log on disk: one LMDB environment per store. The only importer of `lmdb`.
+"""The log on disk: one LMDB environment per store.
 
 | table | key | value |
 |---|---|---|
-| `meta` | `format`, `identity` | version of this layout in decimal, address of the store |
 | `partitions` | topic, NUL, address | partition number u32, head u64 |
 | `batches` | partition number u32, first sequence u64 | record count u32, content |
 
 Numbers are big-endian, so that keys sort by partition and sequence. A key of `partitions` has at
 most 249 + 1 + 255 bytes; LMDB takes 511.
 
-One `append` is one write transaction and so one sync. LMDB writes pages that no reader can see and
-then one page that makes them visible: what a crash interrupts was never there.
+One `append` is one write transaction and so one sync.
 """
 
 from __future__ import annotations
 
-import os
 import struct
-from contextlib import ExitStack, contextmanager
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
-import lmdb
-
-from dafka.errors import StorageError
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
-from dafka.model import Batch, Partition, address_of
+from dafka.model import Batch, Partition
+from dafka.storage.environment import Environment
 from dafka.storage.growth import heads_after
-from dafka.storage.lock import DirectoryLock
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping, Sequence
 
-FORMAT = 1
-"""Version of the layout above."""
+    import lmdb
 
-MAP_BYTES = 1 << 30
-"""Address space mapped at first; it costs neither memory nor disk, and doubles when it is full."""
+FORMAT = "1"
+"""Version of the layout above."""
 
 _SEPARATOR = b"\0"
 _BATCH_KEY = struct.Struct(">IQ")
@@ -74,27 +65,18 @@ class LmdbLog:
     def __init__(
         self, directory: str | os.PathLike[str], *, durability: Durability = Durability.FSYNC
     ) -> None:
-        self._directory = Path(directory)
-        created = _made(self._directory)
-        with ExitStack() as opened, self._storage_errors("open"):
-            opened.callback(DirectoryLock(self._directory).release)
-            self._environment = lmdb.open(
-                str(self._directory),
-                map_size=MAP_BYTES,
-                max_dbs=3,
-                sync=durability is Durability.FSYNC,
-            )
-            opened.callback(self._environment.close)
-            self._identity = self._own()
+        sync = durability is Durability.FSYNC
+        self._environment = Environment(directory, kind="log", layout=FORMAT, sync=sync)
+        try:
             self._load()
-            if created:
-                _sync_directory(self._directory.parent)
-            self._opened = opened.pop_all()
+        except BaseException:
+            self._environment.close()
+            raise
 
     @property
     def identity(self) -> str:
         """The address of the store that owns this log, drawn when the log was created."""
-        return self._identity
+        return self._environment.identity
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
@@ -110,9 +92,10 @@ class LmdbLog:
             return
         grown = heads_after(self._heads, batches)
         numbers = self._numbered(grown)
-        with self._storage_errors(f"append {len(batches)} batches to"):
-            while not self._written(batches, grown, numbers):
-                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+        self._environment.write(
+            f"append {len(batches)} batches to",
+            lambda transaction: self._put(transaction, batches, grown, numbers),
+        )
         self._heads.update(grown)
         self._numbers.update(numbers)
 
@@ -131,8 +114,7 @@ class LmdbLog:
         # The transaction ends before this returns: an open one would keep every page that was
         # freed since from being used again. Hence the copies.
         with (
-            self._storage_errors("read"),
-            self._environment.begin(buffers=True) as transaction,
+            self._environment.reading() as transaction,
             transaction.cursor(self._batches) as cursor,
         ):
             for first, value in _from(cursor, self._numbers[partition], sequence):
@@ -145,46 +127,19 @@ class LmdbLog:
 
     def close(self) -> None:
         """Release the log and let other processes open it."""
-        self._opened.close()
+        self._environment.close()
 
     def _load(self) -> None:
-        self._partitions = self._environment.open_db(b"partitions")
-        self._batches = self._environment.open_db(b"batches")
+        self._partitions = self._environment.table(b"partitions")
+        self._batches = self._environment.table(b"batches")
         self._heads: dict[Partition, int] = {}
         self._numbers: dict[Partition, int] = {}
-        with self._environment.begin() as transaction:
+        with self._environment.reading("open") as transaction:
             for key, value in transaction.cursor(self._partitions):
-                topic, _, address = key.partition(_SEPARATOR)
+                topic, _, address = bytes(key).partition(_SEPARATOR)
                 partition = Partition(text(topic), text(address))
                 number, self._heads[partition] = _STANDING.unpack(value)
                 self._numbers[partition] = number
-
-    def _own(self) -> str:
-        """Check that this is a log of ours, or make it one; returns its identity.
-
-        Nothing else in the environment is touched before, so a log of a newer version stays whole.
-        """
-        with self._environment.begin() as transaction:
-            empty = transaction.stat()["entries"] == 0
-            foreign = not empty and transaction.get(b"meta") is None
-        if foreign:
-            raise self._unusable("it holds an LMDB environment that is not a log")
-        with self._environment.begin(write=empty) as transaction:
-            meta = self._environment.open_db(b"meta", transaction, create=empty)
-            if empty:
-                transaction.put(b"format", b"%d" % FORMAT, db=meta)
-                transaction.put(b"identity", address_of(uuid4()).encode(), db=meta)
-            found = transaction.get(b"format", db=meta)
-            identity = transaction.get(b"identity", db=meta)
-        if found != b"%d" % FORMAT or identity is None:
-            shown = "none" if found is None else repr(found.decode("utf-8", "replace"))
-            raise self._unusable(f"its format is {shown}, this version reads '{FORMAT}'")
-        if empty:
-            _sync_directory(self._directory)
-        return str(identity.decode())
-
-    def _unusable(self, reason: str) -> StorageError:
-        return StorageError(f"cannot open log at {str(self._directory)!r}: {reason}")
 
     def _numbered(self, partitions: Mapping[Partition, int]) -> dict[Partition, int]:
         """The number of each of `partitions`; those not seen before get the next ones."""
@@ -197,37 +152,25 @@ class LmdbLog:
             numbers[partition] = number
         return numbers
 
-    def _written(
+    def _put(
         self,
+        transaction: lmdb.Transaction[bytes],
         batches: Sequence[Batch],
         heads: Mapping[Partition, int],
         numbers: Mapping[Partition, int],
-    ) -> bool:
-        """Write all in one transaction; False, and nothing is written, if the map is full."""
-        try:
-            with self._environment.begin(write=True) as transaction:
-                for batch in batches:
-                    key = _BATCH_KEY.pack(numbers[batch.partition], batch.sequence)
-                    value = _COUNT.pack(batch.count) + batch.content
-                    transaction.put(key, value, overwrite=False, db=self._batches)
-                for partition, head in heads.items():
-                    standing = _STANDING.pack(numbers[partition], head)
-                    transaction.put(_partition_key(partition), standing, db=self._partitions)
-        except lmdb.MapFullError:
-            return False
-        return True
-
-    @contextmanager
-    def _storage_errors(self, attempt: str) -> Iterator[None]:
-        try:
-            yield
-        except (lmdb.Error, OSError) as error:
-            raise StorageError(
-                f"cannot {attempt} log at {str(self._directory)!r}: {error}"
-            ) from error
+    ) -> None:
+        for batch in batches:
+            key = _BATCH_KEY.pack(numbers[batch.partition], batch.sequence)
+            value = _COUNT.pack(batch.count) + batch.content
+            transaction.put(key, value, overwrite=False, db=self._batches)
+        for partition, head in heads.items():
+            standing = _STANDING.pack(numbers[partition], head)
+            transaction.put(_partition_key(partition), standing, db=self._partitions)
 
 
-def _from(cursor: lmdb.Cursor, number: int, sequence: int) -> Iterator[tuple[int, memoryview]]:
+def _from(
+    cursor: lmdb.Cursor[memoryview], number: int, sequence: int
+) -> Iterator[tuple[int, memoryview]]:
     """Yield the batches of a partition from the one that holds `sequence` on."""
     key = _BATCH_KEY.pack(number, sequence)
     there = cursor.set_range(key)
@@ -248,22 +191,3 @@ def _partition_key(partition: Partition) -> bytes:
     assert _SEPARATOR not in topic
     assert len(address) <= ADDRESS_BYTES_MAX
     return topic + _SEPARATOR + address
-
-
-def _made(directory: Path) -> bool:
-    """Make `directory` if it is not there; True if it was not."""
-    try:
-        created = not directory.exists()
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot create log directory {str(directory)!r}: {error}") from error
-    return created
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the names in `directory` durable: a synced file nobody can find is lost too."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,24 +20,27 @@ class DirectoryLock:
 
     Args:
         directory: Exists.
+        kind: What it holds, in a word, for error messages.
 
     Raises:
         StorageError: Another process holds it, or the directory cannot be written to.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: str) -> None:
         path = directory / LOCK_NAME
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise StorageError(f"cannot lock log directory {str(directory)!r}: {error}") from error
+            raise StorageError(
+                f"cannot lock {kind} directory {str(directory)!r}: {error}"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise StorageError(
-                f"cannot open log at {str(directory)!r}: in use by process {holder or 'unknown'}"
+                f"cannot open {kind} at {str(directory)!r}: in use by process {holder or 'unknown'}"
             ) from error
         # For the message above only; a disk too full for it is no reason not to serve reads.
         with suppress(OSError):

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from dafka.cli.options import LogLevel, Metrics
-from dafka.node.logs import set_up_logs
+from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
+from dafka.node.health import Health, serve_health
+from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
-from dafka.node.metrics import serve_metrics
-from dafka.node.running import run_until_told
+from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from distributor.errors import PlanError
 from distributor.link_node import LinkNode
 from topology import load, plan
@@ -27,12 +27,14 @@ def run(
     level: Annotated[int, typer.Option(help="The tree level to copy across.")],
     metrics: Metrics = None,
     log_level: LogLevel = "info",
+    log_format: LogFormat = Format.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Copy one cluster's records across one level, until told to stop.
 
     Example: distributor run --topology config/four-clusters.yaml --cluster cluster-1 --level 3
     """
-    set_up_logs(log_level)
+    set_up_logs(log_level, log_format)
     keep_freed_memory()
     declared = load(topology)
     links = [
@@ -44,12 +46,15 @@ def run(
             f"no distributor for cluster {cluster!r} and level {level} in {topology}: "
             f"there are {', '.join(known)}"
         )
+    health = Health()
     if metrics is not None:
-        serve_metrics(metrics)
+        serve_health(metrics, health)
     with ExitStack() as stack:
         nodes = [LinkNode(declared, link) for link in links]
         for node, link in zip(nodes, links, strict=True):
             stack.callback(node.close)
             facts = {"source": link.source, "target": link.target, "level": link.level}
             log.info("link is up", extra=facts)
+        health.watch(*nodes)
         run_until_told(*nodes)
+        end_within(shutdown_ms)

@@ -145,12 +145,12 @@ def test_it_does_not_copy_what_is_not_durable_at_the_source():
 def test_a_copy_has_one_more_flag_and_the_origin_of_its_first_cluster():
     bench = Bench(level=3).placed()
     (first,) = published(bench.source(live(batch(0))))
-    record = records_of(Batch(P, 0, 2, first.content))[0]
+    record = next(records_of(Batch(P, 0, 2, first.content)))
     assert (record.copy_flags, record.origin) == (0b100, ORIGIN)
 
     bench = Bench(level=1).placed()
     (second,) = published(bench.source(live(batch(0, envelope=Envelope(3, 0b100)))))
-    record = records_of(Batch(P, 0, 2, second.content))[0]
+    record = next(records_of(Batch(P, 0, 2, second.content)))
     assert (record.copy_flags, record.origin) == (0b101, 3)
 
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.node.node import NodeFailedError
+from dafka.errors import MisuseError
+from dafka.node.node import NodeFailedError, open_mesh
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from distributor import link_node as module
 from distributor.link_node import LinkNode
 from distributor.verify import verify
 from topology import plan
@@ -90,3 +92,33 @@ def test_a_failed_link_says_so_when_it_is_joined(linked, until):
     until(lambda: node._node.failure)
     with pytest.raises(NodeFailedError, match="link has failed"):
         node.join(1)
+
+
+def test_it_is_ready_when_it_has_found_both_clusters(pair, until):
+    link = plan(pair.topology).links[0]
+    node = LinkNode(pair.topology, link)
+    try:
+        assert node.unwell() == ""
+        assert node.unready() == "no node heard of c1 and c2"
+        with pair.running(1):
+            until(lambda: node.unready() == "no node heard of c2")
+            with pair.running(2):
+                until(lambda: node.unready() == "")
+    finally:
+        node.close()
+    assert node.unwell() == "link has ended"
+
+
+def test_a_link_that_cannot_open_its_second_mesh_closes_the_first(pair, monkeypatch):
+    opened = []
+
+    def open_one(*arguments):
+        if opened:
+            raise MisuseError("told to")
+        opened.append(open_mesh(*arguments))
+        return opened[0]
+
+    monkeypatch.setattr(module, "open_mesh", open_one)
+    with pytest.raises(MisuseError, match="told to"):
+        LinkNode(pair.topology, plan(pair.topology).links[0])
+    assert all(socket.closed for socket in opened[0].pollable)

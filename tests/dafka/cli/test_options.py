@@ -18,13 +18,24 @@ def test_the_default_endpoints_do_not_collide():
     assert len(ports) == 3
 
 
-@pytest.mark.parametrize("shared", ["Towers", "Stores", "Host", "Json", "Metrics", "LogLevel"])
+@pytest.mark.parametrize(
+    "shared", ["Towers", "Stores", "Host", "Json", "Metrics", "LogLevel", "LogFormat", "ShutdownMs"]
+)
 def test_shared_options_are_spelled_out(shared):
     _, option = get_args(getattr(options, shared))
     assert all(name.startswith("--") for name in option.param_decls)
-    assert option.help.endswith((".", ";", "stderr."))
+    assert option.help.endswith((".", ";", "stderr.", "line."))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_option_is_refused(command):
     assert CliRunner().invoke(app, [command, "--no-such-option"]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["produce", "consume", "topics", "peek"])
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-1", "1e300"])
+def test_a_wait_that_cannot_be_waited_is_refused(command, seconds):
+    words = [command, *(["orders"] if command != "topics" else []), "--timeout", seconds]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "is not between 0 and 1,000,000 seconds" in " ".join(done.output.split())

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.node.logs import KeyValueFormatter, set_up_logs
+from dafka.node.logs import Format, JsonFormatter, KeyValueFormatter, set_up_logs
 
 
 def line(message, *arguments, exc_info=None, **facts):
@@ -75,3 +76,32 @@ def test_setting_up_twice_shows_a_line_once(root, capsys):
 def test_an_unknown_level_is_refused(root, level):
     with pytest.raises(MisuseError, match="level"):
         set_up_logs(level)
+
+
+def test_a_line_of_json_has_all_of_it(root, capsys):
+    set_up_logs("info", Format.JSON)
+    logging.getLogger("dafka.test").info("store is %s", "up", extra={"address": "A\nB", "n": 3})
+    (line,) = capsys.readouterr().err.splitlines()
+    found = json.loads(line)
+    assert found.pop("time").endswith("+00:00")
+    assert found == {
+        "level": "info",
+        "logger": "dafka.test",
+        "message": "store is up",
+        "address": "A\nB",
+        "n": 3,
+    }
+
+
+def test_what_json_does_not_know_and_tracebacks_are_text():
+    try:
+        int("reason")
+    except ValueError as error:
+        info = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("dafka.x", logging.ERROR, "f", 1, "failed", (), info)
+    vars(record).update(level="mine", kind=Format.JSON)
+    found = json.loads(JsonFormatter().format(record))
+    assert found["level"] == "error"
+    assert found["fact_level"] == "mine"
+    assert found["kind"] == "Format.JSON"
+    assert found["traceback"].endswith("invalid literal for int() with base 10: 'reason'")

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import socket
-import urllib.request
-
 import pytest
 from prometheus_client import REGISTRY
 
-from dafka.errors import MisuseError
 from dafka.node import metrics
 
 pytestmark = pytest.mark.net
@@ -59,29 +55,3 @@ def test_a_store_tells_its_partitions_and_records(cluster, until):
     assert value("dafka_store_head_records", address=address) == 10
     until(lambda: value("dafka_peers", role="store", address=address) >= 1)
     assert value("dafka_store_append_seconds_count") >= 1
-
-
-def test_metrics_are_served(free_ports):
-    port = free_ports(1)
-    metrics.count_batch("served", "in", 1, 1)
-    metrics.serve_metrics(f"127.0.0.1:{port}")
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        assert 'dafka_batches_total{direction="in",role="served"}' in answer.read().decode()
-
-
-def test_a_port_that_is_taken_is_refused():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(MisuseError, match=f"cannot serve metrics at 127.0.0.1:{port}"):
-            metrics.serve_metrics(f"127.0.0.1:{port}")
-
-
-@pytest.mark.parametrize("port", [-1, 65_536, 1 << 40])
-def test_a_port_that_does_not_exist_is_refused(port):
-    with pytest.raises(MisuseError, match="cannot serve metrics"):
-        metrics.serve_metrics(f"127.0.0.1:{port}")
-
-
-def test_a_host_of_another_machine_is_refused(free_ports):
-    with pytest.raises(MisuseError, match="cannot serve metrics"):
-        metrics.serve_metrics(f"192.0.2.1:{free_ports(1)}")

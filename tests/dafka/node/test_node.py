@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.model import address_of
-from dafka.node.node import Node, NodeFailedError, open_mesh
+from dafka.node.node import STUCK_MS, Node, NodeFailedError, open_mesh
 from dafka.protocol.effects import Dropped, Listen, Publish
 from dafka.protocol.events import PeerListened, Received, TurnEnded, Woke
 from dafka.wire import messages
@@ -184,3 +184,32 @@ def test_nodes_leave_no_file_descriptor_open(run):
     while len(list(Path("/proc/self/fd").iterdir())) > before:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_node_says_what_is_wrong_with_it(run, until):
+    node = run(Recorder())
+    assert node.unwell() == ""
+    node.stop()
+    assert node.unwell() == "recorder has ended"
+    failing = run(Recorder(), 2)
+    failing.post(None, "fail")
+    until(lambda: failing.failure)
+    assert failing.unwell() == "recorder has failed: told to"
+
+
+def test_a_node_that_hangs_is_unwell(run, until):
+    release = threading.Event()
+    role = Recorder(hang=["hangs"])
+    role.perform = lambda side, effect: release.wait(30) and None
+    node = run(role)
+    node.post(None, "hang")
+    until(lambda: role.of(str))
+    node._turned_ms -= STUCK_MS + 5_000
+    assert node.unwell() == "recorder has not turned for 35 s"
+    release.set()
+    until(lambda: node.unwell() == "")
+
+
+def test_a_node_counts_its_peers_by_side(run, until):
+    one, two = run(Recorder()), run(Recorder(), 2)
+    until(lambda: (one.peers(None), two.peers(None)) == (1, 1))

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from dafka.node.running import run_until_told, stop_event
+from dafka.node.running import end_within, run_until_told, stop_event
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -81,3 +83,39 @@ def test_signals_can_only_be_taken_in_the_main_thread():
     thread.start()
     thread.join()
     assert failures
+
+
+STUCK = """
+import sys, time
+from dafka.node.logs import set_up_logs
+from dafka.node.running import end_within
+set_up_logs("info")
+timer = end_within(int(sys.argv[1]))
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_end_in_time_is_ended():
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK, "100", "100"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "did not stop in time, ending now shutdown_ms=100" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_in_time_does_not_wait_for_the_rest_of_it():
+    done = subprocess.run([sys.executable, "-c", STUCK, "600000", "0"], timeout=60, check=False)
+    assert done.returncode == 0
+
+
+def test_the_end_can_be_called_off():
+    timer = end_within(60_000)
+    timer.cancel()
+    timer.join(5)
+    assert not timer.is_alive()

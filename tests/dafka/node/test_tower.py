@@ -4,6 +4,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
+from dafka.node.node import STUCK_MS, NodeFailedError
 from dafka.node.tower import Tower
 from dafka.transport import sockets
 from dafka.transport.tower import TowerSockets
@@ -79,3 +80,28 @@ def test_a_tower_that_is_bound_elsewhere_leaves_its_port_alone(free_ports):
     with pytest.raises(MisuseError):
         Tower(f"tcp://127.0.0.1:{first}")
     taken.close()
+
+
+def test_a_tower_that_fails_says_so_and_releases_its_endpoints(
+    free_ports, reopened, until, monkeypatch
+):
+    endpoint = f"tcp://127.0.0.1:{free_ports(2)}"
+
+    def fail(_self):
+        raise ValueError("told to")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Tower, "_forget_absent", fail)
+        tower = Tower(endpoint)
+        until(lambda: tower.unwell() == "tower has failed: told to")
+    with pytest.raises(NodeFailedError, match="tower has failed: told to"):
+        tower.join(5)
+    with reopened(lambda: Tower(endpoint)):
+        pass
+
+
+def test_a_tower_that_hangs_is_unwell(cluster):
+    assert cluster.tower.unwell() == cluster.tower.unready() == ""
+    cluster.tower.close()
+    cluster.tower._turned_ms -= STUCK_MS + 5_000
+    assert cluster.tower.unwell() == "tower has not turned for 35 s"

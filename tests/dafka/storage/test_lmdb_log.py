@@ -12,7 +12,7 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
-from dafka.storage import lmdb_log
+from dafka.storage import environment
 from dafka.storage.lmdb_log import Durability, LmdbLog
 
 ORDERS = Partition("orders", "A1")
@@ -161,50 +161,8 @@ def test_another_format_is_refused_and_left_alone(tmp_path, value):
     log.close()
 
 
-def test_a_foreign_environment_is_refused(tmp_path):
-    with lmdb.open(str(tmp_path)) as environment, environment.begin(write=True) as transaction:
-        transaction.put(b"somebody", b"else")
-    with pytest.raises(StorageError, match="not a log"):
-        LmdbLog(tmp_path)
-
-
-def test_damage_is_refused(tmp_path):
-    (tmp_path / "data.mdb").write_bytes(b"not LMDB" * 10_000)
-    with pytest.raises(StorageError, match="cannot open log at"):
-        LmdbLog(tmp_path)
-
-
-def test_a_file_is_not_a_directory(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("here")
-    with pytest.raises(StorageError, match="cannot create log directory"):
-        LmdbLog(path)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_an_unwritable_directory(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(StorageError, match="cannot lock log directory"):
-        LmdbLog(tmp_path)
-
-
-def test_a_failed_opening_lets_the_next_one_in(tmp_path):
-    (tmp_path / "data.mdb").write_bytes(b"not LMDB" * 10_000)
-    with pytest.raises(StorageError):
-        LmdbLog(tmp_path)
-    (tmp_path / "data.mdb").unlink()
-    LmdbLog(tmp_path).close()
-
-
-def test_a_log_whose_creation_was_interrupted_is_created(tmp_path):
-    lmdb.open(str(tmp_path), max_dbs=3).close()
-    log = LmdbLog(tmp_path)
-    assert log.heads() == {}
-    log.close()
-
-
 def test_the_map_grows(tmp_path, monkeypatch):
-    monkeypatch.setattr(lmdb_log, "MAP_BYTES", 1 << 17)
+    monkeypatch.setattr(environment, "MAP_BYTES", 1 << 17)
     log = LmdbLog(tmp_path / "log", durability=Durability.OS)
     batches = [Batch(ORDERS, sequence, 1, bytes([sequence]) * 100_000) for sequence in range(50)]
     for batch in batches[:25]:
@@ -233,7 +191,7 @@ def test_both_durabilities_survive_a_restart(tmp_path, durability):
 )
 def test_durability_reaches_the_library(tmp_path, durability, synced):
     log = LmdbLog(tmp_path, durability=durability)
-    assert log._environment.flags()["sync"] is synced
+    assert log._environment._lmdb.flags()["sync"] is synced
     log.close()
 
 

@@ -1,0 +1,167 @@
+"""An LMDB environment in a directory of its own: locked, marked, growing. Imports `lmdb`.
+
+Whatever keeps something on disk is tables in one of these. LMDB writes pages that no reader can
+see and then one page that makes them visible: what a crash interrupts was never there.
+
+| table | key | value |
+|---|---|---|
+| `meta` | `format`, `identity` | version of the tables' layout, address of the owner |
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import lmdb
+
+from dafka.errors import StorageError
+from dafka.model import address_of
+from dafka.storage.lock import DirectoryLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAP_BYTES = 1 << 30
+"""Address space mapped at first; it costs neither memory nor disk, and doubles when it is full."""
+
+_TABLES_MAX = 8
+
+
+class Environment:
+    """Opened, and used by one thread at a time.
+
+    Args:
+        directory: Created if it is not there; nothing else may be kept in it.
+        kind: What it is, in a word, for error messages.
+        layout: Version of the tables, kept with them: another one is refused.
+        sync: Whether a transaction that has ended survives a power cut.
+
+    Raises:
+        StorageError: The directory cannot be used, is used by another process, or holds something
+            that this version cannot read.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], *, kind: str, layout: str, sync: bool = True
+    ) -> None:
+        self._directory = Path(directory)
+        self._kind = kind
+        self._layout = layout
+        created = self._made()
+        with ExitStack() as opened, self.errors("open"):
+            opened.callback(DirectoryLock(self._directory, kind).release)
+            self._lmdb = lmdb.open(
+                str(self._directory), map_size=MAP_BYTES, max_dbs=_TABLES_MAX, sync=sync
+            )
+            opened.callback(self._lmdb.close)
+            self.identity = self._own()
+            """The owner's address, drawn when the environment was created."""
+            if created:
+                _sync_directory(self._directory.parent)
+            self._opened = opened.pop_all()
+
+    def table(self, name: bytes) -> lmdb._Database:
+        """Return a table, made if it is not there."""
+        with self.errors("open"):
+            return self._lmdb.open_db(name)
+
+    @contextmanager
+    def reading(self, attempt: str = "read") -> Iterator[lmdb.Transaction[memoryview]]:
+        """A transaction that sees one state, and hands out views that end with it.
+
+        While it is open no page that is freed can be used again, so it must not stay open.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        with self.errors(attempt), self._lmdb.begin(buffers=True) as transaction:
+            yield transaction
+
+    def write(self, attempt: str, work: Callable[[lmdb.Transaction[bytes]], None]) -> None:
+        """Do `work` in one transaction: all of it is there afterwards, or nothing.
+
+        Args:
+            attempt: What that is, for the error message.
+            work: Called again, from the start, if there was not enough room.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        with self.errors(attempt):
+            while not self._written(work):
+                self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
+
+    def close(self) -> None:
+        """Release the directory; may be called again."""
+        self._opened.close()
+
+    @contextmanager
+    def errors(self, attempt: str) -> Iterator[None]:
+        """Say of the library's errors what was attempted, and where."""
+        try:
+            yield
+        except (lmdb.Error, OSError) as error:
+            raise StorageError(
+                f"cannot {attempt} {self._kind} at {str(self._directory)!r}: {error}"
+            ) from error
+
+    def _written(self, work: Callable[[lmdb.Transaction[bytes]], None]) -> bool:
+        """Whether the map was large enough."""
+        try:
+            with self._lmdb.begin(write=True) as transaction:
+                work(transaction)
+        except lmdb.MapFullError:
+            return False
+        return True
+
+    def _own(self) -> str:
+        """Check that this is one of ours, or make it one; returns its identity.
+
+        Nothing else in it is touched before, so one of a newer version stays whole.
+        """
+        with self._lmdb.begin() as transaction:
+            empty = transaction.stat()["entries"] == 0
+            foreign = not empty and transaction.get(b"meta") is None
+        if foreign:
+            raise self._unusable(f"it holds an LMDB environment that is not a {self._kind}")
+        layout = self._layout.encode()
+        with self._lmdb.begin(write=empty) as transaction:
+            meta = self._lmdb.open_db(b"meta", transaction, create=empty)
+            if empty:
+                transaction.put(b"format", layout, db=meta)
+                transaction.put(b"identity", address_of(uuid4()).encode(), db=meta)
+            found = transaction.get(b"format", db=meta)
+            identity = transaction.get(b"identity", db=meta)
+        if found != layout or identity is None:
+            shown = "none" if found is None else repr(found.decode("utf-8", "replace"))
+            raise self._unusable(f"its format is {shown}, this version reads {self._layout!r}")
+        if empty:
+            _sync_directory(self._directory)
+        return str(identity.decode())
+
+    def _unusable(self, reason: str) -> StorageError:
+        return StorageError(f"cannot open {self._kind} at {str(self._directory)!r}: {reason}")
+
+    def _made(self) -> bool:
+        """Make the directory if it is not there; True if it was not."""
+        try:
+            created = not self._directory.exists()
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot create {self._kind} directory {str(self._directory)!r}: {error}"
+            ) from error
+        return created
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the names in `directory` durable: a synced file nobody can find is lost too."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
