@@ -17,7 +17,7 @@ from dafka.model import Partition as Partition
 from dafka.model import Record as Record
 from dafka.node.consumer import Consumer as Consumer
 from dafka.node.consumer import ReceivedBatch as ReceivedBatch
-from dafka.node.producer import Delivery as Delivery
+from dafka.node.delivery import Delivery as Delivery
 from dafka.node.producer import Producer as Producer
 from dafka.node.store import Store as Store
 from dafka.node.tower import Tower as Tower

@@ -1,5 +1,12 @@
 """Every error `dafka` raises, as one tree, split by whose fault it is."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class DafkaError(Exception):
     """Base of every error raised by `dafka`.
@@ -56,6 +63,14 @@ class BufferFullError(DafkaError):
 
 
 class NotStoredError(DafkaError):
-    """A producer was closed, or a flush timed out, before a store had the records."""
+    """A producer was closed, or a flush timed out, before enough stores had the records.
+
+    Attributes:
+        unstored: How many records are not stored, by partition.
+    """
 
     retriable = True
+
+    def __init__(self, message: str, unstored: Iterable[tuple[tuple[str, str], int]]) -> None:
+        super().__init__(message)
+        self.unstored = dict(unstored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +30,12 @@ def produce(
     timeout: Annotated[
         float, typer.Option(callback=bounded_seconds, help="Seconds to wait for the last ACK.")
     ] = 30.0,
+    spool: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory that keeps what is not stored yet: run again, and it is sent first."
+        ),
+    ] = None,
     log_level: LogLevel = "warning",
 ) -> None:
     """Publish every line of standard input as a record.
@@ -37,7 +44,7 @@ def produce(
     """
     set_up_logs(log_level)
     sent = 0
-    producer = Producer(tower, host=host)
+    producer = Producer(tower, host=host, spool=spool)
     try:
         for line in sys.stdin.buffer:
             record = line.rstrip(b"\r\n")
@@ -51,6 +58,8 @@ def produce(
     finally:
         producer.close(timeout)
     print(f"{sent} records stored", file=sys.stderr)
+    if producer.resumed:
+        print(f"{producer.resumed} records from the spool stored", file=sys.stderr)
 
 
 def consume(

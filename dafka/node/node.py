@@ -126,7 +126,7 @@ class Node(Generic[S, E]):
             return  # the thread has ended
 
     def stop(self) -> None:
-        """End the thread and wait for it, at most `SHUTDOWN_MS`."""
+        """Let the thread handle what is posted and end; wait for that, at most `SHUTDOWN_MS`."""
         self._stopping = True
         self.wake()
         self._thread.join(SHUTDOWN_MS / 1_000)
@@ -184,9 +184,12 @@ class Node(Generic[S, E]):
         for pollable, handler in self._role.pollable().items():
             poller.add(pollable, partial(self._complete, handler))
         self._feed(self._first, Woke())
-        while not self._stopping:
+        stopping = False
+        while not stopping:
             poller.turn(self._timeout_ms())
             self._turned_ms = now_ms()
+            # Read before the inbox is emptied: what was posted before `stop` is still handled.
+            stopping = self._stopping
             while self._inbox:
                 self._feed(*self._inbox.popleft())
             self._wake_due()

@@ -3,64 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import address_of, checked_topic
-from dafka.node.clock import now_ms, wall_ms
+from dafka.model import Partition, address_of, checked_topic
+from dafka.node.clock import wall_ms
+from dafka.node.delivery import Deliveries, Delivery, described
 from dafka.node.node import Node, Role, open_mesh
-from dafka.protocol.effects import Stored
-from dafka.protocol.events import Submitted, TurnEnded, Woke
+from dafka.node.open_batch import UNUSABLE, OpenBatch, check_size
+from dafka.node.producer_role import ProducerRole
+from dafka.protocol.events import Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
-from dafka.records.batch import BatchBuilder
 from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.storage.lmdb_spool import LmdbSpool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Never, Self
 
-    from dafka.protocol.events import Event
-    from dafka.transport.poller import Pollable
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Where a batch went: `min_acks` stores have its records on disk.
-
-    Attributes:
-        topic: As given to `send`.
-        address: The producer's; with the topic it names the partition.
-        sequence: Sequence of the batch's first record.
-        count: How many records the batch has.
-    """
-
-    topic: str
-    address: str
-    sequence: int
-    count: int
-
-
-_UNUSABLE = (TypeError, ValueError, AttributeError, OverflowError)
-"""What aiokafka raises for a field of the wrong type or size."""
-
-
-class _OpenBatch:
-    """Records of one topic that have not been handed to the machine yet."""
-
-    __slots__ = ("builder", "future", "opened_ms")
-
-    def __init__(self, bytes_max: int) -> None:
-        self.builder = BatchBuilder(bytes_max)
-        self.future: Future[Delivery] = Future()
-        # It is shared by all records of the batch, so none of them may cancel it.
-        self.future.set_running_or_notify_cancel()
-        self.opened_ms = now_ms()
+    from dafka.model import Batch
+    from dafka.protocol.effects import Stored
 
 
 class Producer:
@@ -77,9 +45,14 @@ class Producer:
         buffer_bytes_max: Bytes sent and not stored yet at which `send` begins to wait.
         max_block_ms: How long it waits.
         min_acks: How many distinct stores must have a record before it counts as stored.
+        spool: Directory that keeps what is not stored yet, made if it is not there. The next
+            producer that is given it goes on where this one ended, however that was: under the
+            same address, with the records that were left and then with the next sequence. Every
+            record is on disk before it is published. It holds `buffer_bytes_max` at most.
 
     Raises:
         MisuseError: An argument cannot be used.
+        StorageError: The spool cannot be used, or another producer has it.
     """
 
     def __init__(
@@ -92,28 +65,46 @@ class Producer:
         buffer_bytes_max: int = 32 * 1024 * 1024,
         max_block_ms: int = 60_000,
         min_acks: int = 1,
+        spool: str | os.PathLike[str] | None = None,
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
-        self.address = address_of(uuid4())
         self._batch_bytes_max = batch_bytes_max
         self._buffer_bytes_max = buffer_bytes_max
         self._max_block_ms = max_block_ms
+        self._min_acks = min_acks
+        self._spool_name = None if spool is None else str(spool)
         self._closed = False
         # Re-entrant: an error message names what is unstored while the lock is held.
         self._lock = threading.RLock()
         """Guards everything below. Taken directly: through the condition it costs twice as much."""
         self._changed = threading.Condition(self._lock)
-        """Tells of freed buffers and finished batches."""
-        self._open: dict[str, _OpenBatch] = {}
-        self._ends: dict[str, int] = {}
-        self._waiting: dict[str, deque[tuple[int, int, Future[Delivery]]]] = {}
-        """Per topic: end, count and future of the batches that are not stored yet."""
-        self._buffered = 0
-        role: Role[None, Never] = _ProducerRole(self, linger_ms, min_acks)
-        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        """Tells of freed buffers, finished batches, and batches in the spool."""
+        self._open: dict[str, OpenBatch] = {}
+        with ExitStack() as opened:
+            kept_in: LmdbSpool | None = None
+            ends: dict[str, int] = {}
+            kept: list[Batch] = []
+            if spool is not None:
+                kept_in = LmdbSpool(spool)
+                opened.callback(kept_in.close)
+                ends, kept = kept_in.ends(), kept_in.batches()
+            self.address = address_of(uuid4()) if kept_in is None else kept_in.address
+            """Names this producer, and with a topic a partition."""
+            self.resumed = sum(batch.count for batch in kept)
+            """Records found in the spool: sent earlier, stored by nobody yet as far as is known."""
+            self._buffered = sum(len(batch.content) for batch in kept)
+            self._deliveries = Deliveries(self.address, ends, kept)
+            self._spooled = dict(ends)
+            """By topic, the end below which everything is in the spool."""
+            settings = ProducerSettings(min_acks=min_acks, spooled=kept_in is not None)
+            machine = ProducerMachine(self.address, settings, ends, kept)
+            mesh = open_mesh(self.address, towers, host)
+            opened.pop_all()  # all there: from here on the node's thread closes them
+        role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)
+        self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 
     def send(
@@ -152,7 +143,7 @@ class Producer:
                         return batch.future
                     self._seal(topic)
                 # A batch that has records refuses what does not fit; an empty one takes anything.
-                _check_size(topic, key, value, headers)
+                check_size(topic, key, value, headers)
                 batch = self._begin(topic)
                 while not batch.builder.append(timestamp_ms, key, value, headers):
                     # Another thread has filled it while this one waited for room.
@@ -160,7 +151,7 @@ class Producer:
                     batch = self._begin(topic)
                 if batch.builder.size >= self._batch_bytes_max:
                     self._seal(topic)
-            except _UNUSABLE as error:
+            except UNUSABLE as error:
                 raise self._refusal(topic, error) from error
             return batch.future
 
@@ -190,11 +181,11 @@ class Producer:
             while sent < len(values):
                 batch = self._open.get(topic)
                 if batch is None:
-                    _check_size(topic, None, values[sent], ())
+                    check_size(topic, None, values[sent], ())
                     batch = self._begin(topic)
                 try:
                     added = batch.builder.extend(timestamp_ms, values, sent)
-                except _UNUSABLE as error:
+                except UNUSABLE as error:
                     raise self._refusal(topic, error) from error
                 if added > sent:
                     sent, future = added, batch.future
@@ -211,31 +202,66 @@ class Producer:
         Raises:
             NotStoredError: The time was over first.
         """
-        with self._lock:
-            for topic in list(self._open):
-                self._seal(topic)
-            # Batches of one topic are stored in order, so its last one stands for all.
-            last = [waiting[-1][2] for waiting in self._waiting.values() if waiting]
-        done, not_done = wait(last, timeout)
+        done, not_done = wait(self._last(), timeout)
         self._node.check()
         if not_done:
-            raise NotStoredError(f"no store has acknowledged {self._unstored()} within {timeout} s")
+            with self._lock:
+                unstored = self._deliveries.unstored()
+            raise self._not_stored(unstored, timeout)
         for future in done:
             future.result()
+
+    def persist(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far is in the spool: then it survives this process.
+
+        Args:
+            timeout: Seconds; None waits for as long as it takes.
+
+        Raises:
+            MisuseError: The producer has no spool.
+            NotStoredError: The time was over first, or the producer is closed.
+        """
+        if self._spool_name is None:
+            raise MisuseError("producer has no spool to persist to")
+        with self._lock:
+            self._seal_all()
+            wanted = dict(self._deliveries.ends)
+            persisted = self._changed.wait_for(
+                lambda: self._closed or self._has_spooled(wanted), timeout
+            )
+            unspooled = {
+                Partition(topic, self.address): end - self._spooled.get(topic, 0)
+                for topic, end in wanted.items()
+                if end > self._spooled.get(topic, 0)
+            }
+        self._node.check()
+        if not persisted or unspooled:
+            raise NotStoredError(
+                f"spool at {self._spool_name!r} has not taken {described(unspooled)}"
+                f" within {timeout} s",
+                unspooled.items(),
+            )
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Flush, then leave the cluster.
 
         Raises:
-            NotStoredError: Some records were not stored in time; they are lost with this producer.
+            NotStoredError: Some records were not stored in time. Without a spool they are lost
+                with this producer; the spool keeps them for the next one.
         """
         if self._closed:
             return
         try:
-            self.flush(timeout)
+            wait(self._last(), timeout)
+            self._node.check()
         finally:
-            self._closed = True
+            with self._lock:
+                self._closed = True
+                self._seal_all()
+                unstored, ends = self._deliveries.unstored(), dict(self._deliveries.ends)
             self._node.stop()
+        if unstored:
+            raise self._not_stored(unstored, timeout, kept=self._has_spooled(ends))
 
     def __enter__(self) -> Self:
         return self
@@ -248,7 +274,7 @@ class Producer:
     ) -> None:
         self.close()
 
-    def _begin(self, topic: str) -> _OpenBatch:
+    def _begin(self, topic: str) -> OpenBatch:
         """Open a batch, once there is room for it."""
         checked_topic(topic)
         self._check_open()
@@ -259,13 +285,13 @@ class Producer:
             self._node.check()
             raise BufferFullError(
                 f"buffer of {self._buffer_bytes_max} bytes stayed full for {self._max_block_ms} ms:"
-                f" no store acknowledges {self._unstored()}"
+                f" {self._missing_acks()} {described(self._deliveries.unstored())}"
             )
         # Waiting gave the lock away: another thread may have closed us or opened one meanwhile.
         self._check_open()
         batch = self._open.get(topic)
         if batch is None:
-            batch = self._open[topic] = _OpenBatch(self._batch_bytes_max)
+            batch = self._open[topic] = OpenBatch(self._batch_bytes_max)
             self._node.wake()
         return batch
 
@@ -287,10 +313,36 @@ class Producer:
         batch = self._open.pop(topic)
         records = batch.builder.build()
         count = batch.builder.count
-        end = self._ends[topic] = self._ends.get(topic, 0) + count
-        self._waiting.setdefault(topic, deque()).append((end, count, batch.future))
+        self._deliveries.expect(topic, count, batch.future)
         self._buffered += ENVELOPE_BYTES + len(records)
         self._node.post(None, Submitted(topic, count, records))
+
+    def _seal_all(self) -> None:
+        """Hand over every open batch. The lock is held."""
+        for topic in list(self._open):
+            self._seal(topic)
+
+    def _last(self) -> list[Future[Delivery]]:
+        """Hand everything over; returns futures that are done when all of it is stored."""
+        with self._lock:
+            self._seal_all()
+            return self._deliveries.last()
+
+    def _has_spooled(self, ends: Mapping[str, int]) -> bool:
+        return all(self._spooled.get(topic, 0) >= end for topic, end in ends.items())
+
+    def _missing_acks(self) -> str:
+        if self._min_acks == 1:
+            return "no store has acknowledged"
+        return f"fewer than {self._min_acks} stores have acknowledged"
+
+    def _not_stored(
+        self, unstored: Mapping[Partition, int], timeout: float | None, *, kept: bool = False
+    ) -> NotStoredError:
+        text = f"{self._missing_acks()} {described(unstored)} within {timeout} s"
+        if kept:
+            text += f"; they stay in the spool at {self._spool_name!r} for the next producer"
+        return NotStoredError(text, unstored.items())
 
     def seal_older(self, opened_ms: int) -> None:
         """Hand over what was opened at or before a time. Called by the node's thread."""
@@ -303,89 +355,32 @@ class Producer:
         with self._lock:
             return min((batch.opened_ms for batch in self._open.values()), default=None)
 
+    def spooled(self, batches: Sequence[Batch]) -> None:
+        """These are in the spool. Called by the node's thread."""
+        with self._lock:
+            self._spooled.update((batch.partition.topic, batch.end) for batch in batches)
+            self._changed.notify_all()
+
     def stored(self, effect: Stored) -> None:
         """Finish the batches that are stored. Called by the node's thread."""
-        topic, address = effect.partition
-        finished: list[tuple[int, int, Future[Delivery]]] = []
         with self._lock:
-            waiting = self._waiting[topic]
-            while waiting and waiting[0][0] <= effect.end:
-                finished.append(waiting.popleft())
+            finished = self._deliveries.finish(effect.partition.topic, effect.end)
             self._buffered -= effect.size
             self._changed.notify_all()
-        for end, count, future in finished:
-            future.set_result(Delivery(topic, address, end - count, count))
+        for future, delivery in finished:
+            future.set_result(delivery)
 
     def abandon(self) -> None:
         """The node has ended: nothing more will be stored. Called by the node's thread."""
         with self._lock:
             self._closed = True
-            lost = [entry[1:] for entries in self._waiting.values() for entry in entries]
-            lost += [(batch.builder.count, batch.future) for batch in self._open.values()]
-            self._waiting.clear()
+            lost = self._deliveries.drop()
+            lost += [
+                (Partition(topic, self.address), batch.builder.count, batch.future)
+                for topic, batch in self._open.items()
+            ]
             self._open.clear()
             self._changed.notify_all()
-        for count, future in lost:
+        for partition, count, future in lost:
             message = f"producer ended before a store had {count} records"
-            future.set_exception(NotStoredError(message))
-
-    def _unstored(self) -> str:
-        with self._lock:
-            return ", ".join(
-                f"{sum(count for _, count, _ in waiting)} records of {topic!r}"
-                for topic, waiting in self._waiting.items()
-                if waiting
-            )
-
-
-def _check_size(
-    topic: str,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]],
-) -> None:
-    try:
-        size = (len(key) if key else 0) + (len(value) if value else 0)
-        if headers:
-            size += sum(len(name) + (len(content) if content else 0) for name, content in headers)
-    except (TypeError, ValueError) as error:
-        raise MisuseError(f"record for topic {topic!r} cannot be sent: {error}") from error
-    if size > RECORD_BYTES_MAX:
-        raise MisuseError(
-            f"record for topic {topic!r} cannot be sent: {size} bytes, at most {RECORD_BYTES_MAX}"
-        )
-
-
-class _ProducerRole:
-    """The producer's shell in the node's thread."""
-
-    name = "producer"
-
-    def __init__(self, producer: Producer, linger_ms: int, min_acks: int) -> None:
-        self._producer = producer
-        self._linger_ms = linger_ms
-        settings = ProducerSettings(min_acks=min_acks)
-        self._machine = ProducerMachine(producer.address, settings)
-
-    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
-        if isinstance(event, TurnEnded):
-            return ()
-        if isinstance(event, Woke):
-            self._producer.seal_older(now_ms - self._linger_ms)
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
-
-    def wakeup_ms(self) -> int | None:
-        opened_ms = self._producer.oldest_open_ms()
-        linger_ms = None if opened_ms is None else opened_ms + self._linger_ms
-        dues = (linger_ms, self._machine.wakeup_ms())
-        return min((due for due in dues if due is not None), default=None)
-
-    def perform(self, _side: None, effect: object) -> None:
-        if isinstance(effect, Stored):
-            self._producer.stored(effect)
-
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
-        return {}
-
-    def close(self) -> None:
-        self._producer.abandon()
+            future.set_exception(NotStoredError(message, [(partition, count)]))

@@ -27,7 +27,10 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Store: write these batches in one durable transaction, then report `Appended(token)`."""
+    """Store, producer with a spool: write these batches in one durable transaction.
+
+    To be completed by `Appended(token)` or `AppendFailed(token)`.
+    """
 
     token: int
     batches: tuple[Batch, ...]

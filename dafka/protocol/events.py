@@ -68,14 +68,14 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Store: the append with this token is durable."""
+    """Store, producer with a spool: the append with this token is durable."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class AppendFailed:
-    """Store: the append with this token did not happen; nothing of it is on disk."""
+    """Store, producer with a spool: this append did not happen; nothing of it is on disk."""
 
     token: int
 

@@ -1,5 +1,9 @@
 """The producer: one partition per topic, records published at once, kept until stored.
 
+With a spool it first writes what it is given, and publishes it when that is durable: what peers
+have seen under a sequence must never be another record after a restart. Writes are collected until
+the end of a turn.
+
 Source: 46/DAFKA, The RECORD, HEAD, FETCH, GET-HEADS and ACK Commands.
 """
 
@@ -9,8 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Dropped, Effect, Listen, Publish, Stored
-from dafka.protocol.events import Event, PeerListened, Received, Submitted, Woke
+from dafka.protocol.effects import Append, Dropped, Effect, Listen, Publish, Stored
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    Event,
+    PeerListened,
+    Received,
+    Submitted,
+    TurnEnded,
+    Woke,
+)
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.unacked import Unacked, records
 from dafka.records.batch import enclosed
@@ -18,7 +31,12 @@ from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from dafka.wire.messages import Message
+
+SPOOL_RETRY_MS = 1_000
+"""Time between attempts to write what the disk has refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +47,13 @@ class ProducerSettings:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles, up to
         head_interval_ms_max: for as long as the producer lives.
         min_acks: How many distinct stores must have a record before it counts as stored.
+        spooled: Whether batches are published only after `Append` is done.
     """
 
     head_interval_ms: int = 1_000
     head_interval_ms_max: int = 32_000
     min_acks: int = 1
+    spooled: bool = False
 
 
 class ProducerMachine:
@@ -42,12 +62,31 @@ class ProducerMachine:
     Args:
         address: Its identity, and the name of its partitions.
         settings: See there.
+        ends: What an earlier life has used up: sequence after the last record, by topic.
+        kept: Those of its batches that were not stored, each topic in order, up to its end.
     """
 
-    def __init__(self, address: str, settings: ProducerSettings) -> None:
+    def __init__(
+        self,
+        address: str,
+        settings: ProducerSettings,
+        ends: Mapping[str, int] | None = None,
+        kept: Iterable[Batch] = (),
+    ) -> None:
         self._address = address
+        self._spooled = settings.spooled
         self._unacked = Unacked(settings.min_acks)
-        self._heads: dict[str, int] = {}
+        self._ends = dict(ends or {})
+        """Sequence of the next record, by topic."""
+        self._heads = {topic: end - 1 for topic, end in self._ends.items()}
+        """Last sequence published; with a spool it may be behind."""
+        for batch in kept:
+            self._unacked.add(batch)
+        self._staged: list[Batch] = []
+        self._appending: list[Batch] = []
+        """The write under way; one at a time, so that none overtakes what it follows."""
+        self._token = 0
+        self._retry_due_ms: int | None = None
         self._due = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
         self._greeted = False
 
@@ -55,36 +94,68 @@ class ProducerMachine:
         """Take one event in; see `dafka.protocol`."""
         match event:
             case Submitted():
-                return self._publish(event, now_ms)
+                return self._submit(event, now_ms)
             case Received():
                 return self._receive(event.message)
             case PeerListened():
                 return self._welcome(event)
             case Woke():
                 return self._wake(now_ms)
+            case TurnEnded():
+                return self._flush()
+            case Appended():
+                assert event.token == self._token
+                durable, self._appending = self._appending, []
+                return self._publish(durable, now_ms)
+            case AppendFailed():
+                assert event.token == self._token
+                self._staged, self._appending = self._appending + self._staged, []
+                self._retry_due_ms = now_ms + SPOOL_RETRY_MS
+                return []
             case _:
                 raise AssertionError(event)
 
     def wakeup_ms(self) -> int | None:
-        """When the next HEAD is due."""
-        return self._due.wakeup_ms()
+        """When the next HEAD, or the next attempt to write, is due."""
+        dues = (self._due.wakeup_ms(), self._retry_due_ms)
+        return min((due for due in dues if due is not None), default=None)
 
     def check(self) -> None:
         """Assert that nothing unstored was forgotten."""
         for topic, head in self._heads.items():
             partition = Partition(topic, self._address)
-            assert self._unacked.end(partition) == head + 1
-            assert self._unacked.stored(partition) <= head + 1
+            assert head < self._ends[topic]
+            if partition in self._unacked:  # else all of it was stored in an earlier life
+                assert self._unacked.end(partition) == head + 1
+                assert self._unacked.stored(partition) <= head + 1
 
-    def _publish(self, event: Submitted, now_ms: int) -> list[Effect]:
-        sequence = self._heads.get(event.topic, -1) + 1
+    def _submit(self, event: Submitted, now_ms: int) -> list[Effect]:
+        sequence = self._ends.get(event.topic, 0)
         partition = Partition(event.topic, self._address)
         content = enclosed(event.records, sequence)
         batch = Batch(partition, sequence, event.count, content)
-        self._unacked.add(batch)
-        self._heads[event.topic] = batch.end - 1
-        self._due.moved(partition, now_ms)
-        return [Publish(records(batch))]
+        self._ends[event.topic] = batch.end
+        if self._spooled:
+            self._staged.append(batch)
+            return []
+        return self._publish([batch], now_ms)
+
+    def _flush(self) -> list[Effect]:
+        if not self._staged or self._appending or self._retry_due_ms is not None:
+            return []
+        self._token += 1
+        self._appending, self._staged = self._staged, []
+        return [Append(self._token, tuple(self._appending))]
+
+    def _publish(self, batches: Iterable[Batch], now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for batch in batches:
+            self._unacked.add(batch)
+            self._heads[batch.partition.topic] = batch.end - 1
+            self._due.moved(batch.partition, now_ms)
+            effects.append(Publish(records(batch)))
+        # What was submitted while the disk was busy; without a spool there is nothing.
+        return effects + self._flush()
 
     def _receive(self, message: Message) -> list[Effect]:
         match message:
@@ -128,6 +199,13 @@ class ProducerMachine:
             ]
             # GET-HEADS is asked per topic and for all; a producer's topics are not known yet.
             effects.append(Listen(MessageId.GET_HEADS, ""))
+            # Those of an earlier life: whoever missed their records shall ask for them now.
+            for topic in self._heads:
+                effects.append(self._head(topic))
+                self._due.moved(Partition(topic, self._address), now_ms)
+        if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
+            self._retry_due_ms = None
+            effects += self._flush()
         effects += [self._head(partition.topic) for partition in self._due.due(now_ms)]
         return effects
 

@@ -8,8 +8,10 @@ import pytest
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import Header
+from dafka.node.delivery import Delivery
 from dafka.node.node import NodeFailedError, open_mesh
-from dafka.node.producer import Delivery, Producer
+from dafka.node.producer import Producer
+from dafka.node.store import Store
 
 pytestmark = pytest.mark.net
 
@@ -281,11 +283,13 @@ def test_a_host_of_another_machine_is_refused():
         open_mesh("AB", NOBODY, "192.0.2.1")
 
 
-def test_two_acknowledgements_take_two_stores(stored):
+def test_two_acknowledgements_take_two_stores(stored, tmp_path):
     producer = stored.producer(min_acks=2)
-    producer.send("orders", b"x")
-    with pytest.raises(NotStoredError):
+    future = producer.send("orders", b"x")
+    with pytest.raises(NotStoredError, match="fewer than 2 stores"):
         producer.flush(0.3)
+    with Store(tmp_path / "second", stored.endpoint, query="tcp://127.0.0.1:*"):
+        assert future.result(10).count == 1
 
 
 def test_a_failed_node_shows_at_the_next_call(cluster, until):

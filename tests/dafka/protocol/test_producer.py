@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Dropped, Listen, Publish, Stored
-from dafka.protocol.events import Drained, PeerListened, Received, Submitted, Woke
-from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.protocol.effects import Append, Dropped, Listen, Publish, Stored
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    Drained,
+    PeerListened,
+    Received,
+    Submitted,
+    TurnEnded,
+    Woke,
+)
+from dafka.protocol.producer import SPOOL_RETRY_MS, ProducerMachine, ProducerSettings
 from dafka.records.batch import BatchBuilder, records_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -129,3 +138,74 @@ def test_messages_for_others_are_dropped(producer):
 def test_an_event_of_another_role_is_a_bug(producer):
     with pytest.raises(AssertionError):
         producer.handle(Drained(1), 0)
+
+
+@pytest.fixture
+def spooled():
+    machine = ProducerMachine("AA", ProducerSettings(head_interval_ms=1_000, spooled=True))
+    machine.handle(Woke(), 0)
+    return machine
+
+
+def appends(effects):
+    return [effect for effect in effects if isinstance(effect, Append)]
+
+
+def test_with_a_spool_nothing_is_published_before_it_is_durable(spooled):
+    assert spooled.handle(submitted(2), 0) == []
+    assert spooled.handle(submitted(1), 0) == []
+    assert spooled.wakeup_ms() is None
+    (append,) = spooled.handle(TurnEnded(), 0)
+    assert [(batch.sequence, batch.count) for batch in append.batches] == [(0, 2), (2, 1)]
+    everything = Received(messages.GetHeads("", "YOU"))
+    assert spooled.handle(everything, 1) == []
+    published = sent(spooled.handle(Appended(append.token), 2))
+    assert [(one.sequence, one.count) for one in published] == [(0, 2), (2, 1)]
+    assert spooled.handle(ack(3), 3)[0].end == 3
+    spooled.check()
+
+
+def test_one_write_is_under_way_at_a_time(spooled):
+    spooled.handle(submitted(), 0)
+    (first,) = appends(spooled.handle(TurnEnded(), 0))
+    spooled.handle(submitted(), 1)
+    assert spooled.handle(TurnEnded(), 1) == []
+    effects = spooled.handle(Appended(first.token), 2)
+    (second,) = appends(effects)
+    assert len(sent(effects)) == 1
+    assert [batch.sequence for batch in second.batches] == [2]
+    spooled.check()
+
+
+def test_a_spool_that_refuses_is_asked_again_later_in_order(spooled):
+    spooled.handle(submitted(), 0)
+    (first,) = appends(spooled.handle(TurnEnded(), 0))
+    spooled.handle(submitted(), 1)
+    assert spooled.handle(AppendFailed(first.token), 5) == []
+    assert spooled.handle(TurnEnded(), 6) == []
+    assert spooled.wakeup_ms() == 5 + SPOOL_RETRY_MS
+    (again,) = appends(spooled.handle(Woke(), 5 + SPOOL_RETRY_MS))
+    assert [batch.sequence for batch in again.batches] == [0, 2]
+    spooled.check()
+
+
+def test_a_later_life_goes_on_where_the_earlier_one_ended():
+    first = ProducerMachine("AA", ProducerSettings(spooled=True))
+    first.handle(submitted(3), 0)
+    first.handle(submitted(2), 0)
+    first.handle(submitted(1, topic="weather"), 0)
+    (append,) = appends(first.handle(TurnEnded(), 0))
+    kept = [batch for batch in append.batches if batch.sequence == 3]
+    settings = ProducerSettings(spooled=True)
+    second = ProducerMachine("AA", settings, {"flights": 5, "weather": 1}, kept)
+    heads = sent(second.handle(Woke(), 100))
+    assert heads == [messages.Head("flights", "AA", 4), messages.Head("weather", "AA", 0)]
+    (answer, _) = sent(second.handle(Received(messages.Fetch("flights", "AA", "YOU", 3, 10)), 100))
+    assert (answer.sequence, answer.count, answer.content) == (3, 2, kept[0].content)
+    second.handle(submitted(1), 101)
+    (more,) = appends(second.handle(TurnEnded(), 101))
+    assert more.batches[0].sequence == 5
+    second.check()
+    second.handle(Appended(more.token), 102)
+    second.check()
+    assert second.handle(ack(6), 103)[0].end == 6

@@ -1,0 +1,51 @@
+"""The batch that a producer's `send` is filling, and what may go into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dafka.errors import MisuseError
+from dafka.limits import RECORD_BYTES_MAX
+from dafka.node.clock import now_ms
+from dafka.node.delivery import delivery_future
+from dafka.records.batch import BatchBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNUSABLE = (TypeError, ValueError, AttributeError, OverflowError)
+"""What aiokafka raises for a field of the wrong type or size."""
+
+
+class OpenBatch:
+    """Records of one topic that have not been handed to the machine yet."""
+
+    __slots__ = ("builder", "future", "opened_ms")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.builder = BatchBuilder(bytes_max)
+        self.future = delivery_future()
+        self.opened_ms = now_ms()
+
+
+def check_size(
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> None:
+    """Refuse a record that no batch can take.
+
+    Raises:
+        MisuseError: It is too large, or its fields have no size at all.
+    """
+    try:
+        size = (len(key) if key else 0) + (len(value) if value else 0)
+        if headers:
+            size += sum(len(name) + (len(content) if content else 0) for name, content in headers)
+    except (TypeError, ValueError) as error:
+        raise MisuseError(f"record for topic {topic!r} cannot be sent: {error}") from error
+    if size > RECORD_BYTES_MAX:
+        raise MisuseError(
+            f"record for topic {topic!r} cannot be sent: {size} bytes, at most {RECORD_BYTES_MAX}"
+        )

@@ -1,0 +1,110 @@
+"""The producer's shell in the node's thread: timers, and the spool if it has one."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from dafka.errors import StorageError
+from dafka.protocol.effects import Append, Stored
+from dafka.protocol.events import Appended, AppendFailed, Woke
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dafka.model import Batch
+    from dafka.protocol.events import Event
+    from dafka.protocol.producer import ProducerMachine
+    from dafka.storage.spool import Spool
+    from dafka.transport.poller import Pollable
+
+log = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """What the shell tells the public producer, and asks of it; all in the node's thread."""
+
+    def seal_older(self, opened_ms: int) -> None:
+        """Hand over what was opened at or before a time."""
+
+    def oldest_open_ms(self) -> int | None:
+        """When the oldest open batch was opened."""
+
+    def spooled(self, batches: Sequence[Batch]) -> None:
+        """These are in the spool."""
+
+    def stored(self, effect: Stored) -> None:
+        """Enough stores have these."""
+
+    def abandon(self) -> None:
+        """The node has ended."""
+
+
+class ProducerRole:
+    """A producer's machine in its node.
+
+    Args:
+        owner: The public producer.
+        machine: With `spooled` set if there is a spool.
+        linger_ms: How long a record may wait for others to share its batch.
+        spool: Closed with the role.
+    """
+
+    name = "producer"
+
+    def __init__(
+        self, owner: Owner, machine: ProducerMachine, linger_ms: int, spool: Spool | None
+    ) -> None:
+        self._owner = owner
+        self._machine = machine
+        self._linger_ms = linger_ms
+        self._spool = spool
+
+    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
+        """Pass an event to the machine."""
+        if isinstance(event, Woke):
+            self._owner.seal_older(now_ms - self._linger_ms)
+        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        """When a batch has lingered long enough, or the machine wants to be woken."""
+        opened_ms = self._owner.oldest_open_ms()
+        linger_ms = None if opened_ms is None else opened_ms + self._linger_ms
+        dues = (linger_ms, self._machine.wakeup_ms())
+        return min((due for due in dues if due is not None), default=None)
+
+    def perform(self, _side: None, effect: object) -> Event | None:
+        """Write to the spool; report what is stored."""
+        if isinstance(effect, Append):
+            return self._append(effect)
+        assert isinstance(effect, Stored)
+        if self._spool is not None:
+            self._spool.forget(effect.partition.topic, effect.end)
+        self._owner.stored(effect)
+        return None
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
+        """No sockets of its own."""
+        return {}
+
+    def close(self) -> None:
+        """Release the spool."""
+        try:
+            if self._spool is not None:
+                self._spool.close()
+        except StorageError:
+            # What it was to forget is sent again by the next producer, and ignored by stores.
+            log.exception("cannot tidy spool")
+        finally:
+            self._owner.abandon()
+
+    def _append(self, effect: Append) -> Event:
+        assert self._spool is not None
+        try:
+            self._spool.append(effect.batches)
+        except StorageError:
+            # Tried again later; until then `send` fills the buffer, and then waits.
+            log.exception("cannot spool", extra={"batches": len(effect.batches)})
+            return AppendFailed(effect.token)
+        self._owner.spooled(effect.batches)
+        return Appended(effect.token)

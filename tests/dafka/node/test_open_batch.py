@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.limits import RECORD_BYTES_MAX
+from dafka.node.clock import now_ms
+from dafka.node.open_batch import OpenBatch, check_size
+
+
+def test_a_new_one_is_empty_and_knows_its_age():
+    before = now_ms()
+    batch = OpenBatch(1_000)
+    assert batch.builder.count == 0
+    assert before <= batch.opened_ms <= now_ms()
+
+
+def test_a_record_may_have_so_many_bytes_and_no_more():
+    half = bytes(RECORD_BYTES_MAX // 2)
+    check_size("orders", half, half, [("", None)])
+    with pytest.raises(MisuseError, match=f"at most {RECORD_BYTES_MAX}"):
+        check_size("orders", half, half, [("x", b"y")])
+
+
+@pytest.mark.parametrize("headers", [5, [5], [("name",)], [("name", 5)]])
+def test_what_has_no_size_is_refused(headers):
+    with pytest.raises(MisuseError, match="'orders' cannot be sent"):
+        check_size("orders", None, b"", headers)
