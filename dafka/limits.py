@@ -47,3 +47,9 @@ QUERY_BYTES_MAX = 16 * 1024 * 1024
 
 READ_BYTES_MAX = 8 * 1024 * 1024
 """Batches in one answer to `read`."""
+
+TABLE_BYTES_MAX = 32
+"""The name of a table in a store's log."""
+
+TABLE_KEY_BYTES_MAX = 470
+"""A key of such a table: LMDB takes 511 bytes, with the table's name and a separator."""

@@ -61,18 +61,37 @@ class StoreClient:
                 return found
             after = self._continued(after, page.partitions[-1:])
 
-    def heads(self, topic: str | None = None) -> dict[Partition, int]:
-        """Return the last sequence of every partition of one topic or of all."""
+    def ranges(self, topic: str | None = None) -> dict[Partition, range]:
+        """Return the sequences that are kept of every partition of one topic or of all.
+
+        Empty where everything has been dropped; it then begins at the sequence that comes next.
+        """
         name = None if topic is None else octets_of(topic)
-        found: dict[Partition, int] = {}
+        found: dict[Partition, range] = {}
         after: messages.Place | None = None
         while True:
-            page = self._ask(messages.Heads(name, after), messages.HeadPage)
-            for found_topic, address, head in page.heads:
-                found[Partition(text(found_topic), text(address))] = head
+            page = self._ask(messages.Ranges(name, after), messages.RangePage)
+            for found_topic, address, start, end in page.ranges:
+                found[Partition(text(found_topic), text(address))] = range(start, end)
             if not page.more:
                 return found
-            after = self._continued(after, tuple(place[:2] for place in page.heads[-1:]))
+            after = self._continued(after, tuple(place[:2] for place in page.ranges[-1:]))
+
+    def heads(self, topic: str | None = None) -> dict[Partition, int]:
+        """Return the last sequence of every partition of one topic or of all."""
+        return {partition: kept.stop - 1 for partition, kept in self.ranges(topic).items()}
+
+    def find(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """Return the sequence of the first record that is kept and of this time or later.
+
+        Args:
+            partition: Where to look; None is the answer too if the store does not have it.
+            timestamp_ms: Milliseconds since 1970.
+        """
+        question = messages.Find(
+            octets_of(partition.topic), octets_of(partition.address), timestamp_ms
+        )
+        return self._ask(question, messages.Found).sequence
 
     def read(
         self,

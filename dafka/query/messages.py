@@ -44,8 +44,8 @@ class Partitions(Struct, frozen=True, array_like=True, tag="partitions"):
     after: Place | None = None
 
 
-class Heads(Struct, frozen=True, array_like=True, tag="heads"):
-    """What is the last sequence of every partition, of one topic or of all?"""
+class Ranges(Struct, frozen=True, array_like=True, tag="ranges"):
+    """What are the log start and the head of every partition, of one topic or of all?"""
 
     topic: Name | None = None
     after: Place | None = None
@@ -61,11 +61,23 @@ class Read(Struct, frozen=True, array_like=True, tag="read"):
     bytes_max: Count
 
 
+class Find(Struct, frozen=True, array_like=True, tag="find"):
+    """Which is the first record of a partition that is of this time or later?
+
+    Attributes:
+        timestamp_ms: Milliseconds since 1970.
+    """
+
+    topic: Name
+    address: Name
+    timestamp_ms: Sequence
+
+
 class Health(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
-Question = Topics | Partitions | Heads | Read | Health
+Question = Topics | Partitions | Ranges | Read | Find | Health
 
 
 class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
@@ -82,10 +94,13 @@ class PartitionPage(Struct, frozen=True, array_like=True, tag="partitions"):
     more: bool
 
 
-class HeadPage(Struct, frozen=True, array_like=True, tag="heads"):
-    """Some partitions (topic, address) with their last sequences."""
+class RangePage(Struct, frozen=True, array_like=True, tag="ranges"):
+    """Some partitions (topic, address), each with its first sequence kept and the one to come.
 
-    heads: tuple[tuple[Name, Name, Sequence], ...]
+    The two are equal where nothing is kept any more.
+    """
+
+    ranges: tuple[tuple[Name, Name, Sequence, Sequence], ...]
     more: bool
 
 
@@ -93,6 +108,12 @@ class Batches(Struct, frozen=True, array_like=True, tag="batches"):
     """Batches of the partition asked for: first sequence, record count, content."""
 
     batches: tuple[tuple[Sequence, Count, bytes], ...]
+
+
+class Found(Struct, frozen=True, array_like=True, tag="found"):
+    """The sequence of the record found, or None: everything is older."""
+
+    sequence: Sequence | None
 
 
 class Status(Struct, frozen=True, array_like=True, tag="status"):
@@ -121,7 +142,7 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
-Answer = TopicPage | PartitionPage | HeadPage | Batches | Status | Refused
+Answer = TopicPage | PartitionPage | RangePage | Batches | Found | Status | Refused
 
 _PREAMBLE = bytes((VERSION,))
 _encoder = Encoder()

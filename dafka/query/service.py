@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from dafka.errors import StorageError, WireError
+from dafka.errors import RecordError, StorageError, WireError
 from dafka.limits import READ_BYTES_MAX
 from dafka.model import Partition
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
+from dafka.records.batch import newest_ms, raw_records
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = READ_BYTES_MAX
 """Names and numbers in one page: half of what a frame may have, the rest is MessagePack's."""
 
-_NUMBERS_BYTES = 16
-"""A head and the octets around it, at their largest."""
+_NUMBERS_BYTES = 25
+"""Two sequences and the octets around them, at their largest."""
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ def answer(question: bytes, log: RecordLog) -> bytes:
         return encode(_answer(decode_question(question), log))
     except WireError as error:
         return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
-    except StorageError as error:
+    except (StorageError, RecordError) as error:
         return encode(messages.Refused("storage", str(error)))
 
 
@@ -43,14 +44,17 @@ def _answer(question: Question, log: RecordLog) -> Answer:
         case messages.Partitions():
             places, more = _places(log, question.topic, question.after)
             return messages.PartitionPage(tuple(_octets(place) for place in places), more)
-        case messages.Heads():
+        case messages.Ranges():
             places, more = _places(log, question.topic, question.after)
-            heads = log.heads()
-            return messages.HeadPage(
-                tuple((*_octets(place), heads[place]) for place in places), more
+            standings = log.standings()
+            rows = ((place, standings[place]) for place in places)
+            return messages.RangePage(
+                tuple((*_octets(place), found.start, found.head + 1) for place, found in rows), more
             )
         case messages.Read():
             return _read(question, log)
+        case messages.Find():
+            return messages.Found(_found(question, log))
         case messages.Health():
             heads = log.heads()
             records = sum(heads.values()) + len(heads)
@@ -60,7 +64,7 @@ def _answer(question: Question, log: RecordLog) -> Answer:
 
 
 def _topics(question: messages.Topics, log: RecordLog) -> messages.TopicPage:
-    names = {octets_of(partition.topic) for partition in log.heads()}
+    names = {octets_of(partition.topic) for partition in log.standings()}
     if question.after is not None:
         names = {name for name in names if name > question.after}
     topics, more = _page(sorted(names), len)
@@ -71,7 +75,7 @@ def _places(
     log: RecordLog, topic: bytes | None, after: Place | None
 ) -> tuple[list[Partition], bool]:
     """A page of partitions in order, and whether more follow."""
-    chosen: Iterable[Partition] = log.heads()
+    chosen: Iterable[Partition] = log.standings()
     if topic is not None:
         name = text(topic)
         chosen = [partition for partition in chosen if partition.topic == name]
@@ -100,6 +104,25 @@ def _read(question: messages.Read, log: RecordLog) -> messages.Batches:
     )
     return messages.Batches(
         tuple((batch.sequence, batch.count, batch.content) for batch in batches)
+    )
+
+
+def _found(question: messages.Find, log: RecordLog) -> int | None:
+    """The log knows the batch; the record is looked for inside."""
+    partition = Partition(text(question.topic), text(question.address))
+    sequence = log.find(partition, question.timestamp_ms)
+    if sequence is None:
+        return None
+    (batch,) = log.read(partition, sequence, 1, 0)
+    if newest_ms(batch.content) is None:
+        return sequence
+    return next(
+        (
+            record.sequence
+            for record in raw_records(batch.content)
+            if record.timestamp_ms >= question.timestamp_ms
+        ),
+        sequence,
     )
 
 

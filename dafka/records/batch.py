@@ -39,6 +39,10 @@ _LENGTH_FROM = 12
 _CRC_FROM = 21
 """The CRC covers everything from the attributes on."""
 
+_NEWEST_FROM = 35
+"""Where the largest timestamp stands."""
+
+_TIMESTAMP = struct.Struct(">q")
 _MAGIC = 2
 _CODEC_MASK = 0x07
 _CONTROL_MASK = 0x20
@@ -176,6 +180,17 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
     if google_crc32c.value(bytes(memoryview(content)[ENVELOPE_BYTES + _CRC_FROM :])) != crc:
         raise RecordError("batch checksum")
     return BatchHeader(count, first_ms, max_ms, bool(attributes & _LOG_APPEND_MASK))
+
+
+def newest_ms(content: bytes) -> int | None:
+    """Return the largest timestamp in a batch, None if `content` is none or has none.
+
+    Reads the header only: what a store keeps was checked when it came in.
+    """
+    if len(content) < ENVELOPE_BYTES + _HEADER.size or unpack(content) is None:
+        return None
+    (found,) = _TIMESTAMP.unpack_from(content, ENVELOPE_BYTES + _NEWEST_FROM)
+    return found if found >= 0 else None
 
 
 class RawRecord(NamedTuple):

@@ -2,40 +2,48 @@
 
 | table | key | value |
 |---|---|---|
-| `partitions` | topic, NUL, address | partition number u32, head u64 |
-| `batches` | partition number u32, first sequence u64 | record count u32, content |
+| `partitions` | topic, NUL, address | partition number u32, then its `Standing`: five u64 |
+| `batches` | partition number u32, first sequence u64 | record count u32, time u64, content |
+| `tables` | table, NUL, key | value |
 
 Numbers are big-endian, so that keys sort by partition and sequence. A key of `partitions` has at
-most 249 + 1 + 255 bytes; LMDB takes 511.
+most 249 + 1 + 255 bytes; LMDB takes 511. The head is kept plus one: an empty partition that begins
+at 0 has none.
 
-One `append` is one write transaction and so one sync.
+One `append` is one write transaction and so one sync. The time kept with a batch is the running
+maximum of its partition, which is all the index that `find` needs: it never goes back, so it can be
+searched by halves, and costs an append nothing.
 """
 
 from __future__ import annotations
 
 import struct
+import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.storage.environment import Environment
-from dafka.storage.growth import heads_after
+from dafka.storage.growth import checked, extended
+from dafka.storage.log import NOTHING, Outline, Standing
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import lmdb
 
-FORMAT = "1"
-"""Version of the layout above."""
+    from dafka.storage.log import Entry
+
+FORMAT = "2"
+"""Version of the layout above. 1, never released, had neither log starts nor times."""
 
 _SEPARATOR = b"\0"
 _BATCH_KEY = struct.Struct(">IQ")
-_COUNT = struct.Struct(">I")
-_STANDING = struct.Struct(">IQ")
+_BATCH = struct.Struct(">IQ")
+_STANDING = struct.Struct(">IQQQQQ")
 
 
 class Durability(Enum):
@@ -50,12 +58,17 @@ class Durability(Enum):
     the cluster has others, and for tests."""
 
 
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class LmdbLog:
     """The port `RecordLog` over LMDB. Used by one thread at a time.
 
     Args:
         directory: Created if it is not there; nothing else may be kept in it.
         durability: What `append` promises.
+        clock: Wall time in milliseconds: the time of batches that carry none.
 
     Raises:
         StorageError: The directory cannot be used, is used by another process, or holds something
@@ -63,8 +76,13 @@ class LmdbLog:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], *, durability: Durability = Durability.FSYNC
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        durability: Durability = Durability.FSYNC,
+        clock: Callable[[], int] = _wall_ms,
     ) -> None:
+        self._clock = clock
         sync = durability is Durability.FSYNC
         self._environment = Environment(directory, kind="log", layout=FORMAT, sync=sync)
         try:
@@ -80,23 +98,54 @@ class LmdbLog:
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
-        return dict(self._heads)
+        return {partition: standing.head for partition, standing in self._standings.items()}
 
-    def append(self, batches: Sequence[Batch]) -> None:
-        """Append `batches` in one transaction; see `RecordLog.append`.
+    def standings(self) -> Mapping[Partition, Standing]:
+        """Return what there is of every partition."""
+        return self._standings
+
+    def append(
+        self,
+        batches: Sequence[Batch],
+        *,
+        trims: Mapping[Partition, int] = NOTHING,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        """Change the log in one transaction; see `RecordLog.append`.
 
         Raises:
-            StorageError: The disk refused, or a batch does not follow its partition's head.
+            StorageError: The disk refused, or a batch does not follow its partition's head, or a
+                table or key is too long.
         """
-        if not batches:
+        if not (batches or trims or entries):
             return
-        grown = heads_after(self._heads, batches)
-        numbers = self._numbered(grown)
-        self._environment.write(
-            f"append {len(batches)} batches to",
-            lambda transaction: self._put(transaction, batches, grown, numbers),
-        )
-        self._heads.update(grown)
+        checked(self._standings, batches, trims, entries)
+        changed: dict[Partition, Standing] = {}
+        dropped: list[bytes] = []
+        for partition, sequence in trims.items():
+            changed[partition] = self._trimmed(partition, sequence, dropped)
+        times = self._grow(changed, batches)
+        numbers = self._numbered(changed)
+
+        def work(transaction: lmdb.Transaction[bytes]) -> None:
+            for key in dropped:
+                transaction.delete(key, db=self._batches)
+            for batch, time_ms in zip(batches, times, strict=True):
+                key = _BATCH_KEY.pack(numbers[batch.partition], batch.sequence)
+                value = _BATCH.pack(batch.count, time_ms) + batch.content
+                transaction.put(key, value, overwrite=False, db=self._batches)
+            for partition, standing in changed.items():
+                value = _packed(numbers[partition], standing)
+                transaction.put(_partition_key(partition), value, db=self._partitions)
+            for table, key, new in entries:
+                place = _table_key(table, key)
+                if new is None:
+                    transaction.delete(place, db=self._tables)
+                else:
+                    transaction.put(place, new, db=self._tables)
+
+        self._environment.write(f"append {len(batches)} batches to", work)
+        self._standings.update(changed)
         self._numbers.update(numbers)
 
     def read(
@@ -107,7 +156,7 @@ class LmdbLog:
         Raises:
             StorageError: The disk refused.
         """
-        if not 0 <= sequence <= self._heads.get(partition, -1):
+        if not self._holds(partition, sequence):
             return []
         found: list[Batch] = []
         size = 0
@@ -118,11 +167,93 @@ class LmdbLog:
             transaction.cursor(self._batches) as cursor,
         ):
             for first, value in _from(cursor, self._numbers[partition], sequence):
-                size += len(value) - _COUNT.size
+                size += len(value) - _BATCH.size
                 if found and (first >= sequence + count_max or size > bytes_max):
                     break
-                (count,) = _COUNT.unpack_from(value)
-                found.append(Batch(partition, first, count, bytes(value[_COUNT.size :])))
+                count, _ = _BATCH.unpack_from(value)
+                found.append(Batch(partition, first, count, bytes(value[_BATCH.size :])))
+        return found
+
+    def outlines(self, partition: Partition, sequence: int, count_max: int) -> list[Outline]:
+        """Return batches in outline; see `RecordLog.outlines`.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        if not self._holds(partition, sequence):
+            return []
+        found: list[Outline] = []
+        with (
+            self._environment.reading() as transaction,
+            transaction.cursor(self._batches) as cursor,
+        ):
+            for first, value in _from(cursor, self._numbers[partition], sequence):
+                if len(found) == count_max:
+                    break
+                found.append(_outline(first, value))
+        return found
+
+    def find(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """Return where the records of a time begin; see `RecordLog.find`.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        standing = self._standings.get(partition)
+        if standing is None or standing.start > standing.head:
+            return None
+        if standing.newest_ms < timestamp_ms:
+            return None
+        number = self._numbers[partition]
+        low, found = standing.start, standing.head + 1
+        with (
+            self._environment.reading() as transaction,
+            transaction.cursor(self._batches) as cursor,
+        ):
+            # What begins below `low` is too early, what begins at `found` is late enough.
+            while low < found:
+                first, value = next(_from(cursor, number, (low + found - 1) // 2))
+                outline = _outline(first, value)
+                if outline.newest_ms < timestamp_ms:
+                    low = outline.end
+                else:
+                    found = first
+        return found
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        with self._environment.reading() as transaction:
+            value = transaction.get(_table_key(table, key), db=self._tables)
+            return None if value is None else bytes(value)
+
+    def scan(
+        self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return keys with their values, in order; see `RecordLog.scan`.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        whole = _table_key(table, prefix)
+        # No key lies between one and the same with a NUL behind it.
+        first = whole if after is None else max(whole, _table_key(table, after) + b"\0")
+        cut = len(_table_key(table, b""))
+        found: list[tuple[bytes, bytes]] = []
+        with (
+            self._environment.reading() as transaction,
+            transaction.cursor(self._tables) as cursor,
+        ):
+            there = cursor.set_range(first)
+            while there and len(found) < count_max:
+                key = bytes(cursor.key())
+                if not key.startswith(whole):
+                    break
+                found.append((key[cut:], bytes(cursor.value())))
+                there = cursor.next()
         return found
 
     def close(self) -> None:
@@ -132,16 +263,22 @@ class LmdbLog:
     def _load(self) -> None:
         self._partitions = self._environment.table(b"partitions")
         self._batches = self._environment.table(b"batches")
-        self._heads: dict[Partition, int] = {}
+        self._tables = self._environment.table(b"tables")
+        self._standings: dict[Partition, Standing] = {}
         self._numbers: dict[Partition, int] = {}
         with self._environment.reading("open") as transaction:
             for key, value in transaction.cursor(self._partitions):
                 topic, _, address = bytes(key).partition(_SEPARATOR)
                 partition = Partition(text(topic), text(address))
-                number, self._heads[partition] = _STANDING.unpack(value)
+                number, start, end, *rest = _STANDING.unpack(value)
+                self._standings[partition] = Standing(start, end - 1, *rest)
                 self._numbers[partition] = number
 
-    def _numbered(self, partitions: Mapping[Partition, int]) -> dict[Partition, int]:
+    def _holds(self, partition: Partition, sequence: int) -> bool:
+        standing = self._standings.get(partition)
+        return standing is not None and standing.start <= sequence <= standing.head
+
+    def _numbered(self, partitions: Mapping[Partition, Standing]) -> dict[Partition, int]:
         """The number of each of `partitions`; those not seen before get the next ones."""
         following = len(self._numbers)
         numbers: dict[Partition, int] = {}
@@ -152,20 +289,37 @@ class LmdbLog:
             numbers[partition] = number
         return numbers
 
-    def _put(
-        self,
-        transaction: lmdb.Transaction[bytes],
-        batches: Sequence[Batch],
-        heads: Mapping[Partition, int],
-        numbers: Mapping[Partition, int],
-    ) -> None:
+    def _grow(self, changed: dict[Partition, Standing], batches: Sequence[Batch]) -> list[int]:
+        """Bring `changed` up to date with `batches`, and return the time of each."""
+        arrival_ms = self._clock()
+        times: list[int] = []
         for batch in batches:
-            key = _BATCH_KEY.pack(numbers[batch.partition], batch.sequence)
-            value = _COUNT.pack(batch.count) + batch.content
-            transaction.put(key, value, overwrite=False, db=self._batches)
-        for partition, head in heads.items():
-            standing = _STANDING.pack(numbers[partition], head)
-            transaction.put(_partition_key(partition), standing, db=self._partitions)
+            partition = batch.partition
+            known = changed.get(partition) or self._standings.get(partition)
+            changed[partition] = standing = extended(known, batch, arrival_ms)
+            times.append(standing.newest_ms)
+        return times
+
+    def _trimmed(self, partition: Partition, sequence: int, dropped: list[bytes]) -> Standing:
+        """The standing after a trim; adds the keys of the batches that go to `dropped`."""
+        known = self._standings.get(partition)
+        if known is None:
+            return Standing(sequence, sequence - 1, 0, 0, 0)
+        start, head, size, _, newest_ms = known
+        if start <= head:
+            number = self._numbers[partition]
+            with (
+                self._environment.reading() as transaction,
+                transaction.cursor(self._batches) as cursor,
+            ):
+                for first, value in _from(cursor, number, start):
+                    outline = _outline(first, value)
+                    if outline.end > sequence:
+                        return Standing(first, head, size, outline.newest_ms, newest_ms)
+                    size -= outline.size
+                    dropped.append(_BATCH_KEY.pack(number, first))
+        start = max(sequence, head + 1)
+        return Standing(start, start - 1, 0, newest_ms, newest_ms)
 
 
 def _from(
@@ -185,9 +339,25 @@ def _from(
         there = cursor.next()
 
 
+def _outline(first: int, value: memoryview) -> Outline:
+    count, time_ms = _BATCH.unpack_from(value)
+    return Outline(first, first + count, len(value) - _BATCH.size, time_ms)
+
+
+def _packed(number: int, standing: Standing) -> bytes:
+    start, head, *rest = standing
+    return _STANDING.pack(number, start, head + 1, *rest)
+
+
 def _partition_key(partition: Partition) -> bytes:
     topic, address = octets_of(partition.topic), octets_of(partition.address)
     assert len(topic) <= TOPIC_BYTES_MAX
     assert _SEPARATOR not in topic
     assert len(address) <= ADDRESS_BYTES_MAX
     return topic + _SEPARATOR + address
+
+
+def _table_key(table: str, key: bytes) -> bytes:
+    name = table.encode()
+    assert _SEPARATOR not in name
+    return name + _SEPARATOR + key

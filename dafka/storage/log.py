@@ -1,39 +1,107 @@
-"""The port a store writes through: partitions of dense sequences, appended in transactions.
+"""The port a store writes through: partitions of dense sequences, changed in transactions.
 
 Contract, held by every implementation (tests/contracts/test_record_log.py):
 
-* `append` is one transaction. When it returns, every batch is on disk and survives a power cut;
-  when it raises, none of them is there. A process that dies inside it leaves all or nothing.
+* `append` is one transaction. When it returns, everything it was given is on disk and survives a
+  power cut; when it raises, nothing of it is there. A process that dies inside it leaves all or
+  nothing.
 * A partition grows only at its end: a batch's sequence is the partition's head plus one, or 0.
+* A partition shrinks only at its beginning, by whole batches: `trims`. What was trimmed is never
+  there again; the partition remembers where it ended even if nothing of it is left.
 * What was appended is read back byte for byte, across restarts.
 * `identity` is drawn once when the log is created, and never changes.
+
+The time of a batch is its records' largest timestamp, and its arrival if it has none. What is kept
+and searched is the running maximum over the partition, so it never goes back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dafka.model import Batch, Partition
 
+NOTHING: Mapping[Partition, int] = {}
+"""No trims."""
+
+
+class Standing(NamedTuple):
+    """What a log has of one partition.
+
+    Attributes:
+        start: Log start: the first sequence that is kept, or the next one if none is.
+        head: The last sequence; `start - 1` if nothing is kept.
+        size: Bytes of the contents that are kept.
+        oldest_ms: Time of the first batch that is kept.
+        newest_ms: Time of the last batch there ever was.
+    """
+
+    start: int
+    head: int
+    size: int
+    oldest_ms: int
+    newest_ms: int
+
+
+class Outline(NamedTuple):
+    """A batch without its content.
+
+    Attributes:
+        sequence: Of its first record.
+        end: The sequence after its last one.
+        size: Bytes of its content.
+        newest_ms: Its time.
+    """
+
+    sequence: int
+    end: int
+    size: int
+    newest_ms: int
+
+
+class Entry(NamedTuple):
+    """A change to a table: the new value of a key, or None to remove it."""
+
+    table: str
+    key: bytes
+    value: bytes | None
+
 
 class RecordLog(Protocol):
-    """A durable set of partitions."""
+    """A durable set of partitions, and tables of keys and values beside them."""
 
     @property
     def identity(self) -> str:
         """The address of the store that owns this log: 32 upper-case hex digits."""
 
     def heads(self) -> dict[Partition, int]:
-        """Return the last sequence of every partition."""
+        """Return the last sequence of every partition, also of those that are empty by now."""
 
-    def append(self, batches: Sequence[Batch]) -> None:
-        """Append `batches` durably, in the order given, all or none.
+    def standings(self) -> Mapping[Partition, Standing]:
+        """Return what there is of every partition; to be read, and only until the next call."""
+
+    def append(
+        self,
+        batches: Sequence[Batch],
+        *,
+        trims: Mapping[Partition, int] = NOTHING,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        """Trim, then append `batches` in the order given, then change tables; all or nothing.
+
+        Args:
+            batches: To be appended.
+            trims: For each partition the sequence before which nothing is needed: batches that
+                end there or before are dropped. Beyond the head, the partition is empty
+                afterwards and goes on there; one that is not known begins there.
+            entries: To be put into tables, or removed.
 
         Raises:
-            StorageError: The disk refused, or a batch does not follow its partition's head.
+            StorageError: The disk refused, or a batch does not follow its partition's head, or a
+                table or key is too long.
         """
 
     def read(
@@ -44,6 +112,26 @@ class RecordLog(Protocol):
         Whole batches, as they were appended, so the first may begin below `sequence`. At most as
         many as begin below `sequence + count_max` and as fit into `bytes_max`, but at least one
         if `sequence` is there at all; none if it is not.
+        """
+
+    def outlines(self, partition: Partition, sequence: int, count_max: int) -> list[Outline]:
+        """Return at most `count_max` batches from the one that holds `sequence` on, in outline."""
+
+    def find(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """Return the first sequence of the first batch whose time is `timestamp_ms` or later.
+
+        The first record as late as that is in this batch. None if there is no such batch.
+        """
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+
+    def scan(
+        self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return keys that begin with `prefix`, and their values, in the order of the keys.
+
+        At most `count_max`, only those behind `after`.
         """
 
     def close(self) -> None:

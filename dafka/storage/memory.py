@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.storage.growth import heads_after
+from dafka.storage.growth import checked, extended
+from dafka.storage.log import NOTHING, Outline, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dafka.model import Batch, Partition
+    from dafka.storage.log import Entry
 
-_sequence = attrgetter("sequence")
+
+class _Kept(NamedTuple):
+    """A batch with its running maximum time."""
+
+    batch: Batch
+    newest_ms: int
+
+
+_sequence = attrgetter("batch.sequence")
+_newest_ms = attrgetter("newest_ms")
 
 
 class MemoryLog:
@@ -21,12 +32,15 @@ class MemoryLog:
 
     Args:
         identity: The address of the store that owns this log.
+        clock: Wall time in milliseconds: the time of batches that carry none.
     """
 
-    def __init__(self, identity: str) -> None:
+    def __init__(self, identity: str, clock: Callable[[], int] = lambda: 0) -> None:
         self._identity = identity
-        self._heads: dict[Partition, int] = {}
-        self._batches: dict[Partition, list[Batch]] = {}
+        self._clock = clock
+        self._standings: dict[Partition, Standing] = {}
+        self._kept: dict[Partition, list[_Kept]] = {}
+        self._tables: dict[str, dict[bytes, bytes]] = {}
 
     @property
     def identity(self) -> str:
@@ -35,35 +49,99 @@ class MemoryLog:
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
-        return dict(self._heads)
+        return {partition: standing.head for partition, standing in self._standings.items()}
 
-    def append(self, batches: Sequence[Batch]) -> None:
-        """Append `batches`, all or none.
+    def standings(self) -> Mapping[Partition, Standing]:
+        """Return what there is of every partition."""
+        return self._standings
+
+    def append(
+        self,
+        batches: Sequence[Batch],
+        *,
+        trims: Mapping[Partition, int] = NOTHING,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        """Change the log in one transaction; see `RecordLog.append`.
 
         Raises:
-            StorageError: A batch does not follow its partition's head.
+            StorageError: A batch does not follow its partition's head, an entry does not fit.
         """
-        grown = heads_after(self._heads, batches)
+        checked(self._standings, batches, trims, entries)
+        for partition, sequence in trims.items():
+            self._trim(partition, sequence)
         for batch in batches:
-            self._batches.setdefault(batch.partition, []).append(batch)
-        self._heads.update(grown)
+            partition = batch.partition
+            standing = extended(self._standings.get(partition), batch, self._clock())
+            self._standings[partition] = standing
+            self._kept.setdefault(partition, []).append(_Kept(batch, standing.newest_ms))
+        for table, key, value in entries:
+            values = self._tables.setdefault(table, {})
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = value
 
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int
     ) -> list[Batch]:
         """Return batches from the one that holds `sequence` on; see `RecordLog.read`."""
-        if not 0 <= sequence <= self._heads.get(partition, -1):
+        held = self._from(partition, sequence)
+        if not held:
             return []
-        held = self._batches[partition]
-        first = bisect_right(held, sequence, key=_sequence) - 1
-        found = [held[first]]
-        size = len(held[first].content)
-        for batch in held[first + 1 :]:
+        found = [held[0].batch]
+        size = len(found[0].content)
+        for batch, _ in held[1:]:
             size += len(batch.content)
             if batch.sequence >= sequence + count_max or size > bytes_max:
                 break
             found.append(batch)
         return found
 
+    def outlines(self, partition: Partition, sequence: int, count_max: int) -> list[Outline]:
+        """Return batches in outline; see `RecordLog.outlines`."""
+        return [
+            Outline(batch.sequence, batch.end, len(batch.content), newest_ms)
+            for batch, newest_ms in self._from(partition, sequence)[:count_max]
+        ]
+
+    def find(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """Return where the records of a time begin; see `RecordLog.find`."""
+        held = self._kept.get(partition, [])
+        index = bisect_left(held, timestamp_ms, key=_newest_ms)
+        return held[index].batch.sequence if index < len(held) else None
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+        return self._tables.get(table, {}).get(key)
+
+    def scan(
+        self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return keys with their values, in order; see `RecordLog.scan`."""
+        found = sorted(self._tables.get(table, {}).items())
+        chosen = [pair for pair in found if pair[0].startswith(prefix)]
+        return [pair for pair in chosen if after is None or pair[0] > after][:count_max]
+
     def close(self) -> None:
         """Nothing is held outside this object."""
+
+    def _trim(self, partition: Partition, sequence: int) -> None:
+        known = self._standings.get(partition, Standing(0, -1, 0, 0, 0))
+        held = self._kept.setdefault(partition, [])
+        held[:] = [kept for kept in held if kept.batch.end > sequence]
+        size = sum(len(kept.batch.content) for kept in held)
+        if held:
+            start, oldest_ms = held[0].batch.sequence, held[0].newest_ms
+            self._standings[partition] = known._replace(start=start, size=size, oldest_ms=oldest_ms)
+        else:
+            start = max(sequence, known.head + 1)
+            newest_ms = known.newest_ms
+            self._standings[partition] = Standing(start, start - 1, 0, newest_ms, newest_ms)
+
+    def _from(self, partition: Partition, sequence: int) -> list[_Kept]:
+        standing = self._standings.get(partition)
+        if standing is None or not standing.start <= sequence <= standing.head:
+            return []
+        held = self._kept[partition]
+        return held[bisect_right(held, sequence, key=_sequence) - 1 :]

@@ -6,13 +6,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.log import Entry, Outline
 from dafka.storage.memory import MemoryLog
 from dafka.testing.strategies import partitions
 from dafka.wire.octets import text
@@ -143,6 +145,134 @@ def test_an_address_may_contain_nul(holder):
     assert holder.log.heads() == {odd: 0}
 
 
+def timed(partition, sequence, *times):
+    builder = BatchBuilder(1 << 16)
+    for time in times:
+        builder.append(time, None, b"", ())
+    return batch(partition, sequence, len(times), enclosed(builder.build(), sequence))
+
+
+def test_trimming_drops_whole_batches(holder):
+    held = [batch(ORDERS, 0, 10, b"0"), batch(ORDERS, 10, 1, b"22"), batch(ORDERS, 11, 5, b"333")]
+    holder.log.append([*held, batch(OTHERS, 0, 50)])
+    holder.log.append([], trims={ORDERS: 9})
+    assert holder.log.standings()[ORDERS].start == 0
+    holder.log.append([], trims={ORDERS: 12})
+    holder.reopen()
+    standing = holder.log.standings()[ORDERS]
+    assert (standing.start, standing.head, standing.size) == (11, 15, 3)
+    for sequence in (0, 9, 10):
+        assert holder.log.read(ORDERS, sequence, 100, 1_000) == []
+    assert holder.log.read(ORDERS, 11, 100, 1_000) == held[2:]
+    assert holder.log.read(OTHERS, 0, 100, 1_000) == [batch(OTHERS, 0, 50)]
+
+
+def test_a_partition_remembers_where_it_ended(holder):
+    holder.log.append([batch(ORDERS, 0, 10)])
+    holder.log.append([], trims={ORDERS: 10})
+    holder.reopen()
+    assert holder.log.heads() == {ORDERS: 9}
+    assert holder.log.standings()[ORDERS][:3] == (10, 9, 0)
+    assert holder.log.read(ORDERS, 9, 1, 1) == []
+    assert holder.log.outlines(ORDERS, 9, 1) == []
+    assert holder.log.find(ORDERS, 0) is None
+    holder.log.append([batch(ORDERS, 10, 1)])
+    assert holder.log.read(ORDERS, 10, 1, 1) == [batch(ORDERS, 10, 1)]
+
+
+def test_skipping_ahead_drops_what_is_there(holder):
+    holder.log.append([batch(ORDERS, 0, 10)])
+    holder.log.append([batch(ORDERS, 100, 5, b"abc")], trims={ORDERS: 100})
+    holder.reopen()
+    assert holder.log.standings()[ORDERS][:3] == (100, 104, 3)
+    assert holder.log.outlines(ORDERS, 100, 9)[0][:3] == (100, 105, 3)
+
+
+def test_a_partition_may_begin_at_a_log_start(holder):
+    holder.log.append([batch(ORDERS, 100, 5)], trims={ORDERS: 100, OTHERS: 7})
+    holder.reopen()
+    assert holder.log.heads() == {ORDERS: 104, OTHERS: 6}
+
+
+def test_a_log_start_never_goes_back(holder):
+    holder.log.append([batch(ORDERS, 0, 10), batch(ORDERS, 10, 10)])
+    holder.log.append([], trims={ORDERS: 10})
+    holder.log.append([], trims={ORDERS: 5})
+    assert holder.log.standings()[ORDERS][:2] == (10, 19)
+
+
+def test_a_refused_append_trims_nothing(holder):
+    holder.log.append([batch(ORDERS, 0, 10)])
+    with pytest.raises(StorageError):
+        holder.log.append(
+            [batch(OTHERS, 1, 1)], trims={ORDERS: 10}, entries=[Entry("t", b"k", b"")]
+        )
+    assert holder.log.standings()[ORDERS].start == 0
+    assert holder.log.get("t", b"k") is None
+
+
+def test_outlines_are_batches_without_content(holder):
+    holder.log.append([timed(ORDERS, 0, 50, 70), timed(ORDERS, 2, 60), timed(ORDERS, 3, 80)])
+    size = len(timed(ORDERS, 2, 60).content)
+    first, second, third = holder.log.outlines(ORDERS, 1, 10)
+    assert (first.sequence, first.end, first.newest_ms) == (0, 2, 70)
+    assert second == Outline(2, 3, size, 70)
+    assert third == Outline(3, 4, size, 80)
+    assert holder.log.outlines(ORDERS, 2, 1) == [second]
+    assert holder.log.outlines(ORDERS, 4, 1) == []
+    standing = holder.log.standings()[ORDERS]
+    assert (standing.oldest_ms, standing.newest_ms) == (70, 80)
+
+
+def test_tables_change_with_the_batches(holder):
+    entries = [Entry("a", b"k", b"1"), Entry("a", b"", b"2"), Entry("ab", b"k", b"3")]
+    holder.log.append([batch(ORDERS, 0, 1)], entries=entries)
+    holder.reopen()
+    assert holder.log.get("a", b"k") == b"1"
+    assert holder.log.get("a", b"") == b"2"
+    assert holder.log.get("ab", b"k") == b"3"
+    assert holder.log.get("b", b"k") is None
+    holder.log.append([], entries=[Entry("a", b"k", None), Entry("a", b"", b"")])
+    assert holder.log.get("a", b"k") is None
+    assert holder.log.get("a", b"") == b""
+
+
+def test_tables_are_scanned_in_order_and_in_pages(holder):
+    keys = [b"", b"\0", b"a", b"a\0", b"a\0b", b"ab", b"b", b"\xff" * 470]
+    holder.log.append([], entries=[Entry("t", key, key[:3]) for key in reversed(keys)])
+    holder.log.append([], entries=[Entry("s", b"a", b"x"), Entry("u", b"a", b"x")])
+    assert holder.log.scan("t", b"", 100) == [(key, key[:3]) for key in keys]
+    assert [key for key, _ in holder.log.scan("t", b"a", 100)] == keys[2:6]
+    assert [key for key, _ in holder.log.scan("t", b"a", 2)] == keys[2:4]
+    assert [key for key, _ in holder.log.scan("t", b"a", 100, after=b"a\0")] == keys[4:6]
+    assert [key for key, _ in holder.log.scan("t", b"a", 100, after=b"")] == keys[2:6]
+    assert holder.log.scan("none", b"", 100) == []
+
+
+@given(
+    times=st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=3), max_size=12),
+    asked=st.integers(0, 51),
+    trim=st.integers(0, 10),
+)
+@pytest.mark.parametrize("kind", [Memory, Lmdb])
+@settings(max_examples=30, deadline=None)
+def test_find_agrees_with_looking_at_every_record(kind, times, asked, trim):
+    with tempfile.TemporaryDirectory() as directory:
+        log = kind(directory).log
+        sequence, expected, newest = 0, None, 0
+        for group in times:
+            log.append([timed(ORDERS, sequence, *group)])
+            newest = max(newest, *group)
+            kept = sequence + len(group) > trim
+            if expected is None and kept and newest >= asked:
+                expected = sequence
+            sequence += len(group)
+        if times:
+            log.append([], trims={ORDERS: trim})
+        assert log.find(ORDERS, asked) == expected
+        log.close()
+
+
 class LogMachine(RuleBasedStateMachine):
     """A log against a dictionary."""
 
@@ -154,10 +284,10 @@ class LogMachine(RuleBasedStateMachine):
         self._directory = tempfile.TemporaryDirectory()
         self.holder = self.kind(self._directory.name)
         self.model: dict[Partition, list[Batch]] = {}
+        self.ends: dict[Partition, int] = {}
 
     def end(self, partition):
-        held = self.model.get(partition)
-        return held[-1].end if held else 0
+        return self.ends.get(partition, 0)
 
     @rule(target=known, partition=partitions)
     def meet(self, partition):
@@ -173,6 +303,7 @@ class LogMachine(RuleBasedStateMachine):
         for partition, count, content in plan:
             one = batch(partition, self.end(partition), count, content)
             self.model.setdefault(partition, []).append(one)
+            self.ends[partition] = one.end
             added.append(one)
         self.holder.log.append(added)
 
@@ -193,12 +324,21 @@ class LogMachine(RuleBasedStateMachine):
     def read(self, partition, sequence, count_max, bytes_max):
         expected: list[Batch] = []
         for held in self.model.get(partition, []):
+            if not self.model[partition][0].sequence <= sequence:
+                break
             if held.end <= sequence or held.sequence >= sequence + count_max:
                 continue
             if expected and sum(len(b.content) for b in [*expected, held]) > bytes_max:
                 break
             expected.append(held)
         assert self.holder.log.read(partition, sequence, count_max, bytes_max) == expected
+
+    @rule(partition=known, sequence=st.integers(1, 30))
+    def trim(self, partition, sequence):
+        self.holder.log.append([], trims={partition: sequence})
+        self.model[partition] = [b for b in self.model.get(partition, []) if b.end > sequence]
+        if not self.model[partition]:
+            self.ends[partition] = max(sequence, self.end(partition))
 
     @rule()
     def reopen(self):
@@ -207,6 +347,13 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def heads_agree(self):
         assert self.holder.log.heads() == {p: self.end(p) - 1 for p in self.model}
+
+    @invariant()
+    def standings_agree(self):
+        for partition, standing in self.holder.log.standings().items():
+            held = self.model[partition]
+            assert standing.start == (held[0].sequence if held else self.end(partition))
+            assert standing.size == sum(len(b.content) for b in held)
 
     def teardown(self):
         self.holder.log.close()

@@ -7,6 +7,7 @@ from dafka.model import Batch, Partition
 from dafka.query import messages, service
 from dafka.query.client import StoreClient
 from dafka.query.messages import encode
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.wire.octets import text
 
 pytestmark = pytest.mark.net
@@ -19,6 +20,13 @@ ODD = Partition(text(b"\xff"), text(b"\xfe\x00"))
 def client(serving):
     with StoreClient(serving.endpoint, timeout_ms=5_000) as client:
         yield client
+
+
+def raw_batch(partition, sequence, times):
+    builder = BatchBuilder(1 << 16)
+    for time in times:
+        builder.append(time, None, b"", ())
+    return Batch(partition, sequence, len(times), enclosed(builder.build(), sequence))
 
 
 def fill(serving, count=10, size=100):
@@ -52,6 +60,26 @@ def test_reading(serving, client):
     assert client.read(ORDERS, 7, count_max=4) == batches[1:3]
     assert client.read(ORDERS, 7, bytes_max=1) == batches[1:2]
     assert client.read(ODD, 0) == [Batch(ODD, 0, 1, b"odd")]
+
+
+def test_what_was_trimmed_is_not_in_the_range(serving, client):
+    batches = fill(serving)
+    serving.log.append([], trims={ORDERS: 7, ODD: 1})
+    assert client.ranges() == {ORDERS: range(5, 50), ODD: range(1, 1)}
+    assert client.heads() == {ORDERS: 49, ODD: 0}
+    assert client.read(ORDERS, 4) == []
+    assert client.read(ORDERS, 5, count_max=1) == batches[1:2]
+
+
+def test_finding_a_time(serving, client):
+    for sequence, records in enumerate(([100, 300], [200, 250], [400, 500])):
+        batch = raw_batch(ORDERS, 2 * sequence, records)
+        serving.log.append([batch])
+    found = {time: client.find(ORDERS, time) for time in (0, 100, 101, 300, 301, 400, 401, 501)}
+    assert found == {0: 0, 100: 0, 101: 1, 300: 1, 301: 4, 400: 4, 401: 5, 501: None}
+    assert client.find(ODD, 0) is None
+    serving.log.append([Batch(ODD, 0, 3, b"without a time of its own")])
+    assert client.find(ODD, 0) == 0
 
 
 def test_scanning(serving, client):
@@ -95,8 +123,8 @@ def test_an_endpoint_that_is_none():
         (encode(messages.Batches(())), "answered with Batches"),
         (b"\x02new", "query version this version cannot read"),
         (b"\x01\xff", "query message this version cannot read"),
-        (encode(messages.HeadPage((), True)), "leads nowhere"),
-        (encode(messages.HeadPage(((b"t", b"A", 1),), True)), "leads nowhere"),
+        (encode(messages.RangePage((), True)), "leads nowhere"),
+        (encode(messages.RangePage(((b"t", b"A", 0, 1),), True)), "leads nowhere"),
     ],
 )
 def test_bad_answers(serving, client, answered, complaint):

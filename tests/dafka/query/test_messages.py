@@ -20,7 +20,8 @@ counts = st.integers(1, 2**63 - 1)
 questions = st.one_of(
     st.builds(messages.Topics, st.none() | names),
     st.builds(messages.Partitions, st.none() | names, st.none() | places),
-    st.builds(messages.Heads, st.none() | names, st.none() | places),
+    st.builds(messages.Ranges, st.none() | names, st.none() | places),
+    st.builds(messages.Find, names, names, sequences),
     st.builds(messages.Read, names, names, sequences, counts, counts),
     st.just(messages.Health()),
 )
@@ -28,14 +29,15 @@ answers = st.one_of(
     st.builds(messages.TopicPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
     st.builds(messages.PartitionPage, st.lists(places, max_size=4).map(tuple), st.booleans()),
     st.builds(
-        messages.HeadPage,
-        st.lists(st.tuples(names, names, sequences), max_size=4).map(tuple),
+        messages.RangePage,
+        st.lists(st.tuples(names, names, sequences, sequences), max_size=4).map(tuple),
         st.booleans(),
     ),
     st.builds(
         messages.Batches,
         st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
     ),
+    st.builds(messages.Found, st.none() | sequences),
     st.builds(messages.Status, st.text(), sequences, sequences),
     st.builds(messages.Refused, st.text(), st.text()),
 )
@@ -71,8 +73,8 @@ def test_a_later_version_may_add_fields():
         ("query message", b"\x01"),
         ("query message", encode(messages.Health()) + b"x"),
         ("query message", b"\x01" + msgspec.msgpack.encode(["erase"])),
-        ("query message", b"\x01" + msgspec.msgpack.encode(["heads", b"t" * 256, None])),
-        ("query message", b"\x01" + msgspec.msgpack.encode(["heads", "text", None])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["ranges", b"t" * 256, None])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["ranges", "text", None])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", -1, 1, 1])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 0, 0, 1])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 2**63, 1, 1])),
@@ -97,9 +99,9 @@ def test_mutated_bytes_raise_nothing_else():
         encode(message)
         for message in (
             messages.Topics(b"he"),
-            messages.Heads(b"he", (b"he", b"AB")),
+            messages.Ranges(b"he", (b"he", b"AB")),
             messages.Read(b"he", b"AB", 5, 10, 1_000),
-            messages.HeadPage(((b"he", b"AB", 5),), True),
+            messages.RangePage(((b"he", b"AB", 0, 6),), True),
             messages.Batches(((0, 1, b"x"),)),
             messages.Status("AB", 1, 2),
         )

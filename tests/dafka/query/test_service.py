@@ -10,6 +10,7 @@ from dafka.model import Batch, Partition
 from dafka.query import messages, service
 from dafka.query.messages import decode_answer, encode
 from dafka.query.service import answer
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.memory import MemoryLog
 from dafka.wire.octets import text
 
@@ -48,10 +49,11 @@ def test_partitions(log):
     assert asked(messages.Partitions(b"none"), log).partitions == ()
 
 
-def test_heads(log):
-    heads = ((b"b", b"1", 1), (b"b", b"2", 5))
-    assert asked(messages.Heads(b"b"), log) == messages.HeadPage(heads, False)
-    assert asked(messages.Heads(b"b", (b"b", b"1")), log) == messages.HeadPage(heads[1:], False)
+def test_ranges(log):
+    ranges = ((b"b", b"1", 0, 2), (b"b", b"2", 5, 6))
+    log.append([], trims={Partition("b", "2"): 5})
+    assert asked(messages.Ranges(b"b"), log) == messages.RangePage(ranges, False)
+    assert asked(messages.Ranges(b"b", (b"b", b"1")), log) == messages.RangePage(ranges[1:], False)
 
 
 def test_read(log):
@@ -75,7 +77,7 @@ def test_health(log):
     assert asked(messages.Health(), log) == messages.Status("AB" * 16, 4, 10)
 
 
-@pytest.mark.parametrize("kind", [messages.Partitions, messages.Heads])
+@pytest.mark.parametrize("kind", [messages.Partitions, messages.Ranges])
 def test_long_lists_come_in_pages(monkeypatch, kind):
     monkeypatch.setattr(service, "PAGE_BYTES_MAX", 1_000)
     log = MemoryLog("AB" * 16)
@@ -83,7 +85,7 @@ def test_long_lists_come_in_pages(monkeypatch, kind):
     found, after, pages = [], None, 0
     while True:
         page = asked(kind(b"t", after), log)
-        items = page.heads if kind is messages.Heads else page.partitions
+        items = page.ranges if kind is messages.Ranges else page.partitions
         assert len(items) > 0
         found += items
         pages += 1
@@ -99,7 +101,7 @@ def test_the_largest_page_fits_into_an_answer():
     names = [text(b"\xff" * 245 + b"%04d" % n) for n in range(10_000)]
     log = MemoryLog("AB" * 16)
     log.append([Batch(Partition(name, name), 0, 1, b"") for name in names])
-    octets = answer(encode(messages.Heads()), log)
+    octets = answer(encode(messages.Ranges()), log)
     assert decode_answer(octets).more
     assert len(octets) <= READ_BYTES_MAX
 
@@ -107,7 +109,7 @@ def test_the_largest_page_fits_into_an_answer():
 def test_short_names_fit_too():
     log = MemoryLog("AB" * 16)
     log.append([Batch(Partition("t", f"{n:x}"), 0, 2**62, b"") for n in range(PARTITIONS_MAX)])
-    octets = answer(encode(messages.Heads()), log)
+    octets = answer(encode(messages.Ranges()), log)
     assert len(octets) <= READ_BYTES_MAX
 
 
@@ -115,6 +117,16 @@ def test_refusals_name_their_reason(log):
     refused = decode_answer(answer(b"\x09hello", log))
     assert refused == messages.Refused("query version", "this store speaks version 1")
     assert decode_answer(answer(b"\x01hello", log)).reason == "query message"
+
+
+def test_finding_in_a_damaged_batch_is_a_refusal(log):
+    place = Partition("b", "1")
+    builder = BatchBuilder(1_000)
+    builder.append(5, None, b"value", ())
+    log.append([Batch(place, 2, 1, enclosed(builder.build(), 2)[:-3])])
+    assert asked(messages.Find(b"b", b"1", 0), log) == messages.Found(0)
+    log.append([], trims={place: 2})
+    assert asked(messages.Find(b"b", b"1", 0), log).reason == "storage"
 
 
 def test_a_broken_disk_is_a_refusal(log, monkeypatch):

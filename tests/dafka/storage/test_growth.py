@@ -2,18 +2,64 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
-from dafka.storage.growth import heads_after
+from dafka.records.batch import BatchBuilder, enclosed
+from dafka.storage.growth import checked, extended, heads_after
+from dafka.storage.log import Entry, Standing
 
 ORDERS = Partition("orders", "A1")
-OTHERS = Partition("orders", "B2")
+KNOWN = {ORDERS: Standing(2, 4, 10, 100, 200)}
+
+
+def timed(sequence, *times):
+    builder = BatchBuilder(1 << 16)
+    for time in times:
+        builder.append(time, None, b"", ())
+    return Batch(ORDERS, sequence, len(times), enclosed(builder.build(), sequence))
 
 
 def test_only_what_grows_is_returned():
     batches = [Batch(ORDERS, 5, 2, b""), Batch(ORDERS, 7, 3, b"")]
-    assert heads_after({ORDERS: 4, OTHERS: 1}, batches) == {ORDERS: 9}
+    assert heads_after({ORDERS: 4, Partition("orders", "B2"): 1}, batches) == {ORDERS: 9}
+
+
+def test_batches_follow_the_head_and_one_another():
+    checked(KNOWN, [Batch(ORDERS, 5, 2, b""), Batch(ORDERS, 7, 3, b"")], {}, [])
 
 
 @pytest.mark.parametrize("sequence", [3, 4, 6])
 def test_a_gap_and_an_overlap_are_refused(sequence):
     with pytest.raises(StorageError, match=f"sequence {sequence} follows 4"):
-        heads_after({ORDERS: 4}, [Batch(ORDERS, sequence, 1, b"")])
+        checked(KNOWN, [Batch(ORDERS, sequence, 1, b"")], {}, [])
+
+
+def test_a_trim_beyond_the_head_makes_room():
+    checked(KNOWN, [Batch(ORDERS, 50, 1, b"")], {ORDERS: 50}, [])
+    checked(KNOWN, [Batch(ORDERS, 5, 1, b"")], {ORDERS: 3}, [])
+    with pytest.raises(StorageError, match="sequence 5 follows 49"):
+        checked(KNOWN, [Batch(ORDERS, 5, 1, b"")], {ORDERS: 50}, [])
+
+
+@pytest.mark.parametrize(("table", "key"), [("t" * 33, b""), ("t", b"k" * 471)])
+def test_an_entry_that_does_not_fit_is_refused(table, key):
+    with pytest.raises(StorageError, match="at most 32 bytes, keys 470"):
+        checked({}, [], {}, [Entry(table, key, b"")])
+
+
+def test_time_never_goes_back():
+    first = extended(None, timed(0, 300, 500, 400), 9)
+    assert first == Standing(0, 2, first.size, 500, 500)
+    second = extended(first, timed(3, 100), 9)
+    assert second == Standing(0, 3, second.size, 500, 500)
+    third = extended(second, timed(4, 600), 9)
+    assert (third.oldest_ms, third.newest_ms) == (500, 600)
+    assert third.size == len(timed(0, 300, 500, 400).content) + 2 * len(timed(3, 100).content)
+
+
+def test_a_batch_without_a_time_arrives_now():
+    assert extended(None, Batch(ORDERS, 0, 1, b"raw"), 77) == Standing(0, 0, 3, 77, 77)
+
+
+def test_an_empty_partition_is_as_old_as_its_next_batch():
+    empty = Standing(5, 4, 0, 100, 100)
+    grown = extended(empty, timed(5, 300), 9)
+    assert (grown.start, grown.head, grown.oldest_ms) == (5, 5, 300)

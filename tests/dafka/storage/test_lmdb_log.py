@@ -12,7 +12,7 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
-from dafka.storage import environment
+from dafka.storage import environment, lmdb_log
 from dafka.storage.lmdb_log import Durability, LmdbLog
 
 ORDERS = Partition("orders", "A1")
@@ -147,15 +147,15 @@ def _set_format(directory, value):
             transaction.put(b"format", value, db=meta)
 
 
-@pytest.mark.parametrize("value", [b"2", b"", b"\xff", b"1 "])
+@pytest.mark.parametrize("value", [b"3", b"1", b"", b"\xff", b"2 "])
 def test_another_format_is_refused_and_left_alone(tmp_path, value):
     log = LmdbLog(tmp_path)
     log.append([Batch(ORDERS, 0, 1, b"x")])
     log.close()
     _set_format(tmp_path, value)
-    with pytest.raises(StorageError, match="this version reads '1'"):
+    with pytest.raises(StorageError, match="this version reads '2'"):
         LmdbLog(tmp_path)
-    _set_format(tmp_path, b"1")
+    _set_format(tmp_path, b"2")
     log = LmdbLog(tmp_path)
     assert log.heads() == {ORDERS: 0}
     log.close()
@@ -192,6 +192,31 @@ def test_both_durabilities_survive_a_restart(tmp_path, durability):
 def test_durability_reaches_the_library(tmp_path, durability, synced):
     log = LmdbLog(tmp_path, durability=durability)
     assert log._environment._lmdb.flags()["sync"] is synced
+    log.close()
+
+
+def test_trimming_gives_room_back(tmp_path):
+    log = LmdbLog(tmp_path, durability=Durability.OS)
+    for sequence in range(200):
+        log.append(
+            [Batch(ORDERS, sequence, 1, bytes(100_000))], trims={ORDERS: max(0, sequence - 5)}
+        )
+    assert (tmp_path / "data.mdb").stat().st_size < 3_000_000
+    assert log.standings()[ORDERS].start == 194
+    log.close()
+
+
+def test_searching_a_time_reads_few_batches(tmp_path, monkeypatch):
+    times = iter(range(2_000))
+    log = LmdbLog(tmp_path, durability=Durability.OS, clock=lambda: next(times))
+    batches = [Batch(ORDERS, sequence, 1, b"") for sequence in range(2_000)]
+    for batch in batches:
+        log.append([batch])
+    looked = []
+    outline = lmdb_log._outline
+    monkeypatch.setattr(lmdb_log, "_outline", lambda *of: looked.append(of[0]) or outline(*of))
+    assert log.find(ORDERS, 1_234) == 1_234
+    assert len(looked) <= 12
     log.close()
 
 
