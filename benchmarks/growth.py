@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FEW, MANY = 10, 10_000
 DEADLINE_S = 120.0
 VALUES = [bytes(100)] * 580
-"""Just below the default size of a batch, so that batches are alike with few and many partitions."""
+"""Just below the default size of a batch: few partitions and many get batches alike."""
 
 APPENDED_AT_ONCE = 20
 

@@ -13,3 +13,22 @@ def now_ms() -> int:
 def wall_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+class Pace:
+    """Keeps what is repeated apart.
+
+    Args:
+        gap_s: The shortest time from one `wait` to the next.
+    """
+
+    def __init__(self, gap_s: float) -> None:
+        self._gap_s = gap_s
+        self._due_s = time.monotonic()
+
+    def wait(self) -> None:
+        """Return at once if the last time is long enough ago, else when it is."""
+        left_s = self._due_s - time.monotonic()
+        if left_s > 0:
+            time.sleep(left_s)
+        self._due_s = time.monotonic() + self._gap_s

@@ -40,7 +40,8 @@ class Producer:
     Args:
         towers: The cluster's tower, `tcp://host:port`, or several.
         host: Interface to bind and advertise.
-        linger_ms: How long a record may wait for others to share its batch.
+        linger_ms: How long a record may wait for others to share its batch. With 0 it goes out at
+            once; a fast sender's still share batches made 0.3 ms apart.
         batch_bytes_max: Size at which a batch goes out.
         buffer_bytes_max: Bytes sent and not stored yet at which `send` begins to wait.
         max_block_ms: How long it waits.

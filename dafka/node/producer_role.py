@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import StorageError
+from dafka.node.clock import Pace
 from dafka.protocol.effects import Append, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from dafka.transport.poller import Pollable
 
 log = logging.getLogger(__name__)
+
+
+_SEAL_GAP_S = 0.0003
+"""Between two times that open batches are sealed. Without linger a fast sender would make a batch
+of every record, and everybody down the line pays for batches, not for records."""
 
 
 class Owner(Protocol):
@@ -59,10 +65,12 @@ class ProducerRole:
         self._machine = machine
         self._linger_ms = linger_ms
         self._spool = spool
+        self._pace = Pace(_SEAL_GAP_S)
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine."""
         if isinstance(event, Woke):
+            self._pace.wait()
             self._owner.seal_older(now_ms - self._linger_ms)
         return [(side, effect) for effect in self._machine.handle(event, now_ms)]
 

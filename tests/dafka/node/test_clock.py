@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 
-from dafka.node.clock import now_ms, wall_ms
+from dafka.node.clock import Pace, now_ms, wall_ms
 
 
 def test_the_monotonic_clock_never_goes_back():
@@ -18,3 +18,11 @@ def test_the_wall_clock_counts_from_1970():
 def test_both_count_whole_milliseconds():
     assert isinstance(now_ms(), int)
     assert isinstance(wall_ms(), int)
+
+
+def test_a_pace_keeps_repetitions_apart():
+    pace = Pace(0.02)
+    began = time.monotonic()
+    for _ in range(3):
+        pace.wait()
+    assert time.monotonic() - began >= 0.04
