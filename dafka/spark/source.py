@@ -9,10 +9,11 @@ from pyspark.sql.datasource import DataSource
 from dafka.spark.batch_reader import BatchReader
 from dafka.spark.columns import all_columns, checked_columns
 from dafka.spark.options import source_options
+from dafka.spark.stream_reader import StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
 
@@ -37,3 +38,8 @@ class DafkaDataSource(DataSource):
         """A batch."""
         options = source_options(self.options, stream=False)
         return BatchReader(options, checked_columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A stream."""
+        options = source_options(self.options, stream=True)
+        return StreamReader(options, checked_columns(schema))

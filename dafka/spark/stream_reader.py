@@ -1,0 +1,106 @@
+"""Reading a cluster as it grows: `spark.readStream.format("dafka")`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from dafka.errors import QueryError
+from dafka.spark.batch_reader import Task, columns_of
+from dafka.spark.offsets import Progress
+from dafka.spark.ranges import dealt
+from dafka.spark.stores import Stores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from dafka.model import Partition
+    from dafka.spark.options import SourceOptions
+
+PATIENCE_S = 30.0
+"""How long planning waits for a store to come back: an error there ends the query."""
+
+_AGAIN_S = 0.5
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans every micro-batch on the driver, reads on the executors.
+
+    Args:
+        options: Checked.
+        columns: What is made of each record.
+    """
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._last: dict[Partition, range] | None = None
+        """What there was when a run over everything available began."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, and so below)
+        """Before everything; where that is, the first micro-batch settles."""
+        return Progress().as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What `maxOffsetsPerTrigger` says."""
+        records = self._options.records_per_trigger
+        return ReadAllAvailable() if records is None else ReadMaxRows(records)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next micro-batch goes.
+
+        Raises:
+            QueryError: No store has answered for `PATIENCE_S`.
+        """
+        there = self._there()
+        if self._last is not None:
+            there = {
+                partition: range(now.start, min(now.stop, self._last[partition].stop))
+                for partition, now in there.items()
+                if partition in self._last
+            }
+        records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        progress = Progress.of_json(start)
+        following = progress.after(there, self._options.starting, records)
+        return start if following is progress else following.as_json()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """How far the stream could go, for Spark's progress reports."""
+        nexts = {partition: there.stop for partition, there in self._there().items()}
+        return Progress(True, {}, nexts).as_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From here on nothing that comes later is read."""
+        self._last = self._there()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Deal a micro-batch to tasks; the same ones when it is planned again."""
+        ranges = Progress.of_json(start).ranges_to(Progress.of_json(end))
+        tasks = dealt(ranges, self._options.records_per_task, self._options.tasks_min)
+        return [Task(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the columns of a task's ranges; see `BatchReader.read`."""
+        assert isinstance(partition, Task)
+        yield from columns_of(partition.ranges, self._options, self._columns)
+
+    def _there(self) -> dict[Partition, range]:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with Stores(self._options.servers) as stores:
+                    return stores.there(self._options.topics)
+            except QueryError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN_S)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.spark.offsets import Progress
+from dafka.spark.options import Bound
+from dafka.spark.ranges import Range
+
+A, B = Partition("orders", "A"), Partition("orders", "B")
+EARLIEST, LATEST = Bound(), Bound(latest=True)
+
+
+def text(progress):
+    return json.dumps(progress.as_json())
+
+
+def test_the_first_micro_batch_settles_where_the_stream_begins():
+    there = {A: range(2, 10), B: range(5)}
+    early = Progress().after(there, EARLIEST, None)
+    assert Progress().ranges_to(early) == [Range(A, 2, 10), Range(B, 0, 5)]
+    late = Progress().after(there, LATEST, None)
+    assert Progress().ranges_to(late) == [Range(A, 10, 10), Range(B, 5, 5)]
+    grown = {A: range(2, 12), B: range(5)}
+    assert late.ranges_to(late.after(grown, LATEST, None)) == [Range(A, 10, 12), Range(B, 5, 5)]
+
+
+def test_a_first_micro_batch_planned_again_is_the_same_one():
+    there = {A: range(10)}
+    end = Progress().after(there, LATEST, None)
+    kept = Progress.of_json(json.loads(text(end)))
+    assert Progress().ranges_to(kept) == [Range(A, 10, 10)]
+
+
+def test_latest_is_settled_even_where_there_is_nothing_yet():
+    begun = Progress().after({}, LATEST, None)
+    assert text(begun) != text(Progress())
+    assert begun.ranges_to(begun.after({A: range(3)}, LATEST, None)) == [Range(A, 0, 3)]
+
+
+def test_nothing_new_is_the_very_same_offset():
+    there = {A: range(10)}
+    end = Progress().after(there, EARLIEST, None)
+    assert end.after(there, EARLIEST, None) is end
+    assert end.after({**there, B: range(4, 4)}, EARLIEST, None) is end
+
+
+def test_new_partitions_are_read_from_their_beginning():
+    begun = Progress().after({A: range(10)}, LATEST, None)
+    grown = begun.after({A: range(10), B: range(3, 7)}, LATEST, None)
+    assert begun.ranges_to(grown) == [Range(A, 10, 10), Range(B, 3, 7)]
+    again = Progress.of_json(json.loads(text(grown)))
+    assert begun.ranges_to(again) == begun.ranges_to(grown)
+
+
+def test_a_cluster_that_lags_behind_the_checkpoint_is_waited_for():
+    begun = Progress().after({A: range(10), B: range(3)}, EARLIEST, None)
+    assert begun.after({A: range(4)}, EARLIEST, None) is begun
+    moved = begun.after({A: range(12)}, EARLIEST, None)
+    assert begun.ranges_to(moved) == [Range(A, 10, 12), Range(B, 3, 3)]
+
+
+def test_offsets_are_ordered_text():
+    one = Progress(True, {}, {A: 1, B: 2})
+    other = Progress(True, {}, {B: 2, A: 1})
+    assert text(one) == text(other)
+    assert text(one) == '{"begun": true, "from": {}, "next": {"orders": {"A": 1, "B": 2}}}'
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("ABCD"), st.integers(0, 20)), min_size=1, max_size=8),
+    st.none() | st.integers(1, 10),
+)
+def test_micro_batches_tile_every_partition(growth, records_max):
+    """Whatever comes to be known when: no gap, no overlap, and in the end everything."""
+    there, progress, read = {}, Progress(), {}
+    for step in [*growth, *[{}] * 100]:
+        for address, grown in step.items():
+            partition = Partition("t", address)
+            there[partition] = range(there.get(partition, range(0)).stop + grown)
+        following = progress.after(there, EARLIEST, records_max)
+        following = Progress.of_json(json.loads(text(following)))
+        ranges = progress.ranges_to(following)
+        assert records_max is None or sum(one.records for one in ranges) <= records_max
+        for partition, start, end in ranges:
+            assert start == read.get(partition, 0)
+            read[partition] = end
+        progress = following
+    assert {p: end for p, end in read.items() if end} == {p: s.stop for p, s in there.items() if s}
+
+
+@pytest.mark.parametrize("offset", [{}, {"begun": True, "from": {}}, {"begun": 1, "from": 2}])
+def test_other_offsets_are_refused(offset):
+    with pytest.raises(MisuseError, match="no offset of this source"):
+        Progress.of_json(offset)
+
+
+def test_ends_without_a_beginning_are_refused():
+    with pytest.raises(MisuseError, match="does not say where"):
+        Progress().ranges_to(Progress(True, {}, {A: 3}))
