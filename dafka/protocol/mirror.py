@@ -31,10 +31,12 @@ class MirrorSettings:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles.
         head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
             no more: whoever still misses something asks the stores.
+        min_acks: How many distinct stores must have a record before it counts as stored.
     """
 
     head_interval_ms: int = 1_000
     head_interval_ms_max: int = 8_000
+    min_acks: int = 1
 
 
 class MirrorMachine:
@@ -45,7 +47,7 @@ class MirrorMachine:
     """
 
     def __init__(self, settings: MirrorSettings) -> None:
-        self._unacked = Unacked(min_acks=1)
+        self._unacked = Unacked(settings.min_acks)
         self._heads = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
         self._greeted = False
 

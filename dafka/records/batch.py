@@ -59,15 +59,31 @@ _new = tuple.__new__
 """Makes a named tuple at a third of the cost of its constructor: here it is paid per record."""
 
 
+class Run(NamedTuple):
+    """Which repeatable run of a writer a batch comes from, and how far into it.
+
+    Stands in the fields in which Kafka keeps a producer's id and its sequence, for the same
+    purpose: who has to repeat a run can tell from the log how much of it is there.
+
+    Attributes:
+        number: Of the run; the next one has a larger number.
+        first: Place of the batch's first record in the run, counted from 0.
+    """
+
+    number: int
+    first: int
+
+
 class BatchBuilder:
     """Collects records into one batch.
 
     Args:
         bytes_max: Size the built batch shall not pass; one record always fits.
+        run: Which run of a writer the batch belongs to, if it is one that may be repeated.
     """
 
-    def __init__(self, bytes_max: int) -> None:
-        self._builder = _builder(bytes_max)
+    def __init__(self, bytes_max: int, run: Run | None = None) -> None:
+        self._builder = _builder(bytes_max, run or Run(_NO_PRODUCER, _NO_PRODUCER))
         self._append = self._builder.append
         self.count = 0
 
@@ -115,14 +131,14 @@ class BatchBuilder:
         return bytes(self._builder.build())
 
 
-def _builder(bytes_max: int) -> DefaultRecordBatchBuilder:
+def _builder(bytes_max: int, run: Run) -> DefaultRecordBatchBuilder:
     return DefaultRecordBatchBuilder(
         magic=_MAGIC,
         compression_type=0,
         is_transactional=0,
-        producer_id=_NO_PRODUCER,
+        producer_id=run.number,
         producer_epoch=_NO_PRODUCER,
-        base_sequence=_NO_PRODUCER,
+        base_sequence=run.first,
         batch_size=bytes_max,
     )
 
@@ -140,12 +156,14 @@ class BatchHeader(NamedTuple):
         first_timestamp_ms: What the records' timestamps count from.
         max_timestamp_ms: The latest of them.
         log_append_time: Whether `max_timestamp_ms` stands for all of them.
+        run: Which run of a writer they come from, if it is one that may be repeated.
     """
 
     records: int
     first_timestamp_ms: int
     max_timestamp_ms: int
     log_append_time: bool
+    run: Run | None
 
 
 def checked_count(content: bytes, sequence: int) -> int:
@@ -168,7 +186,7 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
     if unpack(content) is None:
         raise RecordError("envelope")
     header = _HEADER.unpack_from(content, ENVELOPE_BYTES)
-    base, length, _, magic, crc, attributes, last_delta, first_ms, max_ms, *_, count = header
+    base, length, _, magic, crc, attributes, last_delta, first_ms, max_ms, *producer, count = header
     if magic != _MAGIC or length != len(content) - ENVELOPE_BYTES - _LENGTH_FROM:
         raise RecordError("batch header")
     if attributes & (_CODEC_MASK | _CONTROL_MASK):
@@ -179,7 +197,14 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
         raise RecordError("batch count")
     if google_crc32c.value(bytes(memoryview(content)[ENVELOPE_BYTES + _CRC_FROM :])) != crc:
         raise RecordError("batch checksum")
-    return BatchHeader(count, first_ms, max_ms, bool(attributes & _LOG_APPEND_MASK))
+    number, _, index = producer
+    return BatchHeader(
+        count,
+        first_ms,
+        max_ms,
+        bool(attributes & _LOG_APPEND_MASK),
+        Run(number, index) if number >= 0 and index >= 0 else None,
+    )
 
 
 def newest_ms(content: bytes) -> int | None:
@@ -289,19 +314,29 @@ def without_first(batch: Batch, dropped: int) -> Batch:
     Raises:
         RecordError: The records inside do not parse, or the rest would be too large a batch.
     """
-    sequence = batch.sequence + dropped
+    return cut(batch, batch.sequence + dropped, batch.end)
+
+
+def cut(batch: Batch, start: int, end: int) -> Batch:
+    """Return the records of `batch` from sequence `start` to below `end`, at least one.
+
+    Raises:
+        RecordError: The records inside do not parse, or would be too large a batch.
+    """
+    first, behind = max(start, batch.sequence), min(end, batch.end)
+    if (first, behind) == (batch.sequence, batch.end):
+        return batch
+    run = checked_header(batch.content, batch.sequence).run
+    if run is not None:
+        run = Run(run.number, run.first + first - batch.sequence)
     # Timestamps are kept as the difference from the first one, so without it the rest can be
     # larger than the whole was; a builder that is full would leave records out.
-    builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
+    builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES, run)
     for raw in raw_records(batch.content):
-        if raw.sequence < sequence:
+        if not first <= raw.sequence < behind:
             continue
         if not builder.append(raw.timestamp_ms, raw.key, raw.value, raw.headers):
             raise RecordError("batch size")
     envelope = unpack(batch.content) or FRESH
-    return Batch(
-        batch.partition,
-        sequence,
-        batch.count - dropped,
-        enclosed(builder.build(), sequence, envelope),
-    )
+    content = enclosed(builder.build(), first, envelope)
+    return Batch(batch.partition, first, behind - first, content)

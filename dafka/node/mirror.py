@@ -1,0 +1,178 @@
+"""A mirror for those who have batches: under whatever names they are given, until they are stored.
+
+Spark's tasks write through it. A link does not: there the mirror's machine is part of a larger one.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from dafka.errors import NotStoredError
+from dafka.model import address_of
+from dafka.node.node import Node, Role, open_mesh
+from dafka.protocol.effects import Stored
+from dafka.protocol.events import Mirrored, TurnEnded
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dafka.model import Batch, Partition
+    from dafka.protocol.events import Event
+    from dafka.transport.poller import Pollable
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Event: what is unstored of these partitions is given up."""
+
+    partitions: tuple[Partition, ...]
+
+
+class Mirror:
+    """Publishes batches under the names they have. Used by one thread at a time.
+
+    Batches of one partition must be given in order; they need not follow each other directly.
+
+    Args:
+        towers: The cluster's tower, `tcp://host:port`, or several.
+        host: Interface to bind and advertise.
+        min_acks: How many distinct stores must have a record before it counts as stored.
+        buffer_bytes_max: Bytes published and not stored yet at which `publish` begins to wait.
+
+    Raises:
+        MisuseError: An argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        towers: str | Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        min_acks: int = 1,
+        buffer_bytes_max: int = 32 * 1024 * 1024,
+    ) -> None:
+        self.address = address_of(uuid4())
+        self._buffer_bytes_max = buffer_bytes_max
+        self._changed = threading.Condition()
+        """Guards what follows, and tells of progress."""
+        self._ends: dict[Partition, int] = {}
+        """Partitions with something unstored, and the sequence after it."""
+        self._buffered = 0
+        self._stored = 0
+        """How often stores have said that they have more: progress."""
+        machine = MirrorMachine(MirrorSettings(min_acks=min_acks))
+        role: Role[None, Forgotten] = _MirrorRole(machine, self._on_stored, self._on_forgotten)
+        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        self._node.start()
+
+    def publish(self, batch: Batch, silence_s: float) -> None:
+        """Publish a batch, once there is room for it.
+
+        Raises:
+            NotStoredError: There is none, and no store has acknowledged anything for `silence_s`.
+        """
+        self._wait(lambda: self._buffered < self._buffer_bytes_max, silence_s)
+        with self._changed:
+            self._ends[batch.partition] = batch.end
+            self._buffered += len(batch.content)
+        self._node.post(None, Mirrored(batch))
+
+    def flush(self, silence_s: float) -> None:
+        """Wait until everything published is stored.
+
+        Raises:
+            NotStoredError: It is not, and no store has acknowledged anything for `silence_s`.
+        """
+        self._wait(lambda: not self._ends, silence_s)
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Give up what is unstored of these partitions, so that they may be begun anywhere."""
+        forgotten = tuple(partitions)
+        with self._changed:
+            for partition in forgotten:
+                self._ends.pop(partition, None)
+        self._node.post(None, Forgotten(forgotten))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be used."""
+        return not self._node.join(0)
+
+    def close(self) -> None:
+        """Leave the cluster; what is unstored is given up."""
+        self._node.stop()
+
+    def _wait(self, done: Callable[[], bool], silence_s: float) -> None:
+        with self._changed:
+            while not done():
+                stored = self._stored
+                self._changed.wait_for(lambda: done() or self._stored > stored, silence_s)  # noqa: B023
+                self._node.check()
+                if not done() and self._stored == stored:
+                    raise NotStoredError(
+                        f"no store has acknowledged anything for {silence_s:g} s; "
+                        f"unstored are {self._unstored()}"
+                    )
+
+    def _unstored(self) -> str:
+        names = [f"{topic!r}/{address}" for topic, address in sorted(self._ends)[:3]]
+        more = len(self._ends) - len(names)
+        return ", ".join(names) + (f" and {more} more partitions" if more else "")
+
+    def _on_stored(self, effect: Stored) -> None:
+        with self._changed:
+            self._buffered -= effect.size
+            if self._ends.get(effect.partition, effect.end + 1) <= effect.end:
+                del self._ends[effect.partition]
+            self._stored += 1
+            self._changed.notify_all()
+
+    def _on_forgotten(self, size: int) -> None:
+        with self._changed:
+            self._buffered -= size
+            self._changed.notify_all()
+
+
+class _MirrorRole:
+    """The mirror's shell in the node's thread."""
+
+    name = "mirror"
+
+    def __init__(
+        self,
+        machine: MirrorMachine,
+        on_stored: Callable[[Stored], None],
+        on_forgotten: Callable[[int], None],
+    ) -> None:
+        self._machine = machine
+        self._on_stored = on_stored
+        self._on_forgotten = on_forgotten
+
+    def handle(
+        self, side: None, event: Event | Forgotten, now_ms: int
+    ) -> Iterable[tuple[None, object]]:
+        if isinstance(event, TurnEnded):
+            return ()
+        if isinstance(event, Forgotten):
+            freed = sum(self._machine.forget(partition) for partition in event.partitions)
+            self._on_forgotten(freed)
+            return ()
+        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        return self._machine.wakeup_ms()
+
+    def perform(self, _side: None, effect: object) -> None:
+        # Who wants what is not held any more gets it from a store that has it.
+        if isinstance(effect, Stored):
+            self._on_stored(effect)
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
+        return {}
+
+    def close(self) -> None:
+        return
