@@ -59,8 +59,8 @@ class Mirror:
         self._buffer_bytes_max = buffer_bytes_max
         self._changed = threading.Condition()
         """Guards what follows, and tells of progress."""
-        self._ends: dict[Partition, int] = {}
-        """Partitions with something unstored, and the sequence after it."""
+        self._unstored: dict[Partition, range] = {}
+        """The sequences that are published and not stored, of the partitions that have some."""
         self._buffered = 0
         self._stored = 0
         """How often stores have said that they have more: progress."""
@@ -77,7 +77,9 @@ class Mirror:
         """
         self._wait(lambda: self._buffered < self._buffer_bytes_max, silence_s)
         with self._changed:
-            self._ends[batch.partition] = batch.end
+            before = self._unstored.get(batch.partition)
+            start = before.start if before else batch.sequence
+            self._unstored[batch.partition] = range(start, batch.end)
             self._buffered += len(batch.content)
         self._node.post(None, Mirrored(batch))
 
@@ -87,14 +89,14 @@ class Mirror:
         Raises:
             NotStoredError: It is not, and no store has acknowledged anything for `silence_s`.
         """
-        self._wait(lambda: not self._ends, silence_s)
+        self._wait(lambda: not self._unstored, silence_s)
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Give up what is unstored of these partitions, so that they may be begun anywhere."""
         forgotten = tuple(partitions)
         with self._changed:
             for partition in forgotten:
-                self._ends.pop(partition, None)
+                self._unstored.pop(partition, None)
         self._node.post(None, Forgotten(forgotten))
 
     @property
@@ -115,19 +117,22 @@ class Mirror:
                 if not done() and self._stored == stored:
                     raise NotStoredError(
                         f"no store has acknowledged anything for {silence_s:g} s; "
-                        f"unstored are {self._unstored()}"
+                        f"unstored are {self._names()}",
+                        [(one, len(left)) for one, left in self._unstored.items()],
                     )
 
-    def _unstored(self) -> str:
-        names = [f"{topic!r}/{address}" for topic, address in sorted(self._ends)[:3]]
-        more = len(self._ends) - len(names)
+    def _names(self) -> str:
+        names = [f"{topic!r}/{address}" for topic, address in sorted(self._unstored)[:3]]
+        more = len(self._unstored) - len(names)
         return ", ".join(names) + (f" and {more} more partitions" if more else "")
 
     def _on_stored(self, effect: Stored) -> None:
         with self._changed:
             self._buffered -= effect.size
-            if self._ends.get(effect.partition, effect.end + 1) <= effect.end:
-                del self._ends[effect.partition]
+            left = self._unstored.pop(effect.partition, range(0))
+            if left.stop > effect.end:
+                start = max(left.start, effect.end)
+                self._unstored[effect.partition] = range(start, left.stop)
             self._stored += 1
             self._changed.notify_all()
 

@@ -96,6 +96,41 @@ def checked_columns(schema: StructType) -> tuple[str, ...]:
     return tuple(schema.fieldNames())
 
 
+WRITABLE: dict[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "key": (BinaryType(), StringType()),
+    "value": (BinaryType(), StringType()),
+    "headers": (HEADERS,),
+    "timestamp": (TimestampType(),),
+}
+"""What a row to be written may have, and of which type."""
+
+
+def check_rows(schema: StructType, *, topic: str | None) -> None:
+    """Check the columns of rows that are to be written.
+
+    Raises:
+        MisuseError: One cannot be written, or one that is needed is missing.
+    """
+    for field in schema.fields:
+        kinds = WRITABLE.get(field.name)
+        if kinds is None:
+            raise MisuseError(
+                f"column {field.name!r} cannot be written: select some of "
+                f"{', '.join(map(repr, WRITABLE))}"
+            )
+        if field.dataType.simpleString() not in {kind.simpleString() for kind in kinds}:
+            raise MisuseError(
+                f"column {field.name!r} must be "
+                f"{' or '.join(kind.simpleString() for kind in kinds)}, "
+                f"not {field.dataType.simpleString()}"
+            )
+    if "value" not in schema.fieldNames():
+        raise MisuseError("a column 'value' is needed")
+    if topic is None and "topic" not in schema.fieldNames():
+        raise MisuseError("a column 'topic' or the option 'topic' is needed")
+
+
 def record_batch(
     page: Page, partition: Partition, columns: Sequence[str], start: int, end: int
 ) -> pa.RecordBatch:

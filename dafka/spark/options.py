@@ -1,4 +1,4 @@
-"""The options of a source, as Spark's Kafka source names them where they mean the same.
+"""The options of source and sink, as Spark's Kafka source names them where they mean the same.
 
 Options are text from a user: each is checked on the driver, before any job starts, and refused
 with its name and what is allowed.
@@ -25,6 +25,12 @@ SOURCE_OPTIONS = (
     *("failOnDataLoss", "includeHeaders"),
 )
 """What a source understands."""
+
+SINK_OPTIONS = ("servers", "towers", "topic", "minAcks", "runId")
+"""What a sink understands."""
+
+SPARKS_OWN = ("checkpointLocation", "path", "queryName")
+"""Options of Spark itself, which it shows to a sink too."""
 
 RECORDS_PER_TASK = 250_000
 """Records one task reads if nothing else is said: a quarter of a second's work, several times what
@@ -126,6 +132,56 @@ def source_options(options: Mapping[str, str], *, stream: bool | None = None) ->
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """The options of a sink, checked.
+
+    Attributes:
+        servers: Query ports of the cluster's stores: all of them, for who writes on must know what
+            there is.
+        towers: Where its nodes find each other.
+        topic: Where rows without a topic of their own go.
+        min_acks: How many distinct stores must have a record.
+        run_id: Names a batch job that may be repeated.
+    """
+
+    servers: tuple[str, ...]
+    towers: tuple[str, ...]
+    topic: str | None = None
+    min_acks: int = 1
+    run_id: str | None = None
+
+
+def sink_options(options: Mapping[str, str], *, stream: bool) -> SinkOptions:
+    """Check the options of a sink.
+
+    Args:
+        options: By name, in whatever case.
+        stream: What the sink is for.
+
+    Raises:
+        MisuseError: One cannot be used; the message names it and says what is allowed.
+    """
+    given = _Given(options)
+    given.check_names((*SINK_OPTIONS, *SPARKS_OWN))
+    if stream:
+        given.refuse("runId", "a stream's own id does it")
+    servers = given.endpoints("servers")
+    min_acks = given.number("minAcks") or 1
+    if min_acks > len(servers):
+        raise MisuseError(
+            f"option 'minAcks' must be 1 to {len(servers)}, the number of 'servers': {min_acks}"
+        )
+    topic = given.text("topic")
+    return SinkOptions(
+        servers=servers,
+        towers=given.endpoints("towers"),
+        topic=None if topic is None else _checked("topic", topic),
+        min_acks=min_acks,
+        run_id=given.text("runId"),
+    )
+
+
 class _Given:
     """Options as the user gave them."""
 
@@ -191,10 +247,14 @@ def _topics(given: _Given) -> Topics:
             ) from error
         return Topics(pattern=pattern)
     assert names is not None
+    return Topics(tuple(_checked("subscribe", name.strip()) for name in names.split(",")))
+
+
+def _checked(option: str, topic: str) -> str:
     try:
-        return Topics(tuple(checked_topic(name.strip()) for name in names.split(",")))
+        return checked_topic(topic)
     except MisuseError as error:
-        raise MisuseError(f"option 'subscribe': {error}") from error
+        raise MisuseError(f"option {option!r}: {error}") from error
 
 
 def _bound(given: _Given, name: str, default: Bound, *words: str) -> Bound:

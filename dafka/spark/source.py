@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from dafka.errors import MisuseError
 from dafka.spark.batch_reader import BatchReader
-from dafka.spark.columns import all_columns, checked_columns
-from dafka.spark.options import source_options
+from dafka.spark.columns import all_columns, check_rows, checked_columns
+from dafka.spark.options import sink_options, source_options
 from dafka.spark.stream_reader import StreamReader
+from dafka.spark.writer import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -23,7 +30,7 @@ def register(spark: SparkSession) -> None:
 
 
 class DafkaDataSource(DataSource):
-    """One cluster as a source of DataFrames."""
+    """One cluster as a source of DataFrames and their sink."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,3 +50,25 @@ class DafkaDataSource(DataSource):
         """A stream."""
         options = source_options(self.options, stream=True)
         return StreamReader(options, checked_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch job's sink.
+
+        Raises:
+            MisuseError: What is there shall be overwritten, or a column or option cannot be used.
+        """
+        if overwrite:
+            raise MisuseError('a log only grows: use mode("append")')
+        options = sink_options(self.options, stream=False)
+        check_rows(schema, topic=options.topic)
+        return BatchWriter(options)
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,
+    ) -> DataSourceStreamWriter:
+        """A stream's sink; in mode "complete" every result is appended again, as with Kafka."""
+        options = sink_options(self.options, stream=True)
+        check_rows(schema, topic=options.topic)
+        return StreamWriter(options)

@@ -76,8 +76,9 @@ def test_what_is_forgotten_may_begin_again_anywhere(stored, make_mirror):
 def test_a_gap_at_the_target_is_waited_for_but_not_for_ever(stored, make_mirror):
     mirror = make_mirror()
     mirror.publish(batch(5, 1), SILENCE_S)
-    with pytest.raises(NotStoredError, match=r"for 0\.3 s; unstored are 'orders'/ABAB"):
+    with pytest.raises(NotStoredError, match=r"for 0\.3 s; unstored are 'orders'/ABAB") as caught:
         mirror.flush(0.3)
+    assert caught.value.unstored == {ORDERS: 1}
     mirror.forget([ORDERS])
     mirror.publish(batch(0, 6), SILENCE_S)
     mirror.flush(SILENCE_S)

@@ -8,9 +8,14 @@ from contextlib import ExitStack
 import pytest
 
 from dafka.model import Batch, Partition
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.query.client import StoreClient
 from dafka.query.service import answer
-from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.records.envelope import FRESH
+from dafka.spark import publisher
+from dafka.storage.lmdb_log import Durability
 from dafka.storage.memory import MemoryLog
 from dafka.transport.request import QueryServer
 
@@ -74,3 +79,63 @@ def serve():
 def silent():
     """An endpoint at which nobody answers."""
     return "tcp://127.0.0.1:9"
+
+
+class Cluster:
+    """A tower and a store, and what the store holds."""
+
+    def __init__(self, directory, free_ports, reopened):
+        first = free_ports(3)
+        self.towers = f"tcp://127.0.0.1:{first}"
+        self.servers = f"tcp://127.0.0.1:{first + 2}"
+        self._data = directory / "store"
+        self._reopened = reopened
+        self._tower = reopened(lambda: Tower(self.towers))
+        self.open()
+
+    def open(self):
+        self._store = self._reopened(
+            lambda: Store(self._data, self.towers, query=self.servers, durability=Durability.OS)
+        )
+
+    def close_store(self):
+        self._store.close()
+
+    def close(self):
+        self._store.close()
+        self._tower.close()
+
+    @property
+    def options(self):
+        return {"servers": self.servers, "towers": self.towers}
+
+    def records(self):
+        """Everything it holds, by partition."""
+        with StoreClient(self.servers) as client:
+            return {
+                partition: [
+                    record
+                    for batch in client.scan(partition, 0, head + 1)
+                    for record in records_of(batch)
+                ]
+                for partition, head in client.heads().items()
+            }
+
+    def values(self):
+        """Every value it holds, in no order."""
+        return sorted(record.value for records in self.records().values() for record in records)
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports, reopened):
+    cluster = Cluster(tmp_path, free_ports, reopened)
+    yield cluster
+    close_mirrors()
+    cluster.close()
+
+
+def close_mirrors():
+    """What a worker's end does."""
+    while publisher._mirrors:
+        _, mirror = publisher._mirrors.popitem()
+        mirror.close()

@@ -10,7 +10,14 @@ from dafka.errors import MisuseError, RecordError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.records.envelope import Envelope
-from dafka.spark.columns import TYPES, all_columns, checked_columns, record_batch
+from dafka.spark.columns import (
+    HEADERS,
+    TYPES,
+    all_columns,
+    check_rows,
+    checked_columns,
+    record_batch,
+)
 from dafka.spark.parsing import parsed
 from dafka.testing.strategies import batch_of, raw_records
 
@@ -116,3 +123,23 @@ def test_other_columns_are_refused(name, kind, complaint):
 def test_no_columns_are_refused():
     with pytest.raises(MisuseError, match="at least one"):
         checked_columns(StructType([]))
+
+
+def test_rows_that_can_be_written():
+    check_rows(StructType().add("value", "string"), topic="t")
+    everything = StructType().add("value", "binary").add("topic", "string").add("key", "string")
+    check_rows(everything.add("timestamp", "timestamp").add("headers", HEADERS), topic=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "complaint"),
+    [
+        ("offset", "long", "column 'offset' cannot be written: select some of 'topic', 'key'"),
+        ("key", "long", "column 'key' must be binary or string, not bigint"),
+        ("topic", "string", "a column 'value' is needed"),
+        ("value", "string", "a column 'topic' or the option 'topic' is needed"),
+    ],
+)
+def test_rows_that_cannot_be_written(name, kind, complaint):
+    with pytest.raises(MisuseError, match=complaint):
+        check_rows(StructType().add(name, kind), topic=None)

@@ -4,7 +4,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.model import Partition
-from dafka.spark.options import RECORDS_PER_TASK, Topics, source_options
+from dafka.spark.options import RECORDS_PER_TASK, Topics, sink_options, source_options
 
 SERVER = "tcp://127.0.0.1:5558"
 NEEDED = {"servers": SERVER, "subscribe": "orders"}
@@ -94,3 +94,30 @@ def test_options_of_the_other_kind_of_query_are_refused():
         source_options({**NEEDED, "maxOffsetsPerTrigger": "5"}, stream=False)
     with pytest.raises(MisuseError, match="a stream has no end"):
         source_options({**NEEDED, "endingOffsets": "latest"}, stream=True)
+
+
+SINK = {"servers": SERVER, "towers": "tcp://127.0.0.1:5556"}
+
+
+def test_options_of_a_sink():
+    options = sink_options({**SINK, "checkpointLocation": "/x", "queryName": "q"}, stream=True)
+    assert (options.servers, options.towers) == ((SERVER,), ("tcp://127.0.0.1:5556",))
+    assert (options.topic, options.min_acks, options.run_id) == (None, 1, None)
+    both = {**SINK, "servers": f"{SERVER},{SERVER}", "minAcks": "2", "topic": "t", "runId": "r"}
+    options = sink_options(both, stream=False)
+    assert (options.topic, options.min_acks, options.run_id) == ("t", 2, "r")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"servers": SERVER}, "'towers' is needed"),
+        ({**SINK, "minAcks": "2"}, "'minAcks' must be 1 to 1"),
+        ({**SINK, "topic": ""}, "'topic': topic '' cannot be used"),
+        ({**SINK, "runId": "r"}, "'runId' cannot be used here"),
+        ({**SINK, "subscribe": "r"}, "unknown option 'subscribe'"),
+    ],
+)
+def test_what_a_sink_cannot_use_is_named(given, complaint):
+    with pytest.raises(MisuseError, match=complaint):
+        sink_options(given, stream=True)

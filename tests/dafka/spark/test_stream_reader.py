@@ -106,7 +106,8 @@ def test_a_replayed_micro_batch_is_the_same_one(spark, port, make_batch, tmp_pat
     # As after a crash before the first micro-batch was committed, with more to read by now.
     for commit in (checkpoint / "commits").iterdir():
         commit.unlink()
-    (checkpoint / "offsets" / "1").unlink()
+    for name in ("1", ".1.crc"):
+        (checkpoint / "offsets" / name).unlink()
     shutil.rmtree(target)
     port.log.append([make_batch([b"3"], 3)])
     run()

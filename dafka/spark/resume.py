@@ -1,0 +1,84 @@
+"""Where a task goes on writing that may be a repetition.
+
+The partition a task writes to is named after the query and the number of the task, and every batch
+in it says which run (micro-batch) it belongs to and which record of the run it begins with. So the
+log itself tells a repeated task which sequence its first record had, and how many are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID, uuid5
+
+from dafka.errors import DafkaError, QueryError
+from dafka.model import Partition, address_of
+from dafka.query.client import StoreClient
+from dafka.records.batch import checked_header
+from dafka.spark.stores import ANSWER_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAMESPACE = UUID("6f1b6b4e-6d0c-5b6e-9d0e-3a6c1f0f7d5a")
+"""Drawn once; makes our names differ from everybody else's."""
+
+
+class RepeatedError(DafkaError):
+    """A task that is repeated does not write what it wrote before, or comes too late."""
+
+
+class Resumed(NamedTuple):
+    """Where a task stands in one partition.
+
+    Attributes:
+        first: Sequence of the run's first record.
+        stored: How many of the run's records the cluster has.
+    """
+
+    first: int
+    stored: int
+
+
+def address_for(query: str, task: int) -> str:
+    """The address under which a task of a query writes, whoever runs it and how often."""
+    return address_of(uuid5(_NAMESPACE, f"{query}/{task}"))
+
+
+def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: int) -> Resumed:
+    """Ask the stores where a task stands.
+
+    What was acknowledged is in `min_acks` stores, so asking all but `min_acks - 1` of them finds
+    it.
+
+    Raises:
+        QueryError: Not enough stores answer.
+        RepeatedError: A later run has written there.
+    """
+    heads: dict[str, int] = {}
+    failure: QueryError | None = None
+    for server in servers:
+        try:
+            with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
+                heads[server] = client.heads(partition.topic).get(partition, -1)
+        except QueryError as error:
+            failure = error
+    if len(heads) < len(servers) - min_acks + 1:
+        raise QueryError(
+            f"only {len(heads)} of {len(servers)} stores say what they have; "
+            f"{len(servers) - min_acks + 1} are needed to be sure"
+        ) from failure
+    server, head = max(heads.items(), key=lambda item: item[1])
+    if head < 0:
+        return Resumed(0, 0)
+    with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
+        (last,) = client.read(partition, head, 1)
+    written = checked_header(last.content, last.sequence).run
+    if written is None or written.number > run:
+        raise RepeatedError(
+            f"run {run} cannot write to {partition} any more: "
+            f"{'somebody else' if written is None else f'run {written.number}'} has"
+        )
+    if written.number < run:
+        return Resumed(head + 1, 0)
+    first = last.sequence - written.first
+    return Resumed(first, head + 1 - first)

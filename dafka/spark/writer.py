@@ -1,0 +1,91 @@
+"""The sink as Spark sees it: `df.write` and `df.writeStream` with `format("dafka")`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from dafka.errors import MisuseError
+from dafka.node.clock import wall_ms
+from dafka.spark.writing import Attempt, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from dafka.spark.options import SinkOptions
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+"""What Spark tells every task of a stream, under names it has kept since it has had streams."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """A task is done.
+
+    Attributes:
+        rows: How many are stored.
+    """
+
+    rows: int
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a batch job's rows; made once for a job, on the driver.
+
+    Args:
+        options: Checked.
+    """
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._run_id = options.run_id or uuid4().hex
+        self._now_ms = wall_ms()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write a task's rows; see `dafka.spark.writing.write`."""
+        attempt = Attempt(f"job {self._run_id}", 0, _context().partitionId(), self._now_ms)
+        return Written(write(iterator, self._options, attempt))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes a micro-batch's rows; made anew for every one, on the driver.
+
+    Args:
+        options: Checked.
+    """
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._now_ms = wall_ms()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write a task's rows; see `dafka.spark.writing.write`."""
+        context = _context()
+        query, run = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        if query is None or run is None:
+            raise MisuseError("this version of Spark does not tell its tasks their micro-batch")
+        attempt = Attempt(f"query {query}", int(run), context.partitionId(), self._now_ms)
+        return Written(write(iterator, self._options, attempt))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing is left to do: every task has waited until its rows are stored."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing can be taken back: the micro-batch is repeated, and goes on behind it."""
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "only tasks write"
+    return context

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.spark.publisher import mirror_of, own_host
+
+
+def test_a_process_has_one_mirror_on_a_cluster(cluster):
+    mirror = mirror_of((cluster.towers,), 1)
+    assert mirror_of((cluster.towers,), 1) is mirror
+    mirror.close()
+    other = mirror_of((cluster.towers,), 1)
+    assert other is not mirror
+    assert other.alive
+
+
+def test_the_way_to_a_tower_says_who_we_are():
+    assert own_host("tcp://127.0.0.1:5556") == "127.0.0.1"
+    assert own_host("tcp://localhost:5556") == "127.0.0.1"
+
+
+def test_a_tower_that_is_none():
+    with pytest.raises(MisuseError, match="endpoint"):
+        own_host("nowhere")

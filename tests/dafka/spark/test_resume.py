@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, Run, enclosed
+from dafka.spark.resume import RepeatedError, Resumed, address_for, resumed
+
+LOG = Partition("orders", address_for("query q", 3))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr("dafka.spark.resume.ANSWER_TIMEOUT_MS", 200)
+
+
+def batch(sequence, count, run):
+    builder = BatchBuilder(1 << 20, run)
+    for number in range(count):
+        builder.append(5, None, b"%d" % number, ())
+    return Batch(LOG, sequence, count, enclosed(builder.build(), sequence))
+
+
+def test_names_follow_from_query_and_task_and_nothing_else():
+    assert address_for("query q", 3) == address_for("query q", 3)
+    names = {address_for(query, task) for query in ("query q", "job q") for task in range(3)}
+    assert len(names) == 6
+    assert all(len(name) == 32 and name == name.upper() for name in names)
+
+
+def test_the_first_run_begins_at_the_beginning(serve):
+    assert resumed([serve().endpoint], 1, LOG, 0) == Resumed(0, 0)
+
+
+def test_the_next_run_goes_on_behind_the_last(serve):
+    port = serve(batch(0, 4, Run(7, 0)))
+    assert resumed([port.endpoint], 1, LOG, 8) == Resumed(4, 0)
+
+
+def test_a_repeated_run_finds_what_it_wrote(serve):
+    port = serve(batch(0, 4, Run(6, 0)), batch(4, 2, Run(7, 0)), batch(6, 3, Run(7, 2)))
+    assert resumed([port.endpoint], 1, LOG, 7) == Resumed(4, 5)
+
+
+def test_a_run_that_comes_too_late_is_refused(serve):
+    port = serve(batch(0, 4, Run(7, 0)))
+    with pytest.raises(RepeatedError, match=r"run 6 cannot write .* any more: run 7 has"):
+        resumed([port.endpoint], 1, LOG, 6)
+
+
+def test_a_partition_of_somebody_else_is_refused(serve):
+    port = serve(batch(0, 4, None))
+    with pytest.raises(RepeatedError, match="somebody else has"):
+        resumed([port.endpoint], 1, LOG, 6)
+
+
+def test_as_many_stores_are_asked_as_it_takes_to_be_sure(serve, silent):
+    behind, ahead = serve(), serve(batch(0, 4, Run(7, 0)))
+    both = [behind.endpoint, ahead.endpoint]
+    assert resumed(both, 1, LOG, 7) == Resumed(0, 4)
+    with pytest.raises(QueryError, match=r"only 1 of 2 stores .* 2 are needed"):
+        resumed([silent, ahead.endpoint], 1, LOG, 7)
+    assert resumed([silent, ahead.endpoint], 2, LOG, 7) == Resumed(0, 4)
