@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run everything, print medians and ratios, write JSON."""
+"""`python -m benchmarks`: measure, print medians and ratios, write JSON."""
 
 from __future__ import annotations
 
@@ -7,42 +7,103 @@ import json
 import os
 import platform
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.baseline import file_append, raw_messages
+from benchmarks.growth import opening, partitions
 from benchmarks.harness import Results
+from benchmarks.hop import hop, tree
+from benchmarks.latency import latency
 from benchmarks.pipeline import pipeline
 from benchmarks.simulator import simulator
 from benchmarks.storage import storage
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SINGLE = "raw pyzmq, one record a message"
 BULK = "raw pyzmq, 1,000 records a message"
 FILE = "plain file, fdatasync"
+FEW_DIGITS = 100
+
+FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
 GOALS = [
     ("send and iterate, 100 B", SINGLE, 1.2),
     ("send_many and batches, 100 B", SINGLE, 2.5),
     ("send and iterate, 100 B, late consumer", SINGLE, None),
     ("send_many and batches, 100 B, late consumer", SINGLE, 4.0),
+    ("send_many and batches, 100 B", BULK, None),
     ("LMDB append, fsync", FILE, 0.6),
+    (MANY, FEW, 0.8),
 ]
 """Quantity, baseline, and the ratio aimed at, if there is one."""
+
+
+def _pipelines(results: Results, records: int) -> None:
+    """Baselines and ours in turn, so that they share the machine's mood."""
+    raw_messages(results, SINGLE, records, 1, 100)
+    pipeline(results, "send and iterate, 100 B", records, 100, bulk=False)
+    raw_messages(results, BULK, records * 4 // 1_000, 1_000, 100)
+    pipeline(results, "send_many and batches, 100 B", records * 4, 100, bulk=True)
+    pipeline(results, "send and iterate, 1 KB", records // 4, 1_000, bulk=False)
+    pipeline(results, "send_many and batches, 1 KB", records // 2, 1_000, bulk=True)
+
+
+def _hops(results: Results, records: int) -> None:
+    hop(results, "one hop, 100 B", records * 4, 100)
+    hop(results, "one hop, 1 KB", records // 2, 1_000)
+    tree(results, "four clusters, 100 B", records * 2, 100)
+
+
+def _latency(results: Results, _records: int) -> None:
+    latency(results)
+
+
+def _growth(results: Results, records: int) -> None:
+    partitions(results, records * 8)
+    opening(results, records * 40)
+
+
+def _storage(results: Results, records: int) -> None:
+    batches = records // 1_000
+    size = storage(results, batches, 100)
+    file_append(results, FILE, batches, size)
+
+
+def _simulator(results: Results, _records: int) -> None:
+    simulator(results)
+
+
+PARTS: dict[str, Callable[[Results, int], None]] = {
+    "pipeline": _pipelines,
+    "hop": _hops,
+    "latency": _latency,
+    "growth": _growth,
+    "storage": _storage,
+    "simulator": _simulator,
+}
 
 
 def main() -> None:
     """Run and report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--repeat", type=int, default=5, help="repetitions of everything")
-    parser.add_argument("--records", type=int, default=500_000, help="records of a repetition")
+    parser.add_argument("--records", type=int, default=500_000, help="scale of a repetition")
+    parser.add_argument(
+        "--only", action="append", choices=PARTS, help="one part of the whole; may be repeated"
+    )
     parser.add_argument("--output", type=Path, help="write all figures here as JSON")
     arguments = parser.parse_args()
     results = Results()
+    parts = [PARTS[name] for name in arguments.only or PARTS]
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        for _ in bar.track(range(arguments.repeat), description="measuring"):
-            once(results, arguments.records)
+        for index in bar.track(range(arguments.repeat * len(parts)), description="measuring"):
+            parts[index % len(parts)](results, arguments.records)
     console = Console()
     console.print(figures(results))
     console.print(ratios(results))
@@ -55,18 +116,6 @@ def main() -> None:
         arguments.output.write_text(json.dumps(facts, indent=2))
 
 
-def once(results: Results, records: int) -> None:
-    """One repetition: baselines and ours in turn, so that they share the machine's mood."""
-    raw_messages(results, SINGLE, records, 1, 100)
-    pipeline(results, "send and iterate, 100 B", records, 100, bulk=False)
-    raw_messages(results, BULK, records * 4 // 1_000, 1_000, 100)
-    pipeline(results, "send_many and batches, 100 B", records * 2, 100, bulk=True)
-    pipeline(results, "send and iterate, 1 KB", records // 4, 1_000, bulk=False)
-    size = storage(results, 500, 100)
-    file_append(results, FILE, 500, size)
-    simulator(results)
-
-
 def figures(results: Results) -> Table:
     """Median and range of everything."""
     table = Table("quantity", title="measured")
@@ -75,7 +124,7 @@ def figures(results: Results) -> Table:
     table.add_column("unit")
     for series in results:
         numbers = (series.median, min(series.values), max(series.values))
-        form = "{:,.2f}" if series.unit.startswith("us") else "{:,.0f}"
+        form = "{:,.2f}" if series.median < FEW_DIGITS else "{:,.0f}"
         table.add_row(series.name, *(form.format(number) for number in numbers), series.unit)
     return table
 
