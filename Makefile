@@ -7,7 +7,7 @@ SEEDS ?= 200
 REPEAT ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit sim bench clean
+.PHONY: help install tools demo test lint types imports unit sim bench screenshot clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,12 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 install: $(VENV)/installed  ## Make .venv with the three commands: dafka, topology, distributor
+
+tools:  ## What the tests of page and deployment use beside PyPI's packages, from Debian; as root
+	command -v chromium promtool systemd-analyze >/dev/null || { \
+	  apt-get update --quiet && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes --no-install-recommends \
+	    chromium prometheus systemd; }
 
 demo: $(VENV)/installed-data  ## Four clusters, one tree, a real data set everywhere; KEEP=1 leaves it up
 	$(BIN)/distributor demo config/four-clusters.yaml $(if $(KEEP),--keep)
@@ -54,6 +60,9 @@ sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long 
 
 bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
 	$(BIN)/python -m benchmarks --repeat $(REPEAT)
+
+screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README, made anew
+	$(BIN)/python -m distributor.testing.screenshot config/four-clusters.yaml docs/dashboard.png
 
 clean:  ## Remove .venv and the demo's data
 	rm -rf $(VENV) data

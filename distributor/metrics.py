@@ -5,7 +5,7 @@ Labels name a link: source, target, level. There are as many as links in the pla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
@@ -70,3 +70,33 @@ def hop_buckets(exposition: str) -> dict[tuple[str, str, str], list[tuple[float,
                     link = (labels["source"], labels["target"], labels["level"])
                     buckets.setdefault(link, []).append((float(labels["le"]), sample.value))
     return buckets
+
+
+def quantile(buckets: list[tuple[float, float]], share: float) -> float:
+    """The bound of the first bucket that reaches `share` of all."""
+    wanted = buckets[-1][1] * share
+    return next(bound for bound, count in buckets if count >= wanted)
+
+
+class LinkTotal(NamedTuple):
+    """What a link has copied since its process began."""
+
+    records: float = 0.0
+    size: float = 0.0
+
+
+def link_totals(exposition: str) -> dict[tuple[str, str, str], LinkTotal]:
+    """Read what each link has copied back from the text of `/metrics`."""
+    totals: dict[tuple[str, str, str], LinkTotal] = {}
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            labels = sample.labels
+            if not labels.keys() >= set(_LINK):
+                continue
+            link = (labels["source"], labels["target"], labels["level"])
+            total = totals.get(link, LinkTotal())
+            if sample.name == "distributor_records_total" and labels["result"] == "forwarded":
+                totals[link] = total._replace(records=sample.value)
+            elif sample.name == "distributor_bytes_total":
+                totals[link] = total._replace(size=sample.value)
+    return totals

@@ -65,7 +65,9 @@ def test_every_test_file_mirrors_a_source_file(path):
         return
     if path.name == "conftest.py":
         return
-    assert (ROOT / inside.parent / path.name.removeprefix("test_")).exists()
+    name = path.name.removeprefix("test_")
+    script = ROOT / inside.parent / "static" / Path(name).with_suffix(".js")
+    assert (ROOT / inside.parent / name).exists() or script.exists()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)

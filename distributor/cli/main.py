@@ -1,4 +1,4 @@
-"""`distributor`: run, up, status, verify, trace, demo."""
+"""`distributor`: run, up, status, verify, trace, dashboard, demo."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from dafka.errors import DafkaError, MisuseError
 from distributor.cli.check import status, verify
+from distributor.cli.dashboard import dashboard
 from distributor.cli.demo import demo
 from distributor.cli.run import run
 from distributor.cli.trace import trace
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
 )
-for command in (run, up, status, verify, trace, demo):
+for command in (run, up, status, verify, trace, dashboard, demo):
     app.command()(command)
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import urllib.request
-from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 
-from distributor.metrics import hop_buckets
+from distributor.metrics import hop_buckets, quantile
+from distributor.probe import probe
 from distributor.processes import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from distributor.processes import Process
-
-_TIMEOUT_S = 2.0
-
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Our own processes are never behind a proxy, whatever the environment says."""
 
 
 class HopLatency(NamedTuple):
@@ -42,33 +36,14 @@ class HopLatency(NamedTuple):
 
 def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
     """Ask every distributor that serves metrics; one that does not answer is left out."""
-    found: list[HopLatency] = []
-    for process in processes:
-        if process.kind is Kind.DISTRIBUTOR and process.metrics is not None:
-            for (source, target, level), buckets in hop_buckets(_scrape(process.metrics)).items():
-                batches = int(buckets[-1][1])
-                found.append(
-                    HopLatency(
-                        source,
-                        target,
-                        level,
-                        batches,
-                        _quantile(buckets, 0.5),
-                        _quantile(buckets, 0.99),
-                    )
-                )
-    return found
-
-
-def _scrape(endpoint: str) -> str:
-    try:
-        with _OPENER.open(f"http://{endpoint}/metrics", timeout=_TIMEOUT_S) as answer:
-            return str(answer.read(), "utf-8")
-    except (OSError, HTTPException):
-        return ""
-
-
-def _quantile(buckets: list[tuple[float, float]], quantile: float) -> float:
-    """The bound of the first bucket that reaches `quantile` of all."""
-    wanted = buckets[-1][1] * quantile
-    return next(bound for bound, count in buckets if count >= wanted)
+    distributors = [process for process in processes if process.kind is Kind.DISTRIBUTOR]
+    return [
+        HopLatency(
+            *link,
+            batches=int(buckets[-1][1]),
+            p50_s=quantile(buckets, 0.5),
+            p99_s=quantile(buckets, 0.99),
+        )
+        for vitals in probe(distributors)
+        for link, buckets in hop_buckets(vitals.exposition).items()
+    ]

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 
 from distributor.link import Hopped, Skipped
-from distributor.metrics import LinkMeter, hop_buckets
+from distributor.metrics import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
 from topology import plan
 
 
@@ -58,3 +58,20 @@ def test_hop_buckets_are_read_back_from_what_is_served(meter):
 @pytest.mark.parametrize("text", ["", "# nothing\n", "other_total 1\n"])
 def test_text_without_hops_has_no_buckets(text):
     assert hop_buckets(text) == {}
+
+
+def test_totals_are_read_back_from_what_is_served(meter):
+    link = ("c1", "c2", "1")
+    before = link_totals(generate_latest().decode()).get(link, LinkTotal())
+    meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+    meter.skipped(Skipped(records=5))
+    after = link_totals(generate_latest().decode())[link]
+    assert (after.records - before.records, after.size - before.size) == (3, 100)
+    assert link_totals("") == {}
+
+
+def test_a_quantile_is_a_bound_that_so_many_are_below():
+    buckets = [(0.01, 50.0), (0.1, 99.0), (float("inf"), 100.0)]
+    assert [quantile(buckets, share) for share in (0.5, 0.51, 0.99, 1.0)] == [
+        *(0.01, 0.1, 0.1, float("inf")),
+    ]

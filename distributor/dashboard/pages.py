@@ -1,0 +1,222 @@
+"""The web application: what the page asks for. The only importer of starlette here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from dafka.model import Partition
+from distributor.dashboard.watcher import Watcher, trace
+from distributor.lookup import Copy, look_up
+from distributor.survey import survey
+from topology.copyflags import format_flags
+from topology.model import ClusterName, branches
+from topology.spread import spread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from topology.plan import Plan
+
+LOOK_INTERVAL_S = 2.0
+"""From the end of one look to the begin of the next; a look that took long waits longer."""
+
+VIEWERS_MAX = 64
+"""Pages that are kept up to date at once: each holds a connection."""
+
+PARTITIONS_SHOWN_MAX = 1_000
+"""What the page offers to choose from; any other can be typed."""
+
+PREVIEW_BYTES_MAX = 256
+"""Of a key or value."""
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-cache",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Nothing from anywhere else, and nothing that a topic's name could turn into a program."""
+
+
+class Pages:
+    """The page's questions, answered.
+
+    Args:
+        plan: Of the topology that is shown.
+        watcher: Its observer.
+    """
+
+    def __init__(self, plan: Plan, watcher: Watcher) -> None:
+        self._plan = plan
+        self._watcher = watcher
+        self._width = max((branch.level for branch in branches(plan.topology.tree)), default=1)
+        self._viewers = 0
+        self._news = asyncio.Condition()
+        self._watched = asyncio.Event()
+        self._latest = ""
+
+    def application(self, hosts: Sequence[str]) -> Starlette:
+        """Return the application; it answers to these host names only, `*` being all."""
+        return Starlette(
+            routes=[
+                Route("/api/events", self.events),
+                Route("/api/partitions", self.partitions),
+                Route("/api/trace", self.trace),
+                Route("/api/record", self.record),
+                Route("/api/compare", self.compare, methods=["POST"]),
+                Mount("/", StaticFiles(packages=[("distributor.dashboard", "static")], html=True)),
+            ],
+            middleware=[
+                Middleware(_Headers),
+                Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    async def events(self, _request: Request) -> Response:
+        """Server-sent events: the topology once, then what every look has shown."""
+        if self._viewers >= VIEWERS_MAX:
+            return _refusal(503, f"{VIEWERS_MAX} pages are open already")
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def partitions(self, _request: Request) -> Response:
+        """Partitions of which some cluster has records, the first so many."""
+        holdings = await asyncio.to_thread(survey, self._plan.topology)
+        heads: dict[Partition, int] = {}
+        for holding in holdings:
+            for partition, head in holding.heads.items():
+                heads[partition] = max(head, heads.get(partition, -1))
+        chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
+        rows = [[name.topic, name.address, heads[name]] for name in chosen]
+        return _json({"partitions": rows, "more": len(heads) - len(rows)})
+
+    async def trace(self, request: Request) -> Response:
+        """Where a record published on `from` goes."""
+        origin = request.query_params.get("from", "")
+        if origin not in {cluster.name for cluster in self._plan.topology.clusters}:
+            return _refusal(400, f"no cluster {origin!r}")
+        found = trace(spread(self._plan, ClusterName(origin)), self._width)
+        return _json({**found, "flags": format_flags(0, self._width)})
+
+    async def record(self, request: Request) -> Response:
+        """Every cluster's copy of the record `topic`, `address`, `sequence`."""
+        asked = request.query_params
+        topic, address = asked.get("topic", ""), asked.get("address", "")
+        text = asked.get("sequence", "")
+        if not topic or not address or not (text.isascii() and text.isdecimal() and len(text) < 19):
+            return _refusal(400, "topic, address and a sequence from 0 on are needed")
+        partition = Partition(topic, address)
+        copies = await asyncio.to_thread(look_up, self._plan.topology, partition, int(text))
+        return _json({"copies": [self._copy(copy) for copy in copies]})
+
+    async def compare(self, request: Request) -> Response:
+        """Begin a comparison of all clusters."""
+        if request.headers.get("x-dashboard") is None:
+            # Another site's page can send a form here, but no header of its own.
+            return _refusal(403, "not asked for by the dashboard")
+        return _json({"started": self._watcher.compare()})
+
+    def _copy(self, copy: Copy) -> dict[str, Any]:
+        row: dict[str, Any] = {"cluster": copy.cluster, "error": copy.error}
+        if copy.record is not None:
+            row |= {
+                "flags": format_flags(copy.record.copy_flags, self._width),
+                "timestamp_ms": copy.record.timestamp_ms,
+                "key": _preview(copy.record.key),
+                "value": _preview(copy.record.value),
+            }
+        return row
+
+    async def _stream(self) -> AsyncIterator[str]:
+        self._viewers += 1
+        self._watched.set()
+        try:
+            yield _event("topology", json.dumps(self._watcher.topology()))
+            sent = ""
+            while True:
+                async with self._news:
+                    if self._latest == sent:
+                        await self._news.wait()
+                    sent = self._latest
+                yield _event("look", sent)
+        finally:
+            self._viewers -= 1
+            if not self._viewers:
+                self._watched.clear()
+
+    @asynccontextmanager
+    async def _lifespan(self, _application: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _watch(self) -> None:
+        """Look as long as somebody watches."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await self._watched.wait()
+            began = clock()
+            latest = json.dumps(await asyncio.to_thread(self._watcher.look))
+            async with self._news:
+                self._latest = latest
+                self._news.notify_all()
+            await asyncio.sleep(max(LOOK_INTERVAL_S, 2 * (clock() - began)))
+
+
+class _Headers:
+    """Adds our headers to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_OCTETS]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+_OCTETS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+def _event(name: str, data: str) -> str:
+    """One server-sent event; JSON has no line break outside of text, and none in it."""
+    return f"event: {name}\ndata: {data}\n\n"
+
+
+def _preview(octets: bytes | None) -> str | None:
+    if octets is None:
+        return None
+    text = octets[:PREVIEW_BYTES_MAX].decode(errors="replace")
+    return text if len(octets) <= PREVIEW_BYTES_MAX else f"{text}… ({len(octets):,} bytes)"
+
+
+def _json(value: object) -> Response:
+    # Topic names may hold what UTF-8 cannot, so all but ASCII is escaped.
+    return Response(json.dumps(value), media_type="application/json")
+
+
+def _refusal(status: int, reason: str) -> Response:
+    return Response(json.dumps({"error": reason}), status, media_type="application/json")

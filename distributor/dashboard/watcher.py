@@ -1,0 +1,184 @@
+"""Looks at a running topology and says what it sees as plain values, for JSON."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from dafka.errors import DafkaError
+from dafka.node.clock import wall_ms
+from distributor.metrics import hop_buckets, link_totals, quantile
+from distributor.probe import Vitals, probe
+from distributor.status import status_of
+from distributor.verify import verify
+from topology.copyflags import format_flags
+from topology.model import Branch
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from distributor.processes import Process
+    from topology.model import Tree
+    from topology.plan import Plan
+    from topology.spread import Spread
+
+DIFFERENCES_MAX = 50
+"""Sentences of a comparison that are shown; `distributor verify --json` has them all."""
+
+
+class Rates:
+    """Per second, from counters that are read now and then."""
+
+    def __init__(self) -> None:
+        self._values: Mapping[Hashable, float] = {}
+        self._read_s = 0.0
+
+    def update(self, values: Mapping[Hashable, float], now_s: float) -> dict[Hashable, float]:
+        """Return how fast each counter has grown since the last time; a new one is left out.
+
+        A counter that went back was begun anew: what it shows has come since.
+        """
+        elapsed_s = now_s - self._read_s
+        before, self._values, self._read_s = self._values, dict(values), now_s
+        if elapsed_s <= 0:
+            return {}
+        return {
+            name: (value - before[name] if value >= before[name] else value) / elapsed_s
+            for name, value in values.items()
+            if name in before
+        }
+
+
+class Watcher:
+    """One topology's observer.
+
+    Args:
+        plan: Of the topology.
+        processes: Its processes; those without metrics are not asked how they are.
+    """
+
+    def __init__(self, plan: Plan, processes: Sequence[Process]) -> None:
+        self._plan = plan
+        self._processes = processes
+        self._rates = Rates()
+        self._lock = Lock()
+        self._comparison: dict[str, Any] = {"running": False}
+
+    def topology(self) -> dict[str, Any]:
+        """What does not change: the tree and the links."""
+        topology = self._plan.topology
+        return {
+            "name": topology.name,
+            "tree": _tree(topology.tree),
+            "clusters": [cluster.name for cluster in topology.clusters],
+            "links": [
+                {"source": link.source, "target": link.target, "level": link.level}
+                for link in self._plan.links
+            ],
+        }
+
+    def look(self) -> dict[str, Any]:
+        """Ask all clusters and processes; takes a few seconds when some do not answer."""
+        vitals = probe(self._processes)
+        status = status_of(self._plan, wall_ms()).as_json()
+        totals = {
+            link: total
+            for process in vitals
+            for link, total in link_totals(process.exposition).items()
+        }
+        counters: dict[Hashable, float] = {
+            row["cluster"]: row["records"] for row in status["clusters"] if not row["error"]
+        }
+        for link, total in totals.items():
+            counters[(*link, "records")] = total.records
+            counters[(*link, "bytes")] = total.size
+        rates = self._rates.update(counters, time.monotonic())
+        hops = {
+            link: quantile(buckets, 0.99)
+            for process in vitals
+            for link, buckets in hop_buckets(process.exposition).items()
+            if buckets[-1][1]
+        }
+        for row in status["clusters"]:
+            row["records_per_s"] = rates.get(row["cluster"])
+        for row in status["links"]:
+            link = (row["source"], row["target"], str(row["level"]))
+            row["records_per_s"] = rates.get((*link, "records"))
+            row["bytes_per_s"] = rates.get((*link, "bytes"))
+            bound_s = hops.get(link, float("inf"))
+            row["hop_p99_ms"] = None if bound_s == float("inf") else bound_s * 1_000
+        return {
+            "at_ms": wall_ms(),
+            **status,
+            "processes": [_process(process) for process in vitals],
+            "comparison": self.comparison(),
+        }
+
+    def compare(self) -> bool:
+        """Begin to compare all clusters, in a thread; False if that is under way already."""
+        with self._lock:
+            if self._comparison["running"]:
+                return False
+            self._comparison = {**self._comparison, "running": True, "done": 0, "total": 0}
+        Thread(target=self._compare, name="compare", daemon=True).start()
+        return True
+
+    def comparison(self) -> dict[str, Any]:
+        """The last comparison, and how far the one under way has come."""
+        with self._lock:
+            return dict(self._comparison)
+
+    def _compare(self) -> None:
+        found: dict[str, Any]
+        try:
+            verdict = verify(self._plan.topology, self._compared)
+        except DafkaError as error:
+            found = {"equal": False, "problems": [str(error)], "more": 0}
+        else:
+            problems = verdict.unreachable + verdict.differences
+            found = {
+                "equal": verdict.equal,
+                "partitions": verdict.partitions,
+                "records": verdict.records,
+                "problems": problems[:DIFFERENCES_MAX],
+                "more": max(0, len(problems) - DIFFERENCES_MAX),
+            }
+        with self._lock:
+            self._comparison = {"running": False, "at_ms": wall_ms(), **found}
+
+    def _compared(self, done: int, total: int) -> None:
+        with self._lock:
+            self._comparison |= {"done": done, "total": total}
+
+
+def trace(found: Spread, width: int) -> dict[str, Any]:
+    """A record's ways, with flags as text of so many digits."""
+    return {
+        "origin": found.origin,
+        "hops": [
+            {
+                "source": hop.source,
+                "target": hop.target,
+                "level": hop.level,
+                "flags": format_flags(hop.flags_after, width),
+            }
+            for hop in found.hops
+        ],
+    }
+
+
+def _tree(tree: Tree) -> str | dict[str, Any]:
+    if isinstance(tree, Branch):
+        return {"level": tree.level, "children": [_tree(child) for child in tree.children]}
+    return tree
+
+
+def _process(vitals: Vitals) -> dict[str, Any]:
+    return {
+        "name": vitals.process.name,
+        "kind": vitals.process.kind.value,
+        "cluster": vitals.process.cluster,
+        "state": vitals.state,
+        "reasons": list(vitals.reasons),
+    }

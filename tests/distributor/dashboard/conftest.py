@@ -1,0 +1,64 @@
+"""A dashboard in this process, over two clusters in this process."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+from distributor.dashboard.server import Dashboard
+from distributor.processes import processes_of
+from topology import plan
+
+
+class Site:
+    """The dashboard as a browser sees it."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def ask(self, path, method="GET", **headers):
+        """Return status, headers and text of a page."""
+        request = urllib.request.Request(self.url.rstrip("/") + path, method=method)
+        for name, value in headers.items():
+            request.add_header(name.replace("_", "-"), value)
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                return answer.status, answer.headers, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, error.read().decode()
+
+    def json(self, path, **words):
+        """Return status and value of an answer."""
+        status, _, text = self.ask(path, **words)
+        return status, json.loads(text)
+
+    def events(self, names):
+        """Return the data of the first events of these names, in this order."""
+        found = []
+        with urllib.request.urlopen(self.url + "api/events", timeout=20) as stream:
+            for line in stream:
+                if line.startswith(b"event: ") and line[7:].strip().decode() == names[len(found)]:
+                    found.append(json.loads(next(stream).removeprefix(b"data: ")))
+                    if len(found) == len(names):
+                        return found
+        raise AssertionError(f"only {len(found)} of {names}")
+
+
+@pytest.fixture
+def open_site(pair):
+    """A function that serves the dashboard of the pair of clusters."""
+    running = []
+
+    def open_site():
+        the_plan = plan(pair.topology)
+        processes = processes_of(the_plan, pair.file)
+        running.append(Dashboard(the_plan, processes, "127.0.0.1:0"))
+        return Site(running[-1].url)
+
+    yield open_site
+    for dashboard in running:
+        dashboard.close()

@@ -1,0 +1,200 @@
+"""The page as people use it: in a real browser, with a mouse, a keyboard, on a small screen."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from dafka.model import Partition
+from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.slow,
+    pytest.mark.skipif(chromium() is None, reason=HOW_TO_INSTALL),
+]
+
+STYLE = Path(__file__).parents[3] / "distributor/dashboard/static/style.css"
+HOSTILE = '<img src=x onerror="window.hacked=1">\'"&amp;</option>\u202e\x1b'
+ADDRESS = "AB" * 16
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def show(opened, open_site):
+    """A function that shows the dashboard; any complaint of the browser fails the test."""
+    pages, complaints = [], []
+
+    def show(width=1_280, scheme="light", state="ok"):
+        page = opened.new_page(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        pages.append(page)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text))
+        page.goto(open_site().url)
+        page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def running(pair, make_batch):
+    hostile = make_batch([HOSTILE.encode()], partition=Partition(HOSTILE, ADDRESS))
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"a", b"b"]), hostile)
+    with pair.running():
+        yield pair
+
+
+def test_it_shows_clusters_links_and_the_way_of_a_record(running, show):
+    page = show()
+    assert page.inner_text("h1") == "pair"
+    assert page.inner_text("#summary") == "All well: 2 clusters, 2 links"
+    assert page.title() == "pair · Dafka distributor"
+    first = page.locator(".cluster").first
+    expect(first).to_contain_text("2 partitions")
+    expect(first).to_contain_text("3")
+    expect(page.locator("#links tbody tr")).to_have_count(2)
+    expect(page.locator("#links tbody tr").first).to_contain_text("in step")
+    expect(page.locator("#arcs g")).to_have_count(2)
+    first.click()
+    expect(page.locator("#way")).to_have_text("Published on c1: c1 → c2 (level 1, 0001).")
+    expect(page.locator("#arcs .hop")).to_have_count(1)
+    expect(page.locator(".flags").nth(1)).to_have_text("0001")
+    first.click()
+    expect(page.locator("#way")).to_be_empty()
+
+
+def test_a_topic_is_text_whatever_its_name(running, show):
+    page = show()
+    page.locator("#refresh").click()
+    expect(page.locator("#found")).to_have_text("2 partitions to choose from")
+    offered = page.eval_on_selector_all("#topics option", "all => all.map((one) => one.value)")
+    assert offered == [HOSTILE, "orders"]
+    page.fill("[name=topic]", HOSTILE)
+    page.fill("[name=address]", ADDRESS)
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator("#found")).to_have_text("On 2 of 2 clusters")
+    visible = HOSTILE.replace("\u202e", "\\u{202e}").replace("\x1b", "\\u{1b}")
+    expect(page.locator("#copies tbody td bdi").last).to_have_text(visible)
+    assert page.locator("img").count() == 1, "the icon"
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_comparison_names_what_differs_as_text(pair, make_batch, show):
+    for number, value in ((1, b"a"), (2, b"b")):
+        pair.fill(number, make_batch([value], partition=Partition(HOSTILE, ADDRESS)))
+    with pair.running():
+        page = show()
+        page.get_by_role("button", name="Compare all clusters").click()
+        expect(page.locator("#problems li")).to_contain_text("<img", timeout=20_000)
+        expect(page.locator("#compared")).to_contain_text("Different at")
+    assert page.locator("img").count() == 1
+    assert page.evaluate("window.hacked") is None
+
+
+def test_equal_clusters_are_said_to_be(running, show):
+    page = show()
+    page.get_by_role("button", name="Compare all clusters").click()
+    expect(page.locator("#compared")).to_contain_text("Equal at", timeout=20_000)
+    expect(page.locator("#compared")).to_contain_text("2 partitions, 6 records read")
+    expect(page.get_by_role("button", name="Compare all clusters")).to_be_enabled()
+
+
+def test_a_cluster_that_does_not_answer_is_the_first_thing_said(pair, show):
+    with pair.running(1):
+        page = show(state="bad")
+        assert page.inner_text("#summary") == "1 cluster without answer, 2 links in trouble"
+        expect(page.locator("[data-state=bad]").nth(1)).to_contain_text("cannot reach")
+
+
+def test_everything_can_be_done_with_a_keyboard(running, show):
+    page = show()
+    reached = []
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("document.activeElement.textContent || document.activeElement.name")
+        )
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+        assert outline == "3px", reached
+    assert reached[0] == "Skip to the tree"
+    assert [reached[1][:2], reached[2][:2]] == ["c1", "c2"]
+    assert reached[3:6] == ["topic", "address", "sequence"]
+    assert reached[6:] == ["Find", "Load partitions", "Compare all clusters"]
+    page.locator(".cluster").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".cluster").first).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Escape")
+    expect(page.locator(".cluster").first).to_have_attribute("aria-pressed", "false")
+    page.locator("[name=topic]").focus()
+    page.keyboard.type("orders")
+    page.locator("[name=address]").fill(ADDRESS)
+    page.keyboard.press("Enter")
+    expect(page.locator("#found")).to_have_text("On 2 of 2 clusters")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [*product((400, 1_280), ("light", "dark"))])
+def test_nothing_is_cut_off_and_everything_has_a_name(running, show, width, scheme):
+    page = show(width, scheme)
+    page.locator(".cluster").first.click()
+    page.fill("[name=topic]", "orders")
+    page.fill("[name=address]", ADDRESS)
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator("#found")).to_have_text("On 2 of 2 clusters")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for landmark in ("banner", "main"):
+        expect(page.get_by_role(landmark)).to_have_count(1)
+    for region in ("Clusters", "Links", "Find a record", "Comparison", "Processes"):
+        expect(page.get_by_role("region", name=region)).to_be_visible()
+    for control in page.locator("button, input").all():
+        box = control.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["height"] >= 24
+    name = page.locator(".cluster .name").first
+    assert name.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+def test_colours_have_contrast_enough_in_both_schemes():
+    light, dark = (
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,6})", block))
+        for block in re.findall(r":root \{(.*?)\}", STYLE.read_text(), re.DOTALL)[:2]
+    )
+    for scheme in (light, dark):
+        for text, behind in (
+            *product(("ink", "soft", "accent", "ok", "warn", "bad"), ("page", "card")),
+            *product(("ink", "soft", "accent"), ("shade",)),
+            ("on-accent", "accent"),
+        ):
+            assert contrast(scheme[text], scheme[behind]) >= 4.5, (text, behind)
+
+
+def contrast(one, other):
+    """The ratio of WCAG 2, section 1.4.3."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour):
+    digits = colour[1:] if len(colour) == 7 else "".join(digit * 2 for digit in colour[1:])
+    red, green, blue = (linear(int(digits[at : at + 2], 16) / 255) for at in (0, 2, 4))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def linear(part):
+    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4

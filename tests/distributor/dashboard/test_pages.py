@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from dafka.model import Partition
+from distributor.dashboard import pages as module
+from distributor.dashboard.pages import Pages
+from distributor.dashboard.watcher import Watcher
+from topology import plan
+
+pytestmark = pytest.mark.net
+
+ADDRESS = "AB" * 16
+
+
+def test_the_page_and_its_parts_are_served_and_nothing_else_is_loaded(open_site):
+    site = open_site()
+    status, headers, text = site.ask("/")
+    assert status == 200
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    for part in ("style.css", "page.js", "icon.svg"):
+        assert f'"{part}"' in text
+        assert site.ask(f"/{part}")[0] == 200
+    assert "//" not in text.replace("<!doctype", "")
+
+
+@pytest.mark.parametrize("path", ["/../server.py", "/%2e%2e/pages.py", "/nothing", "/api/nothing"])
+def test_what_is_not_there_is_not_served(open_site, path):
+    assert open_site().ask(path)[0] == 404
+
+
+def test_events_tell_the_topology_and_then_every_look(open_site, pair, make_batch, monkeypatch):
+    monkeypatch.setattr(module, "LOOK_INTERVAL_S", 0.05)
+    pair.fill(1, make_batch([b"x"] * 4))
+    with pair.running():
+        topology, look, again = open_site().events(["topology", "look", "look"])
+    assert topology["name"] == "pair"
+    assert [cluster["records"] for cluster in look["clusters"]] == [4, 0]
+    assert look["links"][0]["lag_records"] == 4
+    assert again["at_ms"] >= look["at_ms"]
+
+
+def test_partitions_of_any_name_are_listed(open_site, pair, make_batch):
+    hostile = Partition("<img src=x onerror=alert(1)>\udcff\n", ADDRESS)
+    pair.fill(1, make_batch([b"x"] * 4, partition=hostile))
+    with pair.running():
+        status, found = open_site().json("/api/partitions")
+    assert (status, found) == (200, {"partitions": [[hostile.topic, ADDRESS, 3]], "more": 0})
+
+
+def test_more_partitions_than_a_page_shows_are_counted(open_site, pair, make_batch, monkeypatch):
+    monkeypatch.setattr(module, "PARTITIONS_SHOWN_MAX", 2)
+    pair.fill(1, *(make_batch([b"x"], partition=Partition(f"t{n}", ADDRESS)) for n in range(5)))
+    with pair.running():
+        _, found = open_site().json("/api/partitions")
+    assert [row[0] for row in found["partitions"]] == ["t0", "t1"]
+    assert found["more"] == 3
+
+
+def test_a_way_is_told(open_site):
+    status, found = open_site().json("/api/trace?from=c1")
+    assert status == 200
+    assert found == {
+        "origin": "c1",
+        "flags": "0000",
+        "hops": [{"source": "c1", "target": "c2", "level": 1, "flags": "0001"}],
+    }
+
+
+@pytest.mark.parametrize("name", ["", "c9", "<b>", "\0"])
+def test_a_way_from_nowhere_is_refused(open_site, name):
+    status, found = open_site().json(f"/api/trace?from={quote(name)}")
+    assert status == 400
+    assert "no cluster" in found["error"]
+
+
+def test_every_copy_of_a_record_is_told(open_site, pair, make_batch):
+    pair.fill(1, make_batch([b"a", b"\xff" * 300, b"<b>"]))
+    site = open_site()
+    query = urlencode({"topic": "orders", "address": ADDRESS})
+    with pair.running(1):
+        status, found = site.json(f"/api/record?{query}&sequence=2")
+        _, long = site.json(f"/api/record?{query}&sequence=1")
+    assert status == 200
+    one, two = found["copies"]
+    assert (one["flags"], one["key"], one["value"]) == ("0000", "key", "<b>")
+    assert one["timestamp_ms"] == 5
+    assert "flags" not in two
+    assert "cannot reach" in two["error"]
+    assert long["copies"][0]["value"].endswith("… (300 bytes)")
+
+
+def test_a_record_that_is_nowhere_is_told(open_site, pair):
+    with pair.running():
+        query = urlencode({"topic": "t", "address": "A", "sequence": 10**17})
+        _, found = open_site().json(f"/api/record?{query}")
+    assert found["copies"] == [{"cluster": "c1", "error": ""}, {"cluster": "c2", "error": ""}]
+
+
+@pytest.mark.parametrize("sequence", ["", "-1", "x", "1e3", "٣", "9" * 19])
+def test_a_sequence_that_is_none_is_refused(open_site, sequence):
+    query = urlencode({"topic": "t", "address": "A", "sequence": sequence})
+    assert open_site().json(f"/api/record?{query}")[0] == 400
+
+
+def test_a_comparison_is_begun_by_the_page_alone(open_site, pair, until):
+    site = open_site()
+    with pair.running():
+        assert site.json("/api/compare", method="POST")[0] == 403
+        assert site.ask("/api/compare")[0] == 404
+        assert site.json("/api/compare", method="POST", x_dashboard="1") == (200, {"started": True})
+        (look,) = site.events(["look"])
+        until(lambda: not site.events(["look"])[0]["comparison"]["running"])
+    assert "running" in look["comparison"]
+
+
+def test_a_host_that_leads_here_by_a_trick_is_refused(open_site):
+    assert open_site().ask("/api/trace?from=c1", Host="evil.example")[0] == 400
+
+
+def test_there_are_so_many_viewers_and_no_more(pair, monkeypatch):
+    monkeypatch.setattr(module, "VIEWERS_MAX", 0)
+    pages = Pages(plan(pair.topology), Watcher(plan(pair.topology), []))
+    assert asyncio.run(pages.events(None)).status_code == 503

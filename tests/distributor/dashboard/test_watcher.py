@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.errors import QueryError
+from distributor.dashboard import watcher as module
+from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
+from distributor.verify import Verdict
+from topology import load, plan, spread
+
+FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
+
+
+def test_a_rate_is_what_came_by_the_time_it_took():
+    rates = Rates()
+    assert rates.update({"a": 10.0}, 1.0) == {}
+    assert rates.update({"a": 30.0, "b": 5.0}, 3.0) == {"a": 10.0}
+    assert rates.update({"b": 5.0}, 4.0) == {"b": 0.0}
+
+
+def test_a_counter_begun_anew_counts_from_zero():
+    rates = Rates()
+    rates.update({"a": 100.0}, 0.5)
+    assert rates.update({"a": 4.0}, 2.5) == {"a": 2.0}
+
+
+def test_no_time_makes_no_rate():
+    rates = Rates()
+    rates.update({"a": 1.0}, 1.0)
+    assert rates.update({"a": 2.0}, 1.0) == {}
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=2, max_size=10))
+def test_rates_are_never_negative(values):
+    rates = Rates()
+    for second, value in enumerate(values, 1):
+        assert all(rate >= 0 for rate in rates.update({"a": value}, second).values())
+
+
+def test_the_topology_is_its_tree_and_its_links():
+    told = Watcher(plan(load(FOUR)), []).topology()
+    left = {"level": 1, "children": ["cluster-1", "cluster-2"]}
+    right = {"level": 1, "children": ["cluster-3", "cluster-4"]}
+    assert told["tree"] == {"level": 3, "children": [left, right]}
+    assert {"source": "cluster-1", "target": "cluster-3", "level": 3} in told["links"]
+    assert len(told["links"]) == 8
+
+
+def test_a_way_has_the_flags_at_every_stop():
+    found = trace(spread(plan(load(FOUR)), "cluster-1"), 3)
+    flags = {hop["target"]: hop["flags"] for hop in found["hops"]}
+    assert flags == {"cluster-2": "0001", "cluster-3": "0100", "cluster-4": "0101"}
+
+
+@pytest.mark.net
+def test_a_look_shows_clusters_links_and_what_is_not_there(pair, make_batch):
+    pair.fill(1, make_batch([b"x"] * 3))
+    watcher = Watcher(plan(pair.topology), [])
+    with pair.running(1):
+        look = watcher.look()
+        again = watcher.look()
+    one, two = look["clusters"]
+    assert (one["records"], one["error"], one["records_per_s"]) == (3, "", None)
+    assert "cannot reach" in two["error"]
+    assert again["clusters"][0]["records_per_s"] == 0
+    assert all(link["error"] for link in look["links"])
+    assert look["processes"] == []
+    assert look["comparison"] == {"running": False}
+
+
+def compared(monkeypatch, until, verify):
+    monkeypatch.setattr(module, "verify", verify)
+    watcher = Watcher(plan(load(FOUR)), [])
+    assert watcher.compare()
+    return until(lambda: None if watcher.comparison()["running"] else watcher.comparison())
+
+
+def test_a_comparison_is_kept_with_its_first_differences(monkeypatch, until):
+    verdict = Verdict({}, 2, 3, [f"difference {n}" for n in range(DIFFERENCES_MAX + 5)], ["c9"])
+    found = compared(monkeypatch, until, lambda topology, progress: verdict)
+    assert not found["equal"]
+    assert found["problems"][:2] == ["c9", "difference 0"]
+    assert (len(found["problems"]), found["more"]) == (DIFFERENCES_MAX, 6)
+
+
+def test_a_comparison_that_cannot_be_made_says_why(monkeypatch, until):
+    def verify(topology, progress):
+        raise QueryError("no answer")
+
+    found = compared(monkeypatch, until, verify)
+    assert (found["equal"], found["problems"]) == (False, ["no answer"])
+
+
+def test_one_comparison_at_a_time_and_it_tells_how_far_it_is(monkeypatch, until):
+    go_on = threading.Event()
+
+    def verify(topology, progress):
+        progress(5, 10)
+        go_on.wait(10)
+        return Verdict({})
+
+    monkeypatch.setattr(module, "verify", verify)
+    watcher = Watcher(plan(load(FOUR)), [])
+    assert watcher.compare()
+    assert not watcher.compare()
+    until(lambda: watcher.comparison().get("done") == 5)
+    assert watcher.comparison()["total"] == 10
+    go_on.set()
+    until(lambda: not watcher.comparison()["running"])
+    assert watcher.comparison()["equal"]
