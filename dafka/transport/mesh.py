@@ -64,7 +64,7 @@ class Mesh:
         self._beacons_out = sockets.beacon_publisher()
         self._beacons_in = sockets.subscriber()
         try:
-            port = self._publisher.bind_to_random_port(f"tcp://{host}")
+            port = self._publisher.bind_to_random_port(f"tcp://{sockets.numeric(host)}")
         except zmq.ZMQError as error:
             self.close(0)
             raise MisuseError(f"cannot bind a node at host {host!r}: {error}") from error

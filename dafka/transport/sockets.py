@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import time
+from socket import SOCK_STREAM, getaddrinfo
 
 import zmq
 
@@ -43,8 +44,24 @@ if zmq.zmq_version_info() < LIBZMQ_MIN:
     raise ImportError(f"libzmq {zmq.zmq_version()} is too old: at least 4.3.4 is needed")
 
 
+def numeric(host: str) -> str:
+    """The address that a host's name stands for here, in brackets if it is one of IPv6.
+
+    ZeroMQ looks names up where it connects, not where it binds. A name that cannot be looked up is
+    returned as it is: it may be an interface's, and else ZeroMQ says that there is no such device.
+    """
+    try:
+        found = getaddrinfo(host.strip("[]"), None, type=SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return host
+    address = str(found[0][4][0])
+    return f"[{address}]" if ":" in address else address
+
+
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     """Bind a socket, waiting a moment for an endpoint that is taken.
+
+    A host's name is looked up, and bound is the first address it has.
 
     ZeroMQ closes sockets in the background: an endpoint that this process, or one that was just
     stopped, has given up may be taken for some milliseconds more.
@@ -52,6 +69,8 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     Raises:
         zmq.ZMQError: The endpoint stays taken, or cannot be bound at all.
     """
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    endpoint = f"tcp://{numeric(host)}:{port}"
     deadline = time.monotonic() + BIND_S
     while True:
         try:

@@ -5,10 +5,12 @@ import pytest
 from dafka.errors import MisuseError, StorageError
 from dafka.model import Batch, Partition
 from dafka.node.node import NodeFailedError
+from dafka.node.producer import Producer
 from dafka.node.store import Store
+from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed, records_of
-from dafka.storage.lmdb_log import LmdbLog
+from dafka.storage.lmdb_log import Durability, LmdbLog
 
 pytestmark = pytest.mark.net
 
@@ -115,3 +117,18 @@ def test_a_failed_store_says_so_when_it_is_joined(cluster, until):
     until(lambda: store._node.failure)
     with pytest.raises(NodeFailedError, match="store has failed"):
         store.join(5)
+
+
+def test_a_cluster_may_stand_at_a_name(tmp_path, free_ports):
+    first = free_ports(3)
+    tower, query = f"tcp://localhost:{first}", f"tcp://localhost:{first + 2}"
+    data = tmp_path / "store"
+    with (
+        Tower(tower),
+        Store(data, tower, query=query, host="localhost", durability=Durability.OS),
+        Producer(tower, host="localhost") as producer,
+    ):
+        producer.send("orders", b"x")
+        producer.flush(20)
+        with StoreClient(query) as client:
+            assert client.topics() == ["orders"]

@@ -55,3 +55,30 @@ def test_an_endpoint_that_stays_taken_cannot_be_bound(free_ports):
         sockets.bind(late, endpoint)
     taken.close(0)
     late.close(0)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("no-such-host.invalid", "no-such-host.invalid"),
+        ("a" * 64, "a" * 64),
+    ],
+)
+def test_a_host_is_looked_up_where_it_can_be(host, address):
+    assert sockets.numeric(host) == address
+
+
+def test_a_name_is_bound_at_its_address(free_ports):
+    socket = sockets.publisher()
+    sockets.bind(socket, f"tcp://localhost:{free_ports(1)}")
+    assert b"127.0.0.1" in socket.last_endpoint or b"::1" in socket.last_endpoint
+    socket.close()
+
+
+def test_a_name_that_stands_for_nothing_here_is_refused():
+    socket = sockets.publisher()
+    with pytest.raises(zmq.ZMQError, match="No such device"):
+        sockets.bind(socket, "tcp://no-such-host.invalid:5556")
+    socket.close()
