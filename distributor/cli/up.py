@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,11 @@ from distributor.supervisor import Supervisor
 from topology import load, plan
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from threading import Event
+    from typing import Self
 
+    from distributor.status import Status
     from topology.plan import Plan
 
 STATUS_INTERVAL_S = 2.0
@@ -51,15 +55,39 @@ def watch(the_plan: Plan, supervisor: Supervisor, console: Console, told: Event)
 
     On a terminal one picture is kept up to date; elsewhere every death is a line.
     """
-    status = None
-    due_s = 0.0
     live = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
-    with live as picture:
+    with live as picture, _Asked(the_plan) as asked:
         while not told.wait(0.25):
             for child in supervisor.watch():
                 console.print(f"{child.process.name} has died: {child.last_exit}")
-            if picture is not None and time.monotonic() >= due_s:
-                status = status_of(the_plan, wall_ms())
-                due_s = time.monotonic() + STATUS_INTERVAL_S
             if picture is not None:
-                picture.update(up_view(supervisor.children, status), refresh=True)
+                picture.update(up_view(supervisor.children, asked.latest()), refresh=True)
+
+
+class _Asked:
+    """The status of a topology, asked for in a thread: a store that does not answer takes seconds.
+
+    Meanwhile processes that have died are started again.
+    """
+
+    def __init__(self, the_plan: Plan) -> None:
+        self._plan = the_plan
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="status")
+        self._asking: Future[Status] | None = None
+        self._latest: Status | None = None
+        self._due_s = 0.0
+
+    def latest(self) -> Status | None:
+        """What was found last; asks again when it is time."""
+        if self._asking is not None and self._asking.done():
+            self._latest, self._asking = self._asking.result(), None
+            self._due_s = time.monotonic() + STATUS_INTERVAL_S
+        if self._asking is None and time.monotonic() >= self._due_s:
+            self._asking = self._pool.submit(status_of, self._plan, wall_ms())
+        return self._latest
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -45,7 +45,7 @@ def test_on_a_terminal_there_is_a_picture_of_everything(pair, monkeypatch):
     told, out = threading.Event(), io.StringIO()
     console = Console(file=out, force_terminal=True, width=200, height=50)
     with pair.running():
-        watch(plan(pair.topology), FakeSupervisor(told, 2), console, told)
+        watch(plan(pair.topology), FakeSupervisor(told, 8), console, told)
     for fact in ("processes", "clusters", "links", "Ctrl-C stops everything"):
         assert fact in out.getvalue()
 
@@ -59,3 +59,18 @@ def test_who_is_told_to_stop_at_once_watches_nothing(pair):
 
 def test_it_asks_seldom():
     assert module.STATUS_INTERVAL_S >= 1
+
+
+@pytest.mark.slow
+def test_a_status_that_takes_long_does_not_hold_up_the_restarts(pair, monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(module, "status_of", lambda *_: release.wait(60))
+    told = threading.Event()
+    supervisor = FakeSupervisor(told, 3)
+    console = Console(file=io.StringIO(), force_terminal=True, width=200, height=50)
+    thread = threading.Thread(target=watch, args=(plan(pair.topology), supervisor, console, told))
+    thread.start()
+    assert told.wait(30), "three turns while the status is being asked"
+    thread.join(30)
+    assert not thread.is_alive()
+    release.set()
