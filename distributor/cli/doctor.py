@@ -1,0 +1,40 @@
+"""`distributor doctor`: an examination of a running topology."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from dafka.node.clock import wall_ms
+from distributor.cli.options import File, Json
+from distributor.doctor import examine
+from distributor.processes import processes_of
+from topology import load, plan
+
+
+def doctor(file: File, json_lines: Json = False) -> None:
+    """Say in plain words what is wrong with a running topology and what to do about it.
+
+    Causes come before what suffers from them. Exit code 1 if anything is wrong.
+
+    Example: distributor doctor config/four-clusters.yaml
+    """
+    the_plan = plan(load(file))
+    findings = examine(the_plan, processes_of(the_plan, file), wall_ms())
+    if json_lines:
+        rows = [finding.as_json() for finding in findings]
+        print(json.dumps({"well": not rows, "findings": rows}))
+    else:
+        console = Console()
+        for number, finding in enumerate(findings, 1):
+            console.print(Text(f"{number}. {finding.about}", style="bold"))
+            console.print(Text(f"   {finding.what}", style="red"))
+            console.print(Text(f"   → {finding.do}"))
+        if not findings:
+            counts = f"{len(the_plan.topology.clusters)} clusters, {len(the_plan.links)} links"
+            console.print(Text(f"all well: {counts}", style="green"))
+    if findings:
+        raise typer.Exit(1)

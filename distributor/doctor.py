@@ -1,0 +1,156 @@
+"""`distributor doctor`: what is wrong with a running topology, in plain words, and what to do.
+
+Findings come in the order in which to mend them: processes, then clusters, then disks, then links,
+which mostly suffer from one of the others.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dafka.errors import DafkaError
+from dafka.query.client import StoreClient
+from distributor.probe import Vitals, probe
+from distributor.processes import Kind
+from distributor.status import status_of
+from distributor.survey import ANSWER_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from distributor.processes import Process
+    from distributor.status import ClusterStatus, LinkStatus
+    from topology.model import Cluster, Topology
+    from topology.plan import Plan
+
+LATE_S = 60.0
+"""A link further behind than this is worth a look; in health it is a fraction of a second."""
+
+DISK_FREE_SHARE_MIN = 0.1
+"""A disk with less of it free fills up before anybody is back from a weekend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        about: The process, cluster, store or link.
+        what: What is wrong with it, and what that means.
+        do: What to do.
+    """
+
+    about: str
+    what: str
+    do: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts; the keys are the attributes."""
+        return asdict(self)
+
+
+def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[Finding]:
+    """Ask every process, store and link of a topology; what is wrong, causes first."""
+    status = status_of(plan, now_wall_ms)
+    return [
+        *_of_processes(probe(processes)),
+        *_of_stores(plan.topology),
+        *_of_disks(plan.topology),
+        *_of_links(status.links, status.clusters),
+    ]
+
+
+_MEANS = {
+    Kind.TOWER: "nodes that start now do not find each other there",
+    Kind.STORE: "its cluster has one place less where records are kept",
+    Kind.DISTRIBUTOR: "nothing of its cluster crosses its level",
+}
+
+
+def _of_processes(all_vitals: list[Vitals]) -> Iterator[Finding]:
+    for vitals in all_vitals:
+        process = vitals.process
+        reasons = "; ".join(vitals.reasons)
+        means = _MEANS[process.kind]
+        match vitals.state:
+            case "no answer":
+                what = f"does not answer ({reasons}): {means}"
+                yield Finding(process.name, what, f"start it: {_command(process)}")
+            case "unwell":
+                what = f"runs but does not work ({reasons}): {means}"
+                yield Finding(process.name, what, "read the end of its log, then restart it")
+            case "not ready":
+                what = f"runs but waits ({reasons}): {means} until then"
+                yield Finding(process.name, what, "start what it waits for; it goes on by itself")
+            case _:
+                continue
+
+
+def _command(process: Process) -> str:
+    """What to type: without the interpreter that this process happens to run in."""
+    return " ".join(process.command[2:])
+
+
+def _of_stores(topology: Topology) -> Iterator[Finding]:
+    for cluster in topology.clusters:
+        for store in cluster.stores:
+            try:
+                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                    client.health()
+            except DafkaError as error:
+                alone = len(cluster.stores) == 1
+                what = f"its store does not answer ({error})"
+                if alone:
+                    what += ": producers there keep their records until it is back, then wait"
+                yield Finding(
+                    cluster.name, what, "start the store, or mend the network on the way to it"
+                )
+
+
+def _of_disks(topology: Topology) -> Iterator[Finding]:
+    """Only those of this machine can be seen."""
+    for cluster in topology.clusters:
+        if not _is_here(cluster):
+            continue
+        for store in cluster.stores:
+            if not Path(store.data).exists():
+                continue
+            usage = shutil.disk_usage(store.data)
+            if usage.free < usage.total * DISK_FREE_SHARE_MIN:
+                yield Finding(
+                    f"{cluster.name} {store.data}",
+                    f"the disk has {usage.free / 1e9:.1f} of {usage.total / 1e9:.1f} GB left: "
+                    "a store that cannot write does not acknowledge",
+                    "make room, or move the directory to a larger disk while the store is down",
+                )
+
+
+def _is_here(cluster: Cluster) -> bool:
+    try:
+        return cluster.host == "localhost" or ip_address(cluster.host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterator[Finding]:
+    down = {cluster.cluster for cluster in clusters if cluster.error}
+    for link in links:
+        name = f"{link.source} → {link.target}, level {link.level}"
+        waits_for = [end for end in (link.source, link.target) if end in down]
+        if waits_for:
+            what = f"cannot be judged: {' and '.join(waits_for)} does not answer"
+            yield Finding(name, what, "mend that first; the link catches up by itself")
+        elif link.error:
+            yield Finding(name, link.error, "run distributor status again in a moment")
+        elif link.lag_seconds > LATE_S:
+            yield Finding(
+                name,
+                f"is behind by {link.lag_records:,} records, the oldest {link.lag_seconds:,.0f} s "
+                f"old, in {link.partitions:,} partitions",
+                f"look whether distributor run --cluster {link.source} --level {link.level} runs "
+                "and at its metrics; if the lag shrinks, wait",
+            )
