@@ -1,0 +1,195 @@
+"""What is in deploy/ is what its own tools take, and the runbook knows every alert."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from prometheus_client import REGISTRY
+from typer.main import get_command
+
+from dafka.cli.main import app as dafka_app
+from distributor.cli.main import app as distributor_app
+from topology import load, plan
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "deploy"
+MANIFESTS = sorted(
+    path
+    for path in (DEPLOY / "kubernetes").glob("*.yaml")
+    if path.name not in ("kustomization.yaml", "topology.yaml")
+)
+UNITS = sorted((DEPLOY / "systemd").iterdir())
+KUBERNETES = "1.31"
+BESIDE_PYTHON = str(Path(sys.executable).parent)
+"""Where pip puts tools, also when the virtual environment is not the shell's."""
+ALERTS = {
+    rule["alert"]: rule
+    for group in yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+}
+GRAFANA = json.loads((DEPLOY / "grafana.json").read_text())
+EXPRESSIONS = [rule["expr"] for rule in ALERTS.values()] + [
+    target["expr"] for panel in GRAFANA["panels"] for target in panel["targets"]
+]
+OF_PROMETHEUS_ITSELF = {"up", "process_start_time_seconds", "process_resident_memory_bytes"}
+
+
+def run(*words, **settings):
+    """Run a tool; a test without its tool skips and says what to install."""
+    program = shutil.which(words[0]) or shutil.which(words[0], path=BESIDE_PYTHON)
+    if program is None:
+        pytest.skip(f"{words[0]} is not installed: make tools")
+    done = subprocess.run(
+        [program, *words[1:]], capture_output=True, text=True, timeout=60, check=False, **settings
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_alert_rules_are_rules_and_fire_when_they_should():
+    run("promtool", "check", "rules", str(DEPLOY / "alerts.yml"))
+    run("promtool", "test", "rules", str(DEPLOY / "alerts_test.yml"))
+
+
+def test_the_prometheus_example_is_a_configuration():
+    run("promtool", "check", "config", str(DEPLOY / "prometheus.yml"))
+
+
+def test_every_alert_has_its_test():
+    tested = {
+        case["alertname"]
+        for test in yaml.safe_load((DEPLOY / "alerts_test.yml").read_text())["tests"]
+        for case in test["alert_rule_test"]
+        if case["exp_alerts"]
+    }
+    assert tested == set(ALERTS)
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_every_alert_has_its_section_in_the_runbook(alert):
+    text = (ROOT / "docs/operations.md").read_text()
+    section = re.search(rf"^### {alert}\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE)
+    assert section is not None
+    assert "**Means.**" in section[1]
+    assert "**Do.**" in section[1]
+    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/operations.md#{alert.lower()}"
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_every_metric_that_is_asked_for_exists(expression):
+    known = set(series())
+    without_text = re.sub(r'"[^"]*"', "", expression)
+    asked = set(re.findall(r"\b(?:up|(?:dafka|distributor|process)_[a-z_]+)\b", without_text))
+    assert asked
+    assert asked <= known | OF_PROMETHEUS_ITSELF
+
+
+def series():
+    """Names of the series that our processes serve."""
+    for collected in REGISTRY.collect():
+        for suffix in ("", "_total", "_bucket", "_count", "_sum"):
+            yield collected.name + suffix
+
+
+def test_grafana_asks_what_prometheus_understands(tmp_path):
+    rules = [
+        {"record": f"panel:{number}", "expr": expression}
+        for number, expression in enumerate(EXPRESSIONS)
+    ]
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    run("promtool", "check", "rules", str(file))
+
+
+def test_grafana_panels_do_not_overlap():
+    taken = set()
+    for panel in GRAFANA["panels"]:
+        place = panel["gridPos"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert x < 24
+                assert (x, y) not in taken, panel["title"]
+                taken.add((x, y))
+    assert len({panel["id"] for panel in GRAFANA["panels"]}) == len(GRAFANA["panels"])
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_systemd_takes_the_units(unit):
+    assert run("systemd-analyze", "verify", str(unit)) == ""
+
+
+def test_the_dockerfile_has_no_fault():
+    run("hadolint", str(DEPLOY / "Dockerfile"))
+
+
+def test_docker_compose_takes_the_file():
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
+    compose = ["docker", "compose"]
+    found = shutil.which("docker") and subprocess.run(
+        [*compose, "version"], capture_output=True, timeout=60, check=False, env=environment
+    )
+    if not found or found.returncode:
+        compose = ["docker-compose"]
+    words = ("--env-file", "example.env", "--file", "compose.yaml", "config")
+    told = run(*compose, *words, cwd=DEPLOY, env=environment)
+    assert "tcp://dafka-1.example:5556" in told
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
+def test_kubernetes_takes_the_manifests(manifest):
+    documents = list(yaml.safe_load_all(manifest.read_text()))
+    assert documents
+    for document in documents:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_kustomize_finds_everything_it_names():
+    kustomization = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())
+    assert sorted(kustomization["resources"]) == [path.name for path in MANIFESTS]
+    for generator in kustomization["configMapGenerator"]:
+        assert all((DEPLOY / "kubernetes" / file).exists() for file in generator["files"])
+
+
+@pytest.mark.parametrize("file", ["topology.yaml", "kubernetes/topology.yaml"])
+def test_the_topologies_may_be_used(file):
+    assert len(plan(load(DEPLOY / file)).links) == 8
+
+
+def commands():
+    """Every command line of ours in deploy/, where it stands."""
+    for unit in UNITS:
+        line = re.search(r"^ExecStart=/usr/bin/env (.*)$", unit.read_text(), re.MULTILINE)[1]
+        yield pytest.param(line.split(), id=unit.name)
+    for name, service in yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].items():
+        yield pytest.param(service["command"], id=f"compose-{name}")
+    for document in yaml.safe_load_all((DEPLOY / "kubernetes/clusters.yaml").read_text()):
+        if document["kind"] == "StatefulSet":
+            for container in document["spec"]["template"]["spec"]["containers"]:
+                yield pytest.param(container["args"], id=f"kubernetes-{container['name']}")
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_every_command_line_has_only_options_that_exist(words):
+    app = {"dafka": dafka_app, "distributor": distributor_app}[words[0]]
+    command = get_command(app).commands[words[1]]
+    known = {option for parameter in command.params for option in parameter.opts}
+    given = {word.split("=")[0] for word in words if word.startswith("--")}
+    assert given <= known
+    required = {parameter.opts[0] for parameter in command.params if parameter.required}
+    assert required <= given
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_every_level_of_the_topology_has_its_process(level):
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert f"level-{level}" in services
+    links = plan(load(DEPLOY / "topology.yaml")).links
+    assert {link.level for link in links} == {1, 3}
