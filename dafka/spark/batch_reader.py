@@ -80,9 +80,10 @@ def planned(stores: Stores, options: SourceOptions) -> list[Range]:
                 f"option 'endingOffsets': partition {partition.address!r} of topic "
                 f"{partition.topic!r} ends at {there.stop}, before {asked}"
             )
+    starting = stores.settled(options.starting, found)
     ranges: list[Range] = []
     for partition, there in sorted(found.items()):
-        start = options.starting.of(partition, there)
+        start = starting.of(partition, there)
         end = options.ending.of(partition, there)
         ranges.append(Range(partition, start, end))
     return ranges

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SOURCE_OPTIONS = (
     *("servers", "subscribe", "subscribePattern"),
-    *("startingOffsets", "endingOffsets"),
+    *("startingOffsets", "endingOffsets", "startingTimestamp"),
     *("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition"),
     *("failOnDataLoss", "includeHeaders"),
 )
@@ -60,10 +60,12 @@ class Bound:
 
     Attributes:
         latest: At the end of what there is, not at its beginning.
+        timestamp_ms: At the first record of this time or later; to be settled by asking.
         sequences: For some partitions, the sequence itself, or `_LATEST` or `_EARLIEST`.
     """
 
     latest: bool = False
+    timestamp_ms: int | None = None
     sequences: Mapping[Partition, int] = field(default_factory=dict)
 
     def of(self, partition: Partition, there: range) -> int:
@@ -122,7 +124,7 @@ def source_options(options: Mapping[str, str], *, stream: bool | None = None) ->
     return SourceOptions(
         servers=given.endpoints("servers"),
         topics=_topics(given),
-        starting=_bound(given, "startingOffsets", Bound(), "earliest", "latest"),
+        starting=_starting(given),
         ending=_bound(given, "endingOffsets", Bound(latest=True), "latest"),
         records_per_trigger=given.number("maxOffsetsPerTrigger"),
         tasks_min=given.number("minPartitions") or 1,
@@ -257,6 +259,18 @@ def _checked(option: str, topic: str) -> str:
         raise MisuseError(f"option {option!r}: {error}") from error
 
 
+def _starting(given: _Given) -> Bound:
+    text = given.text("startingTimestamp")
+    if text is None:
+        return _bound(given, "startingOffsets", Bound(), "earliest", "latest")
+    given.refuse("startingOffsets", "'startingTimestamp' says where to begin")
+    if not text.isascii() or not text.isdigit() or int(text) >= 1 << 63:
+        raise MisuseError(
+            f"option 'startingTimestamp' must be milliseconds since 1970, got {text!r}"
+        )
+    return Bound(timestamp_ms=int(text))
+
+
 def _bound(given: _Given, name: str, default: Bound, *words: str) -> Bound:
     text = given.text(name)
     if text is None:
@@ -273,7 +287,7 @@ def _bound(given: _Given, name: str, default: Bound, *words: str) -> Bound:
         }
     except (ValueError, AttributeError, RecursionError) as error:
         raise MisuseError(f"option {name!r} must be {allowed}, got {text!r}: {error}") from error
-    return Bound(default.latest, sequences)
+    return Bound(default.latest, sequences=sequences)
 
 
 def _sequence(value: object, special: tuple[int, ...]) -> int:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import QueryError
 from dafka.query.client import StoreClient
+from dafka.spark.options import Bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from dafka.model import Batch, Partition
     from dafka.spark.options import Topics
     from dafka.spark.ranges import Range
+
+T = TypeVar("T")
 
 ANSWER_TIMEOUT_MS = 10_000
 """How long one store may take for one answer; a busy one answers between two writes."""
@@ -46,12 +49,28 @@ class Stores:
             QueryError: No store answers.
         """
         found: dict[Partition, range] = {}
-        for heads in self._answers():
-            for partition, head in heads.items():
+        for ranges in self._ranges():
+            for partition, kept in ranges.items():
                 if topics.wants(partition.topic):
-                    known = found.get(partition, range(0))
-                    found[partition] = range(max(known.stop, head + 1))
+                    known = found.get(partition, kept)
+                    found[partition] = range(
+                        min(known.start, kept.start), max(known.stop, kept.stop)
+                    )
         return found
+
+    def settled(self, bound: Bound, there: Mapping[Partition, range]) -> Bound:
+        """Return `bound` with sequences where it has a time: of the first record as late as that.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        if bound.timestamp_ms is None:
+            return bound
+        sequences = {
+            partition: self._find(partition, bound.timestamp_ms, kept.stop)
+            for partition, kept in there.items()
+        }
+        return Bound(sequences=sequences)
 
     def pages(self, wanted: Range, *, fail_on_data_loss: bool = True) -> Iterator[list[Batch]]:
         """Yield the batches that hold a range, many at a time.
@@ -65,16 +84,17 @@ class Stores:
         partition, at, end = wanted
         while at < end:
             batches = self._page(partition, at, end)
-            if not batches:
-                if fail_on_data_loss:
-                    raise DataLossError(
-                        f"sequences {at} to {end - 1} of partition {partition.address} of topic "
-                        f"{partition.topic!r} are in no store any more; with the option "
-                        "failOnDataLoss=false they are passed over"
-                    )
-                return
-            yield batches
-            at = batches[-1].end
+            if batches:
+                yield batches
+                at = batches[-1].end
+            elif fail_on_data_loss:
+                raise DataLossError(
+                    f"sequences {at} to {end - 1} of partition {partition.address} of topic "
+                    f"{partition.topic!r} are in no store any more; with the option "
+                    "failOnDataLoss=false they are passed over"
+                )
+            else:
+                at = self._next_kept(partition, at, end)
 
     def close(self) -> None:
         """Release the connections."""
@@ -92,17 +112,31 @@ class Stores:
     ) -> None:
         self.close()
 
-    def _answers(self) -> Iterator[dict[Partition, int]]:
+    def _ranges(self, topic: str | None = None) -> list[dict[Partition, range]]:
+        """What each of the stores that answer keeps."""
+        return self._asked(lambda client: client.ranges(topic))
+
+    def _find(self, partition: Partition, timestamp_ms: int, otherwise: int) -> int:
+        answers = self._asked(lambda client: client.find(partition, timestamp_ms))
+        return min((found for found in answers if found is not None), default=otherwise)
+
+    def _next_kept(self, partition: Partition, at: int, end: int) -> int:
+        """The first sequence behind `at` that a store keeps; `end` if none is before it."""
+        kept = [ranges.get(partition, range(0)) for ranges in self._ranges(partition.topic)]
+        return min((one.start for one in kept if one and at < one.start < end), default=end)
+
+    def _asked(self, question: Callable[[StoreClient], T]) -> list[T]:
+        """The answers of those that answer; the error of the last one if none does."""
+        answers: list[T] = []
         failure: QueryError | None = None
-        answered = False
         for client in self._clients:
             try:
-                yield client.heads()
-                answered = True
+                answers.append(question(client))
             except QueryError as error:
                 failure = error
-        if failure is not None and not answered:
+        if failure is not None and not answers:
             raise failure
+        return answers
 
     def _page(self, partition: Partition, at: int, end: int) -> list[Batch]:
         """What the first store that has `at` answers; nothing if all answer and none has it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -20,12 +20,14 @@ from dafka.spark.ranges import dealt
 from dafka.spark.stores import Stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from dafka.model import Partition
     from dafka.spark.options import SourceOptions
+
+T = TypeVar("T")
 
 PATIENCE_S = 30.0
 """How long planning waits for a store to come back: an error there ends the query."""
@@ -62,26 +64,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             QueryError: No store has answered for `PATIENCE_S`.
         """
-        there = self._there()
-        if self._last is not None:
-            there = {
-                partition: range(now.start, min(now.stop, self._last[partition].stop))
-                for partition, now in there.items()
-                if partition in self._last
-            }
         records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         progress = Progress.of_json(start)
-        following = progress.after(there, self._options.starting, records)
+        following = self._patiently(lambda stores: self._after(stores, progress, records))
         return start if following is progress else following.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the stream could go, for Spark's progress reports."""
-        nexts = {partition: there.stop for partition, there in self._there().items()}
+        there = self._patiently(self._there)
+        nexts = {partition: kept.stop for partition, kept in there.items()}
         return Progress(True, {}, nexts).as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From here on nothing that comes later is read."""
-        self._last = self._there()
+        self._last = self._patiently(self._there)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Deal a micro-batch to tasks; the same ones when it is planned again."""
@@ -94,12 +90,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Task)
         yield from columns_of(partition.ranges, self._options, self._columns)
 
-    def _there(self) -> dict[Partition, range]:
+    def _there(self, stores: Stores) -> dict[Partition, range]:
+        there = stores.there(self._options.topics)
+        if self._last is None:
+            return there
+        return {
+            partition: range(kept.start, min(kept.stop, self._last[partition].stop))
+            for partition, kept in there.items()
+            if partition in self._last
+        }
+
+    def _after(self, stores: Stores, progress: Progress, records_max: int | None) -> Progress:
+        there = self._there(stores)
+        starting = self._options.starting
+        if not progress.begun:
+            starting = stores.settled(starting, there)
+        return progress.after(there, starting, records_max)
+
+    def _patiently(self, ask: Callable[[Stores], T]) -> T:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 with Stores(self._options.servers) as stores:
-                    return stores.there(self._options.topics)
+                    return ask(stores)
             except QueryError:
                 if time.monotonic() > deadline:
                     raise

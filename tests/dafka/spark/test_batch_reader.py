@@ -58,6 +58,11 @@ def test_from_and_to_sequences(port):
     assert found == [(b"2", 2), (b"3", 3)]
 
 
+def test_from_a_time(serve, make_batch):
+    port = serve(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20))
+    assert rows(reader(port, startingTimestamp="15")) == [(b"2", 1)]
+
+
 def test_latest_and_nothing(port):
     assert rows(reader(port, startingOffsets="latest")) == []
     assert rows(reader(port, subscribe="nothing")) == []

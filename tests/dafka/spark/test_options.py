@@ -81,6 +81,11 @@ def test_sequences_of_some_partitions():
         ({**NEEDED, "startingOffsets": "[" * 100_000}, "'startingOffsets'"),
         ({**NEEDED, "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole"),
         ({**NEEDED, "minPartitions": "many"}, "'minPartitions' must be a whole number"),
+        ({**NEEDED, "startingTimestamp": "now"}, "'startingTimestamp' must be milliseconds"),
+        (
+            {**NEEDED, "startingTimestamp": "5", "startingOffsets": "latest"},
+            "'startingOffsets' cannot be used here: 'startingTimestamp' says",
+        ),
         ({**NEEDED, "failOnDataLoss": "maybe"}, "'failOnDataLoss' must be true or false"),
     ],
 )

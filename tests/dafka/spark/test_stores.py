@@ -4,7 +4,7 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition
-from dafka.spark.options import Topics
+from dafka.spark.options import Bound, Topics
 from dafka.spark.ranges import Range
 from dafka.spark.stores import DataLossError, Stores
 
@@ -51,6 +51,30 @@ def test_a_range_is_read_on_where_another_store_has_it(serve, make_batch):
     with Stores([behind.endpoint, ahead.endpoint]) as stores:
         pages = list(stores.pages(Range(ORDERS, 0, 3)))
     assert [[batch.count for batch in page] for page in pages] == [[1], [3]]
+
+
+def test_what_retention_took_is_an_error_or_passed_over(serve, make_batch):
+    batches = [make_batch([b"1", b"2"]), make_batch([b"3"], 2), make_batch([b"4"], 3)]
+    first, second = serve(*batches), serve(*batches)
+    first.log.append([], trims={ORDERS: 3})
+    with Stores([first.endpoint, second.endpoint]) as stores:
+        assert stores.there(EVERYTHING) == {ORDERS: range(4)}
+        assert sequences(stores.pages(Range(ORDERS, 0, 4))) == [0, 2, 3]
+        second.log.append([], trims={ORDERS: 2})
+        assert stores.there(EVERYTHING) == {ORDERS: range(2, 4)}
+        with pytest.raises(DataLossError, match="sequences 0 to 3"):
+            list(stores.pages(Range(ORDERS, 0, 4)))
+        assert sequences(stores.pages(Range(ORDERS, 0, 4), fail_on_data_loss=False)) == [2, 3]
+
+
+def test_a_time_is_settled_by_asking(serve, make_batch):
+    port = serve(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20))
+    with Stores([port.endpoint]) as stores:
+        there = stores.there(EVERYTHING)
+        for time_ms, sequence in ((0, 0), (10, 0), (11, 1), (21, 2)):
+            settled = stores.settled(Bound(timestamp_ms=time_ms), there)
+            assert settled.of(ORDERS, there[ORDERS]) == sequence
+        assert stores.settled(Bound(latest=True), there) == Bound(latest=True)
 
 
 def test_what_no_store_has_is_an_error_or_passed_over(serve, make_batch):

@@ -53,6 +53,16 @@ def test_micro_batches_follow_each_other(port, make_batch):
     assert travelled(stream.reportLatestOffset())["next"] == second["next"]
 
 
+def test_a_time_is_where_the_stream_begins_not_where_it_goes_on(serve, make_batch):
+    port = serve(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20))
+    stream = reader(port, startingTimestamp="15")
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    assert values(stream, start, first) == [b"2"]
+    port.log.append([make_batch([b"3"], 2, timestamp_ms=5)])
+    assert values(stream, first, stream.latestOffset(first, EVERYTHING)) == [b"3"]
+
+
 def test_limits(port):
     stream = reader(port, maxOffsetsPerTrigger="2")
     limit = stream.getDefaultReadLimit()
