@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dafka.errors import MisuseError
-from dafka.spark.columns import record_batch
-from dafka.spark.parsing import parsed
-from dafka.spark.ranges import Range, dealt
+from dafka.spark.ranges import Range
 from dafka.spark.stores import Stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
     from dafka.spark.options import SourceOptions
     from dafka.spark.ranges import TaskRanges
+    from dafka.spark.rows import Rows
 
 
 class Task(InputPartition):
@@ -34,12 +33,12 @@ class BatchReader(DataSourceReader):
 
     Args:
         options: Checked.
-        columns: What is made of each record.
+        rows: What is read.
     """
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, rows: Rows) -> None:
         self._options = options
-        self._columns = columns
+        self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
         """Resolve where reading begins and ends, and deal it to tasks.
@@ -47,22 +46,15 @@ class BatchReader(DataSourceReader):
         Raises:
             QueryError: No store answers.
         """
-        options = self._options
-        with Stores(options.servers) as stores:
-            ranges = planned(stores, options)
-        return [Task(task) for task in dealt(ranges, options.records_per_task, options.tasks_min)]
+        with Stores(self._options.servers) as stores:
+            ranges = planned(stores, self._options)
+        return [Task(task) for task in self._rows.deal(ranges, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of a task's ranges.
-
-        Raises:
-            DataLossError: A part is not there any more.
-            QueryError: No store answers.
-            RecordError: A batch is damaged.
-        """
+        """Yield the rows of a task; see `Rows.read`."""
         # Where nothing is planned Spark makes up an empty partition of its own.
         if isinstance(partition, Task):
-            yield from columns_of(partition.ranges, self._options, self._columns)
+            yield from self._rows.read(partition.ranges, self._options)
 
 
 def planned(stores: Stores, options: SourceOptions) -> list[Range]:
@@ -87,15 +79,3 @@ def planned(stores: Stores, options: SourceOptions) -> list[Range]:
         end = options.ending.of(partition, there)
         ranges.append(Range(partition, start, end))
     return ranges
-
-
-def columns_of(
-    ranges: TaskRanges, options: SourceOptions, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Read ranges as columns; exactly these records, or an error."""
-    with Stores(options.servers) as stores:
-        for wanted in ranges:
-            for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
-                yield record_batch(
-                    parsed(batches), wanted.partition, columns, wanted.start, wanted.end
-                )

@@ -9,9 +9,12 @@ from pyspark.sql.datasource import DataSource
 from dafka.errors import MisuseError
 from dafka.spark.batch_reader import BatchReader
 from dafka.spark.columns import all_columns, check_rows, checked_columns
+from dafka.spark.copying import copy
 from dafka.spark.options import sink_options, source_options
+from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, check_batch_rows
 from dafka.spark.stream_reader import StreamReader
 from dafka.spark.writer import BatchWriter, StreamWriter
+from dafka.spark.writing import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +28,9 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("dafka")` known to a session."""
+    """Make `format("dafka")` and `format("dafka-batches")` known to a session."""
     spark.dataSource.register(DafkaDataSource)
+    spark.dataSource.register(BatchDataSource)
 
 
 class DafkaDataSource(DataSource):
@@ -44,12 +48,12 @@ class DafkaDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch."""
         options = source_options(self.options, stream=False)
-        return BatchReader(options, checked_columns(schema))
+        return BatchReader(options, RecordRows(checked_columns(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream."""
         options = source_options(self.options, stream=True)
-        return StreamReader(options, checked_columns(schema))
+        return StreamReader(options, RecordRows(checked_columns(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch job's sink.
@@ -61,7 +65,7 @@ class DafkaDataSource(DataSource):
             raise MisuseError('a log only grows: use mode("append")')
         options = sink_options(self.options, stream=False)
         check_rows(schema, topic=options.topic)
-        return BatchWriter(options)
+        return BatchWriter(options, write)
 
     def streamWriter(  # noqa: N802
         self,
@@ -71,4 +75,42 @@ class DafkaDataSource(DataSource):
         """A stream's sink; in mode "complete" every result is appended again, as with Kafka."""
         options = sink_options(self.options, stream=True)
         check_rows(schema, topic=options.topic)
-        return StreamWriter(options)
+        return StreamWriter(options, write)
+
+
+class BatchDataSource(DataSource):
+    """One cluster as a source and a sink of whole batches, for copying.
+
+    What is written keeps its topic, partition and offset; flags and origin are the columns'.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)`."""
+        return "dafka-batches"
+
+    def schema(self) -> StructType:
+        """The one there is."""
+        return BATCH_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch job."""
+        check_batch_rows(schema)
+        return BatchReader(source_options(self.options, stream=False), BatchRows())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A stream."""
+        check_batch_rows(schema)
+        return StreamReader(source_options(self.options, stream=True), BatchRows())
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch job's sink; what is there already is not written again."""
+        check_batch_rows(schema)
+        if overwrite:
+            raise MisuseError('a log only grows: use mode("append")')
+        return BatchWriter(sink_options(self.options, stream=False), copy)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A stream's sink; what is there already is not written again."""
+        check_batch_rows(schema)
+        return StreamWriter(sink_options(self.options, stream=True), copy)

@@ -14,9 +14,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from dafka.errors import QueryError
-from dafka.spark.batch_reader import Task, columns_of
+from dafka.spark.batch_reader import Task
 from dafka.spark.offsets import Progress
-from dafka.spark.ranges import dealt
 from dafka.spark.stores import Stores
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.spark.options import SourceOptions
+    from dafka.spark.rows import Rows
 
 T = TypeVar("T")
 
@@ -40,12 +40,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         options: Checked.
-        columns: What is made of each record.
+        rows: What is read.
     """
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, rows: Rows) -> None:
         self._options = options
-        self._columns = columns
+        self._rows = rows
         self._last: dict[Partition, range] | None = None
         """What there was when a run over everything available began."""
 
@@ -82,13 +82,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Deal a micro-batch to tasks; the same ones when it is planned again."""
         ranges = Progress.of_json(start).ranges_to(Progress.of_json(end))
-        tasks = dealt(ranges, self._options.records_per_task, self._options.tasks_min)
-        return [Task(task) for task in tasks]
+        return [Task(task) for task in self._rows.deal(ranges, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of a task's ranges; see `BatchReader.read`."""
+        """Yield the rows of a task; see `Rows.read`."""
         assert isinstance(partition, Task)
-        yield from columns_of(partition.ranges, self._options, self._columns)
+        yield from self._rows.read(partition.ranges, self._options)
 
     def _there(self, stores: Stores) -> dict[Partition, range]:
         there = stores.there(self._options.topics)

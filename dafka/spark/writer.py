@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -15,7 +16,7 @@ from pyspark.sql.datasource import (
 
 from dafka.errors import MisuseError
 from dafka.node.clock import wall_ms
-from dafka.spark.writing import Attempt, write
+from dafka.spark.writing import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dafka.spark.options import SinkOptions
+
+Work = Callable[["Iterator[pa.RecordBatch]", "SinkOptions", Attempt], int]
+"""What a task does with its rows, wherever it runs; returns how many are stored."""
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
@@ -45,17 +49,19 @@ class BatchWriter(DataSourceArrowWriter):
 
     Args:
         options: Checked.
+        work: What every task does.
     """
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, work: Work) -> None:
         self._options = options
+        self._work = work
         self._run_id = options.run_id or uuid4().hex
         self._now_ms = wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write a task's rows; see `dafka.spark.writing.write`."""
+        """Write a task's rows."""
         attempt = Attempt(f"job {self._run_id}", 0, _context().partitionId(), self._now_ms)
-        return Written(write(iterator, self._options, attempt))
+        return Written(self._work(iterator, self._options, attempt))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -63,20 +69,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     Args:
         options: Checked.
+        work: What every task does.
     """
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, work: Work) -> None:
         self._options = options
+        self._work = work
         self._now_ms = wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write a task's rows; see `dafka.spark.writing.write`."""
+        """Write a task's rows."""
         context = _context()
         query, run = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         if query is None or run is None:
             raise MisuseError("this version of Spark does not tell its tasks their micro-batch")
         attempt = Attempt(f"query {query}", int(run), context.partitionId(), self._now_ms)
-        return Written(write(iterator, self._options, attempt))
+        return Written(self._work(iterator, self._options, attempt))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing is left to do: every task has waited until its rows are stored."""

@@ -8,6 +8,7 @@ from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
 from dafka.spark.batch_reader import BatchReader
 from dafka.spark.options import source_options
+from dafka.spark.rows import RecordRows
 from dafka.spark.stores import DataLossError
 
 OTHER = Partition("orders", "CD" * 16)
@@ -16,7 +17,7 @@ OTHER = Partition("orders", "CD" * 16)
 def reader(*ports, columns=("value", "offset"), **options):
     servers = ",".join(port if isinstance(port, str) else port.endpoint for port in ports)
     given = {"servers": servers, "subscribe": "orders", **options}
-    return BatchReader(source_options(given, stream=False), columns)
+    return BatchReader(source_options(given, stream=False), RecordRows(columns))
 
 
 def rows(reader):

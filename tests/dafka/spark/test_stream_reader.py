@@ -11,6 +11,7 @@ from dafka.errors import QueryError
 from dafka.model import Partition
 from dafka.spark import register
 from dafka.spark.options import source_options
+from dafka.spark.rows import RecordRows
 from dafka.spark.stream_reader import StreamReader
 
 EVERYTHING = ReadAllAvailable()
@@ -18,7 +19,7 @@ EVERYTHING = ReadAllAvailable()
 
 def reader(port, **options):
     given = {"servers": getattr(port, "endpoint", port), "subscribe": "orders", **options}
-    return StreamReader(source_options(given, stream=True), ("value",))
+    return StreamReader(source_options(given, stream=True), RecordRows(("value",)))
 
 
 def travelled(offset):

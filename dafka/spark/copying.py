@@ -1,0 +1,61 @@
+"""What a task of the sink for whole batches does: publish each under the name it has.
+
+The names make it repeatable: stores drop what they have, whoever sends it how often.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dafka.errors import RecordError
+from dafka.model import Batch, Partition
+from dafka.records.envelope import Envelope, stamped, unpack
+from dafka.spark.publisher import mirror_of
+from dafka.spark.writing import SILENCE_S
+from dafka.wire.octets import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from dafka.spark.options import SinkOptions
+    from dafka.spark.writing import Attempt
+
+_ALL = (1 << 64) - 1
+
+
+def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> int:
+    """Publish rows of whole batches; returns how many records that is once stores have all.
+
+    Raises:
+        NotStoredError: No store acknowledges, or one waits for records that are not among these.
+        RecordError: A row's content is no batch.
+    """
+    mirror = mirror_of(options.towers, options.min_acks)
+    begun: set[Partition] = set()
+    records = 0
+    try:
+        for table in tables:
+            for batch in _batches(table):
+                if batch.partition not in begun:
+                    begun.add(batch.partition)
+                    # A mirror that wrote here before a failure would go on behind that.
+                    mirror.forget((batch.partition,))
+                mirror.publish(batch, SILENCE_S)
+                records += batch.count
+        mirror.flush(SILENCE_S)
+    finally:
+        mirror.forget(begun)
+    return records
+
+
+def _batches(table: pa.RecordBatch) -> Iterator[Batch]:
+    for row in table.to_pylist():
+        envelope = unpack(row["content"])
+        if envelope is None:
+            raise RecordError("envelope")
+        envelope = Envelope(row["origin"], row["copy_flags"] & _ALL, envelope.epoch)
+        partition = Partition(text(row["topic"]), text(row["partition"]))
+        content = stamped(row["content"], envelope)
+        yield Batch(partition, row["offset"], row["records"], content)

@@ -1,0 +1,153 @@
+"""What a row of a source is: one record, or one whole batch.
+
+A source of whole batches is for copying: what a batch holds is not opened, and costs per batch
+instead of per record. Who copies writes each partition in order, so its ranges are never cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from dafka.errors import MisuseError
+from dafka.records.batch import cut
+from dafka.records.envelope import FRESH, unpack
+from dafka.spark.columns import record_batch
+from dafka.spark.parsing import parsed
+from dafka.spark.ranges import dealt, dealt_whole
+from dafka.spark.stores import Stores
+from dafka.wire.octets import octets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dafka.model import Batch
+    from dafka.spark.options import SourceOptions
+    from dafka.spark.ranges import Range, TaskRanges
+
+BATCH_SCHEMA = StructType(
+    [
+        StructField("topic", BinaryType()),
+        StructField("partition", BinaryType()),
+        StructField("offset", LongType()),
+        StructField("records", IntegerType()),
+        StructField("copy_flags", LongType()),
+        StructField("origin", IntegerType()),
+        StructField("content", BinaryType()),
+    ]
+)
+"""A batch as a row. Names are octets here: a copy has exactly the same ones, text or not."""
+
+_BATCH_ARROW = pa.schema(
+    [
+        ("topic", pa.binary()),
+        ("partition", pa.binary()),
+        ("offset", pa.int64()),
+        ("records", pa.int32()),
+        ("copy_flags", pa.int64()),
+        ("origin", pa.int32()),
+        ("content", pa.binary()),
+    ]
+)
+
+_SIGN = 1 << 63
+_ALL = 1 << 64
+
+
+def check_batch_rows(schema: StructType) -> None:
+    """Check that rows are whole batches.
+
+    Raises:
+        MisuseError: They are not.
+    """
+    if [(one.name, one.dataType) for one in schema] != [
+        (one.name, one.dataType) for one in BATCH_SCHEMA
+    ]:
+        raise MisuseError(
+            f"rows must be of {BATCH_SCHEMA.simpleString()}, not of {schema.simpleString()}"
+        )
+
+
+class Rows(Protocol):
+    """How ranges are dealt to tasks, and what rows a task makes of them."""
+
+    def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
+        """Deal ranges to tasks; depends on its arguments alone."""
+
+    def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows: exactly those of its ranges, or an error.
+
+        Raises:
+            DataLossError: A part is not there any more.
+            QueryError: No store answers.
+            RecordError: A batch is damaged.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """A row is a record.
+
+    Attributes:
+        columns: What is made of it.
+    """
+
+    columns: tuple[str, ...]
+
+    def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
+        """Tasks of equal size; see `Rows`."""
+        return dealt(ranges, options.records_per_task, options.tasks_min)
+
+    def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+        """See `Rows`."""
+        for wanted, batches in _pages(ranges, options):
+            page = parsed(batches)
+            yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """A row is a batch."""
+
+    def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
+        """Each range whole; see `Rows`."""
+        return dealt_whole(ranges, options.records_per_task, options.tasks_min)
+
+    def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+        """See `Rows`. Batches are cut at the ends of a range."""
+        for wanted, batches in _pages(ranges, options):
+            yield _batch_table([cut(batch, wanted.start, wanted.end) for batch in batches])
+
+
+def _pages(ranges: TaskRanges, options: SourceOptions) -> Iterator[tuple[Range, list[Batch]]]:
+    with Stores(options.servers) as stores:
+        for wanted in ranges:
+            for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
+                yield wanted, batches
+
+
+def _batch_table(batches: list[Batch]) -> pa.RecordBatch:
+    envelopes = [unpack(batch.content) or FRESH for batch in batches]
+    columns = [
+        [octets_of(batch.partition.topic) for batch in batches],
+        [octets_of(batch.partition.address) for batch in batches],
+        [batch.sequence for batch in batches],
+        [batch.count for batch in batches],
+        # Spark's numbers have a sign.
+        [(envelope.copy_flags + _SIGN) % _ALL - _SIGN for envelope in envelopes],
+        [envelope.origin for envelope in envelopes],
+        [batch.content for batch in batches],
+    ]
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, _BATCH_ARROW, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_BATCH_ARROW)
