@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import sys
 import time
 from itertools import count
 
@@ -14,6 +12,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from dafka.errors import MisuseError
+from dafka.spark.java import ensure_java
+from dafka.spark.session import open_session
 
 SEEDS_PER_TEST = 10
 """Seeds of the simulator in one test, so that workers share them evenly."""
@@ -47,7 +47,7 @@ class _OneWorkerForSpark(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid):
-        return "spark" if "/spark/" in nodeid else nodeid
+        return "spark" if "spark" in nodeid.partition("::")[0] else nodeid
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -57,25 +57,19 @@ def pytest_xdist_make_scheduler(config, log):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A Spark session with two task slots in which a task may fail three times."""
-    pyspark_sql = pytest.importorskip("pyspark.sql", reason="the extra 'spark' is not installed")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java 17 or newer, and there is none")
-    # Spark's workers take whatever `python3` is, unless told.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        ensure_java()
+    except MisuseError as error:
+        pytest.skip(str(error))
     settings = {
-        "spark.master": "local[2,4]",
-        "spark.app.name": "tests",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
-    session = pyspark_sql.SparkSession.builder.config(map=settings).getOrCreate()
+    session = open_session("local[2,4]", "tests", settings)
     yield session
     session.stop()
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 SOURCE_OPTIONS = (
-    *("servers", "subscribe", "subscribePattern"),
+    *("servers", "towers", "subscribe", "subscribePattern"),
     *("startingOffsets", "endingOffsets", "startingTimestamp"),
     *("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition"),
     *("failOnDataLoss", "includeHeaders"),
 )
-"""What a source understands."""
+"""What a source understands; `towers` it does not need, but the same options fit a sink."""
 
 SINK_OPTIONS = ("servers", "towers", "topic", "minAcks", "runId")
 """What a sink understands."""

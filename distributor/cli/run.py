@@ -10,10 +10,12 @@ from typing import Annotated
 import typer
 
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
+from dafka.errors import MisuseError
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
 from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
+from distributor.cli.spark import Conf, Engine, Master, run_links
 from distributor.errors import PlanError
 from distributor.link_node import LinkNode
 from topology import load, plan
@@ -25,6 +27,15 @@ def run(
     topology: Annotated[Path, typer.Option(help="The topology, a YAML file.")],
     cluster: Annotated[str, typer.Option(help="The cluster to copy from.")],
     level: Annotated[int, typer.Option(help="The tree level to copy across.")],
+    conf: Conf,
+    engine: Annotated[
+        Engine, typer.Option(help="native: a process of its own; spark: a Spark job.")
+    ] = Engine.NATIVE,
+    master: Master = "local[*]",
+    available_now: Annotated[
+        bool,
+        typer.Option("--available-now", help="spark: copy what is there now, with progress; end."),
+    ] = False,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
@@ -46,6 +57,11 @@ def run(
             f"no distributor for cluster {cluster!r} and level {level} in {topology}: "
             f"there are {', '.join(known)}"
         )
+    if engine is Engine.SPARK:
+        run_links(declared, links, master=master, conf=conf, available_now=available_now)
+        return
+    if available_now:
+        raise MisuseError("--available-now needs --engine spark")
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)

@@ -1,0 +1,110 @@
+"""What the commands that run Spark jobs share: their options, the session, progress."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dafka.errors import MisuseError
+from dafka.node.running import run_until_told, stop_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dafka.spark.session import SparkSession
+    from distributor.spark.link_job import LinkJob
+    from topology import Link, Topology
+
+_LOOK_S = 0.5
+
+
+class Engine(Enum):
+    """What runs a link."""
+
+    NATIVE = "native"
+    SPARK = "spark"
+
+
+Master = Annotated[str, typer.Option(help="spark: where it runs, local[*] or spark://HOST:PORT.")]
+Conf = Annotated[
+    list[str],
+    typer.Option(
+        "--conf", default_factory=list, show_default="none", help="spark: NAME=VALUE; repeatable."
+    ),
+]
+
+
+def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:
+    """Open a session for one of our jobs.
+
+    Raises:
+        MisuseError: Spark or Java is not installed, or a setting is not NAME=VALUE.
+    """
+    try:
+        from dafka.spark.session import open_session
+        from distributor.spark import register
+    except ModuleNotFoundError as error:
+        raise MisuseError(
+            f"Spark is not installed ({error.name} is missing): "
+            "pip install 'dafka-distributor[spark]'"
+        ) from error
+    settings = {}
+    for setting in conf:
+        key, equals, value = setting.partition("=")
+        if not key or not equals:
+            raise MisuseError(f"--conf must be NAME=VALUE, got {setting!r}")
+        settings[key] = value
+    opened = open_session(master, name, settings)
+    register(opened)
+    return opened
+
+
+def run_links(
+    declared: Topology,
+    links: Sequence[Link],
+    *,
+    master: str,
+    conf: Iterable[str],
+    available_now: bool,
+) -> None:
+    """Run links as Spark jobs, until told to stop or until everything is copied.
+
+    Raises:
+        MisuseError: There is no Spark, or it cannot be used as asked.
+        ProcessError: A backfill has failed too often.
+    """
+    name = f"distributor {links[0].source} level {links[0].level}"
+    spark = session(master, name, conf)
+    from distributor.spark.link_job import LinkJob
+
+    with ExitStack() as stack:
+        stack.callback(spark.stop)
+        jobs = [LinkJob(spark, declared, link, available_now=available_now) for link in links]
+        for job in jobs:
+            stack.callback(job.close)
+        if available_now:
+            _backfill(jobs, links)
+        else:
+            run_until_told(*jobs)
+
+
+def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
+    told = stop_event()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        bars = [progress.add_task(f"{link.source} to {link.target}", total=None) for link in links]
+        left = list(zip(jobs, bars, strict=True))
+        while left and not told.is_set():
+            for job, bar in [*left]:
+                done = job.join(_LOOK_S)
+                progress.update(bar, completed=job.copied, total=max(job.copied, job.total()))
+                if done:
+                    progress.update(bar, total=job.copied)
+                    left.remove((job, bar))
+    for job, link in zip(jobs, links, strict=True):
+        print(f"{link.source} to {link.target}: {job.copied:,} records read")

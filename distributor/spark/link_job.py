@@ -1,0 +1,204 @@
+"""A link as a Structured Streaming job: the same copies as the native link, made by executors.
+
+    read whole batches ─▶ where(copy_flags & mask = 0) ─▶ set the bit ─▶ write under the same names
+
+It keeps nothing either: where each partition begins it asks the target. Spark's checkpoint lives
+as long as the query; after a failure the target is asked again.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import logging
+import shutil
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.errors import StreamingQueryException
+
+from dafka.errors import QueryError
+from dafka.spark.offsets import Progress
+from dafka.spark.options import Topics
+from dafka.spark.stores import Stores
+from distributor.errors import ProcessError
+from distributor.spark.source import endpoints
+from topology.copyflags import bit, mask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from dafka.model import Partition
+    from topology import Link, Topology
+
+log = logging.getLogger(__name__)
+
+RECORDS_PER_TRIGGER = 2_000_000
+"""What a micro-batch copies at most: some seconds' work, so that progress shows and a failure
+repeats little."""
+
+BACKOFF_S_MAX = 30.0
+"""The longest wait before a query that has failed is started again; the first is half a second."""
+
+FAILURES_MAX = 8
+"""Failures in a row, without a record copied in between, after which a backfill gives up."""
+
+
+class LinkJob:
+    """One link, as a query that is started again whenever it fails.
+
+    Args:
+        spark: The session; `distributor.spark.register` has been called with it.
+        topology: Where both clusters are declared.
+        link: Which arrow of the plan.
+        available_now: Copy what is there now, then end.
+    """
+
+    def __init__(
+        self, spark: SparkSession, topology: Topology, link: Link, *, available_now: bool = False
+    ) -> None:
+        self._spark = spark
+        self._topology = topology
+        self._link = link
+        self._available_now = available_now
+        self._checkpoint = tempfile.mkdtemp(prefix="dafka-link-")
+        self._failures = 0
+        self._due_s = time.monotonic()
+        self._copied_before = 0
+        self._starts: dict[Partition, int] = {}
+        self._query: StreamingQuery | None = None
+        self._error = ""
+
+    @property
+    def copied(self) -> int:
+        """Records read from the source so far; those whose flags say so were left out."""
+        return self._copied_before + self._copied_by_query()
+
+    def total(self) -> int:
+        """Records the source has and the target lacks, when the query was last started, at least.
+
+        Those whose flags say that this level is done are among them.
+        """
+        source = self._topology.cluster(self._link.source)
+        with Stores([store.query for store in source.stores]) as stores:
+            there = stores.there(self._topics())
+        left = (
+            kept.stop - max(kept.start, self._starts.get(partition, 0))
+            for partition, kept in there.items()
+        )
+        return self._copied_before + sum(max(0, records) for records in left)
+
+    def join(self, timeout: float) -> bool:
+        """Look after the query for `timeout` seconds; True if all that was asked for is copied.
+
+        Raises:
+            ProcessError: A backfill has failed too often.
+        """
+        wait_s = self._due_s - time.monotonic()
+        if self._query is None and wait_s > 0:
+            time.sleep(min(wait_s, timeout))
+            return False
+        try:
+            if self._query is None:
+                self._query = self._started()
+            # Spark refuses to wait for no time at all.
+            left_s = max(timeout, 0.01)
+            return bool(self._query.awaitTermination(left_s))  # type: ignore[arg-type]
+        except (StreamingQueryException, QueryError) as error:
+            self._failed(error)
+            return False
+
+    def unwell(self) -> str:
+        """Why it does not copy at present; empty if it does."""
+        return self._error
+
+    def unready(self) -> str:
+        """Why it is of no use yet; empty once the query runs."""
+        return "" if self._query is not None else "the query is not running yet"
+
+    def close(self) -> None:
+        """Stop. Nothing has to be saved: the target knows what it has."""
+        if self._query is not None:
+            self._query.stop()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _started(self) -> StreamingQuery:
+        self._starts = self._behind_target()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        source = self._topology.cluster(self._link.source)
+        target = self._topology.cluster(self._link.target)
+        level = self._link.level
+        rows = (
+            self._spark.readStream.format("dafka-batches")
+            .option("servers", endpoints(source)["servers"])
+            .option("subscribePattern", _pattern(self._topology))
+            .option("startingOffsets", _offsets(self._starts))
+            .option("maxOffsetsPerTrigger", RECORDS_PER_TRIGGER)
+            .option("minPartitions", self._spark.sparkContext.defaultParallelism)
+            .load()
+            .where(f"(copy_flags & {mask(level)}L) = 0")
+            .selectExpr(
+                *("topic", "partition", "offset", "records"),
+                f"copy_flags | {bit(level)}L AS copy_flags",
+                f"IF(origin = 0, {source.id}, origin) AS origin",
+                "content",
+            )
+        )
+        writer = (
+            rows.writeStream.format("dafka-batches")
+            .options(**endpoints(target))
+            .option("checkpointLocation", f"file://{self._checkpoint}")
+        )
+        if self._available_now:
+            writer = writer.trigger(availableNow=True)
+        self._error = ""
+        return writer.start()
+
+    def _failed(self, error: Exception) -> None:
+        copied = self._copied_by_query()
+        self._failures = 1 if copied else self._failures + 1
+        self._copied_before += copied
+        self._query = None
+        self._error = str(error).partition("\n")[0]
+        facts = {"source": self._link.source, "target": self._link.target, "error": self._error}
+        if self._available_now and self._failures >= FAILURES_MAX:
+            raise ProcessError(f"{self._failures} failures in a row: {self._error}") from error
+        log.warning("the query has failed and is started again", extra=facts)
+        self._due_s = time.monotonic() + min(0.25 * 2**self._failures, BACKOFF_S_MAX)
+
+    def _copied_by_query(self) -> int:
+        progress = self._query.lastProgress if self._query is not None else None
+        if progress is None:
+            return 0
+        end = progress["sources"][0]["endOffset"]
+        reached = Progress.of_json(json.loads(end) if isinstance(end, str) else end)
+        return sum(
+            sequence - self._starts.get(partition, 0)
+            for partition, sequence in reached.nexts.items()
+        )
+
+    def _behind_target(self) -> dict[Partition, int]:
+        """Where to begin each partition that the target has."""
+        target = self._topology.cluster(self._link.target)
+        with Stores([store.query for store in target.stores]) as stores:
+            there = stores.there(self._topics())
+        return {partition: kept.stop for partition, kept in there.items()}
+
+    def _topics(self) -> Topics:
+        return Topics(pattern=_pattern(self._topology))
+
+
+def _pattern(topology: Topology) -> str:
+    """The topics that are copied, as one regular expression."""
+    included = "|".join(map(fnmatch.translate, topology.topics.include)) or "(?!)"
+    excluded = "|".join(map(fnmatch.translate, topology.topics.exclude)) or "(?!)"
+    return f"(?!{excluded})(?:{included})"
+
+
+def _offsets(starts: dict[Partition, int]) -> str:
+    places: dict[str, dict[str, int]] = {}
+    for (topic, address), sequence in starts.items():
+        places.setdefault(topic, {})[address] = sequence
+    return json.dumps(places)

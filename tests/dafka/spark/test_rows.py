@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from dafka.errors import MisuseError
+from dafka.model import Batch, Partition
+from dafka.records.batch import records_of
+from dafka.records.envelope import Envelope
+from dafka.spark.options import source_options
+from dafka.spark.ranges import Range
+from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, check_batch_rows
+from dafka.spark.stores import DataLossError
+
+ORDERS = Partition("orders", "AB" * 16)
+OTHER = Partition("caf\udce9", "CD" * 16)
+
+
+@pytest.fixture
+def port(serve, make_batch):
+    return serve(
+        make_batch([b"0", b"1", b"2"], envelope=Envelope(3, 2**64 - 1)),
+        make_batch([b"3", b"4"], 3),
+        make_batch([b"a"], partition=OTHER),
+    )
+
+
+def options(port, **given):
+    given = {"servers": port.endpoint, "subscribe": "orders", **given}
+    return source_options(given)
+
+
+def test_a_row_may_be_a_record(port):
+    (one, two) = RecordRows(("value",)).read(
+        (Range(ORDERS, 1, 3), Range(OTHER, 0, 1)), options(port)
+    )
+    assert one.to_pylist() == [{"value": b"1"}, {"value": b"2"}]
+    assert two.to_pylist() == [{"value": b"a"}]
+
+
+def test_a_row_may_be_a_batch_cut_where_the_range_ends(port):
+    tables = BatchRows().read((Range(ORDERS, 1, 4), Range(OTHER, 0, 1)), options(port))
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert [(row["topic"], row["offset"], row["records"]) for row in rows] == [
+        (b"orders", 1, 2),
+        (b"orders", 3, 1),
+        (b"caf\xe9", 0, 1),
+    ]
+    assert [(row["copy_flags"], row["origin"]) for row in rows] == [(-1, 3), (0, 0), (0, 0)]
+    batch = Batch(ORDERS, 1, 2, rows[0]["content"])
+    assert [record.value for record in records_of(batch)] == [b"1", b"2"]
+
+
+def test_types_are_what_spark_expects(port):
+    (table,) = BatchRows().read((Range(ORDERS, 0, 5),), options(port))
+    assert table.schema.equals(to_arrow_schema(BATCH_SCHEMA, timezone="UTC"))
+
+
+def test_records_are_dealt_evenly_and_batches_by_whole_ranges(port):
+    ranges = [Range(ORDERS, 0, 5), Range(OTHER, 0, 1)]
+    halves = options(port, minPartitions="2")
+    assert RecordRows(("value",)).deal(ranges, halves) == [
+        (Range(ORDERS, 0, 3),),
+        (Range(ORDERS, 3, 5), Range(OTHER, 0, 1)),
+    ]
+    assert BatchRows().deal(ranges, halves) == [(ranges[0],), (ranges[1],)]
+
+
+@pytest.mark.parametrize("rows", [RecordRows(("value",)), BatchRows()])
+def test_exactly_the_range_or_an_error(port, rows):
+    with pytest.raises(DataLossError):
+        list(rows.read((Range(ORDERS, 0, 6),), options(port)))
+    assert list(rows.read((Range(ORDERS, 0, 6),), options(port, failOnDataLoss="false")))
+
+
+def test_only_whole_batches_are_rows_to_copy():
+    check_batch_rows(BATCH_SCHEMA)
+    with pytest.raises(MisuseError, match="not of struct<value:binary>"):
+        check_batch_rows(StructType().add("value", "binary"))
