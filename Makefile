@@ -57,6 +57,7 @@ unit: $(VENV)/installed-dev $(VENV)/installed-data
 	$(BIN)/python -m pytest -n 2 --seeds $(SEEDS)
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
+	$(BIN)/python -m dafka.testing.scenario --count $(SEEDS)
 	$(BIN)/python -m distributor.testing.scenario --count $(SEEDS)
 
 bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5

@@ -183,6 +183,10 @@ class StoreMachine:
         for batch in self._appending.pop(token):
             self._durable[batch.partition] = batch.end - 1
             touched[batch.partition] = None
+        for partition in touched:
+            # A write behind a failed one may fail later than this one was begun, and rewind it.
+            if self._inflow.expected(partition) <= self._durable[partition]:
+                self._inflow.start(partition, self._durable[partition] + 1)
         return [self._ack(partition) for partition in touched]
 
     def _append_failed(self, token: int) -> list[Effect]:

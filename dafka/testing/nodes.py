@@ -1,12 +1,18 @@
-"""The simulated processes of one cluster: producer, store, consumer."""
+"""The simulated processes of one cluster: producer, store, consumer.
+
+Each writes what its application sees into the world's history.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import StorageError
 from dafka.model import Partition
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Append, Deliver, ReadRange, Stored
 from dafka.protocol.events import (
     Appended,
@@ -19,81 +25,192 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
-from dafka.records.batch import BatchBuilder, records_of
+from dafka.records.batch import BatchBuilder, values_of
+from dafka.storage.spool import MemorySpool
+from dafka.testing.history import Began, Durable, Ended, Head, Held, Polled, Reopened, Settled
 from dafka.testing.world import Mesh, Node, OneSided, World
+from dafka.wire import messages
 
 if TYPE_CHECKING:
-    from dafka.model import Record
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from dafka.model import Batch
     from dafka.storage.log import RecordLog
+    from dafka.wire.messages import Message
+
+READ_ALL = 1 << 40
+
+
+class Disk:
+    """Writes one after the other; each takes a while, and may be refused.
+
+    A crash loses writes under way or keeps them, whole: what the contracts of the storage ports
+    promise of torn writes.
+    """
+
+    def __init__(self, node: Node[None], append: Callable[[tuple[Batch, ...]], None]) -> None:
+        self._node = node
+        self._append = append
+        self._writes: deque[Append] = deque()
+
+    def write(self, effect: Append) -> None:
+        """Begin a write; the node hears of its end."""
+        self._writes.append(effect)
+        world, incarnation = self._node.world, self._node.incarnation
+
+        def finish() -> None:
+            if incarnation == self._node.incarnation:
+                self._finish(self._writes.popleft())
+
+        world.after(world.random.randint(0, world.faults.disk_ms_max), finish)
+
+    def crash(self) -> None:
+        """Keep some of what is under way, from the oldest on."""
+        kept = self._node.world.random.randint(0, len(self._writes))
+        for _ in range(kept):
+            with suppress(StorageError):  # behind one that was refused
+                self._append(self._writes.popleft().batches)
+        self._writes.clear()
+
+    def _finish(self, write: Append) -> None:
+        faults, chance = self._node.world.faults, self._node.world.random
+        refused = faults.refusal > chance.random()
+        try:
+            if not refused:
+                self._append(write.batches)
+        except StorageError:
+            refused = True
+        done = AppendFailed(write.token) if refused else Appended(write.token)
+        self._node.feed(None, done)
+
+
+class _Awaited(NamedTuple):
+    op: int
+    sequence: int
+    end: int
 
 
 class SimProducer(Node[None]):
-    """A producer and its application, which remembers what was stored.
+    """A producer and its application.
 
-    After a crash it comes back under a new address, as a process without a spool does.
+    Without a spool it comes back from a crash under a new address, with one under its old one.
+
+    Args:
+        world: Where it lives.
+        name: Its name, and with a spool its address.
+        mesh: Its cluster.
+        spooled: Whether it has a spool.
+        min_acks: How many distinct stores must have a record.
     """
 
-    def __init__(self, world: World, name: str, mesh: Mesh) -> None:
+    def __init__(
+        self, world: World, name: str, mesh: Mesh, *, spooled: bool = False, min_acks: int = 1
+    ) -> None:
         super().__init__(world, name, {None: mesh})
-        self.sent: dict[Partition, list[bytes]] = {}
-        """Values by partition, in the order they were sent."""
-        self.stored: dict[Partition, int] = {}
-        """Sequence below which the producer was told that stores have everything."""
+        self.partitions: set[Partition] = set()
+        """All it has ever sent to."""
+        self.spool = MemorySpool(name) if spooled else None
+        self._settings = ProducerSettings(min_acks=min_acks, spooled=spooled)
+        self._disk = Disk(self, self._spool_batches)
+        self._ends: dict[str, int] = {}
+        self._awaited: dict[str, deque[_Awaited]] = {}
+        """By topic, the sends of this life, or those in the spool, that are not stored yet."""
+        self._made = 0
 
     @property
     def address(self) -> str:
         """Its present identity."""
-        return f"{self.name}.{self.incarnation}"
+        return self.name if self.spool else f"{self.name}.{self.incarnation}"
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something it has sent is not stored yet."""
+        return any(self._awaited.values())
 
     def build(self) -> OneSided:
-        """A producer without records."""
-        return OneSided(ProducerMachine(self.address, ProducerSettings()))
+        """A producer without records, or with those of its spool."""
+        if self.spool is None:
+            self._ends, self._awaited = {}, {}
+            return OneSided(ProducerMachine(self.address, self._settings))
+        self._ends = self.spool.ends()
+        for topic, awaited in self._awaited.items():
+            while awaited and awaited[-1].end > self._ends.get(topic, 0):
+                awaited.pop()  # never spooled: what becomes of it is unknown for ever
+        kept = self.spool.batches()
+        return OneSided(ProducerMachine(self.address, self._settings, self._ends, kept))
+
+    def crash(self) -> None:
+        """Die as by kill -9, at any moment of a write."""
+        self._disk.crash()
+        super().crash()
 
     def send(self, topic: str, count: int) -> None:
         """Send one batch of unique values."""
-        partition = Partition(topic, self.address)
-        values = self.sent.setdefault(partition, [])
         builder = BatchBuilder(1 << 20)
+        values = []
         for _ in range(count):
-            value = f"{topic}/{self.address}/{len(values)}".encode()
-            values.append(value)
-            builder.append(1_000 + self.world.now_ms, self.name.encode(), value, ())
+            self._made += 1
+            values.append(f"{self.name}-{self._made}".encode())
+            builder.append(1_000 + self.world.now_ms, self.name.encode(), values[-1], ())
+        op = self.world.history.sent(self.name, topic, values, self.world.now_ms)
+        sequence = self._ends.get(topic, 0)
+        end = self._ends[topic] = sequence + count
+        self.partitions.add(Partition(topic, self.address))
+        self._awaited.setdefault(topic, deque()).append(_Awaited(op, sequence, end))
         self.feed(None, Submitted(topic, builder.count, builder.build()))
+        if self.spool is not None:
+            self.later(self.world.random.randint(0, 1), None, TurnEnded())
 
     def perform(self, _side: None, effect: object) -> None:
-        """Remember what is stored."""
-        if isinstance(effect, Stored):
-            self.stored[effect.partition] = effect.end
+        """Spool, and note what is stored."""
+        if isinstance(effect, Append):
+            self._disk.write(effect)
+        elif isinstance(effect, Stored):
+            self._stored(effect)
+
+    def _spool_batches(self, batches: Iterable[Batch]) -> None:
+        assert self.spool is not None
+        self.spool.append(tuple(batches))
+
+    def _stored(self, effect: Stored) -> None:
+        topic, address = effect.partition
+        if self.spool is not None:
+            self.spool.forget(topic, effect.end)
+        awaited = self._awaited.get(topic, deque())
+        while awaited and awaited[0].end <= effect.end:
+            op, sequence, _ = awaited.popleft()
+            self.world.history.acknowledged(
+                op, address, sequence, self.world.now_ms, self._settings.min_acks
+            )
 
 
 class SimStore(Node[None]):
-    """A store over a log that outlives it.
-
-    A crash loses writes under way or keeps them, whole: what the log's contract promises of torn
-    writes.
-    """
+    """A store over a log that outlives it."""
 
     def __init__(self, world: World, name: str, mesh: Mesh, log: RecordLog) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self._turn_planned = False
-        self._writes: list[Append] = []
+        self._disk = Disk(self, self._append)
 
     def build(self) -> OneSided:
         """A store that has just opened its log."""
         self._turn_planned = False
-        self._writes = []
+        for partition, head in self.log.heads().items():
+            self.world.history.record(Reopened(self.world.now_ms, self.name, partition, head + 1))
         return OneSided(StoreMachine(self.log.identity, self.log.heads()))
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
-        kept = self.world.random.randint(0, len(self._writes))
-        for write in self._writes[:kept]:
-            self.log.append(write.batches)
+        self._disk.crash()
         super().crash()
 
     def feed(self, side: None, event: object) -> None:
         """Hand an event over; messages make a turn, which ends a little later."""
+        faults, chance = self.world.faults, self.world.random
+        if isinstance(event, Received) and faults.corruption > chance.random():
+            event = _corrupted(event, chance)
         super().feed(side, event)
         if isinstance(event, Received) and not self._turn_planned:
             self._turn_planned = True
@@ -101,15 +218,18 @@ class SimStore(Node[None]):
         elif isinstance(event, TurnEnded):
             self._turn_planned = False
 
+    def published(self, message: Message) -> None:
+        """Note what it says of its heads."""
+        if isinstance(message, messages.DirectHead):
+            partition = Partition(message.topic, message.address)
+            self.world.history.record(
+                Head(self.world.now_ms, self.name, partition, message.sequence)
+            )
+
     def perform(self, side: None, effect: object) -> None:
         """Write and read."""
         if isinstance(effect, Append):
-            self._writes.append(effect)
-            incarnation = self.incarnation
-            self.world.after(
-                self.world.random.randint(0, self.world.faults.disk_ms_max),
-                lambda: self._write(incarnation),
-            )
+            self._disk.write(effect)
         elif isinstance(effect, ReadRange):
             batches = self.log.read(
                 effect.partition, effect.sequence, effect.count_max, effect.bytes_max
@@ -117,38 +237,66 @@ class SimStore(Node[None]):
             answer = RangeRead(effect.requester, effect.partition, tuple(batches))
             self.later(0, side, answer)
 
-    def _write(self, incarnation: int) -> None:
-        """Finish the oldest write: a disk does one after the other."""
-        if incarnation != self.incarnation:
-            return
-        write = self._writes.pop(0)
-        try:
-            self.log.append(write.batches)
-        except StorageError:
-            self.feed(None, AppendFailed(write.token))
-        else:
-            self.feed(None, Appended(write.token))
+    def _append(self, batches: tuple[Batch, ...]) -> None:
+        self.log.append(batches)
+        for batch in batches:
+            self.world.history.record(
+                Durable(self.world.now_ms, self.name, batch.partition, batch.end)
+            )
+
+
+def _corrupted(event: Received, chance: Random) -> Received:
+    """The same with one bit of its content changed, if it has content."""
+    message = event.message
+    if not isinstance(message, messages.Records | messages.DirectRecords):
+        return event
+    content = bytearray(message.content)
+    content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    return Received(replace(message, content=bytes(content)))
 
 
 class SimConsumer(Node[None]):
     """A consumer and its application, which takes a while over each batch.
 
-    A crash makes it begin anew: `delivered` holds what the present incarnation has seen.
+    A crash makes it begin anew.
     """
 
     def __init__(self, world: World, name: str, mesh: Mesh, settings: ConsumerSettings) -> None:
         super().__init__(world, name, {None: mesh})
         self._settings = settings
-        self.delivered: dict[Partition, list[Record]] = {}
 
     def build(self) -> OneSided:
         """A consumer that has seen nothing."""
-        self.delivered = {}
+        earliest = self._settings.start is Start.EARLIEST
+        self.world.history.record(
+            Began(self.world.now_ms, self.name, self._settings.topics, earliest)
+        )
         return OneSided(ConsumerMachine(f"{self.name}.{self.incarnation}", self._settings))
+
+    def crash(self) -> None:
+        """Die; nothing is expected of it until it comes back."""
+        self.world.history.record(Ended(self.world.now_ms, self.name))
+        super().crash()
 
     def perform(self, side: None, effect: object) -> None:
         """Take records."""
         if isinstance(effect, Deliver):
-            records = self.delivered.setdefault(effect.batch.partition, [])
-            records += records_of(effect.batch, effect.start)
-            self.later(1, side, Drained(len(effect.batch.content)))
+            batch, start = effect.batch, max(effect.start, effect.batch.sequence)
+            values = tuple(value or b"" for value in values_of(batch, start))
+            self.world.history.record(
+                Polled(self.world.now_ms, self.name, batch.partition, start, values)
+            )
+            self.later(1, side, Drained(len(batch.content)))
+
+
+def read_stores(world: World, stores: Iterable[SimStore]) -> None:
+    """End the world's history: what every store holds."""
+    stores = list(stores)
+    world.history.record(Settled(world.now_ms, tuple(store.name for store in stores)))
+    for store in stores:
+        for partition in store.log.heads():
+            for batch in store.log.read(partition, 0, READ_ALL, READ_ALL):
+                values = tuple(value or b"" for value in values_of(batch))
+                world.history.record(
+                    Held(world.now_ms, store.name, partition, batch.sequence, values)
+                )

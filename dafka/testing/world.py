@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from dafka.protocol.effects import Effect, Listen, Publish
 from dafka.protocol.events import Event, PeerListened, Received, Woke
+from dafka.testing.history import Fault, History
 from dafka.wire import rfc46
 
 if TYPE_CHECKING:
@@ -34,12 +35,20 @@ class Faults:
         duplication: A message arrives twice.
         delay_ms_max: A message takes up to this long; differing delays reorder.
         disk_ms_max: A write takes up to this long.
+        corruption: Content arrives at a store with a bit changed.
+        refusal: A disk refuses a write, as a full one does.
     """
 
     loss: float = 0.0
     duplication: float = 0.0
     delay_ms_max: int = 2
     disk_ms_max: int = 2
+    corruption: float = 0.0
+    refusal: float = 0.0
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong; delays stay."""
+        self.loss = self.duplication = self.corruption = self.refusal = 0.0
 
 
 class World:
@@ -53,6 +62,8 @@ class World:
     def __init__(self, seed: int, faults: Faults) -> None:
         self.random = random.Random(seed)
         self.faults = faults
+        self.history = History()
+        """What the nodes' applications saw, for `dafka.testing.checker`."""
         self.now_ms = 0
         self.events = 0
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -178,6 +189,9 @@ class Node(Generic[S]):
         """Do what only this kind of node does."""
         raise NotImplementedError
 
+    def published(self, message: Message) -> None:
+        """Something is being said: for those who keep a history."""
+
     def boot(self) -> None:
         """Start the process."""
         assert not self.alive
@@ -197,6 +211,7 @@ class Node(Generic[S]):
         self.incarnation += 1
         self._machine = None
         self.world.note("crash", self.name)
+        self.world.history.record(Fault(self.world.now_ms, f"crash {self.name}"))
         for mesh in self._meshes.values():
             mesh.leave(self)
 
@@ -213,6 +228,7 @@ class Node(Generic[S]):
             return
         for effect_side, effect in machine.handle(side, event, self.world.now_ms):  # type: ignore[arg-type]
             if isinstance(effect, Publish):
+                self.published(effect.message)
                 self._meshes[effect_side].publish(self, effect.message)
             elif isinstance(effect, Listen):
                 self._meshes[effect_side].listen(self, effect.id, effect.key)

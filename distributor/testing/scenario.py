@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 
 from dafka.testing.world import Faults
-from distributor.testing import checkers
+from distributor.testing.checkers import flags_tell_the_way
 from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
@@ -61,10 +61,8 @@ def run(seed: int) -> Outcome:
     while not sim.settled() and sim.world.now_ms < healed_ms + CONVERGENCE_MS_MAX:
         sim.world.run_until(sim.world.now_ms + 250)
     problems = [] if sim.settled() else ["not settled"]
-    problems += checkers.clusters_are_equal(sim)
-    problems += checkers.nothing_acknowledged_is_missing(sim)
-    problems += checkers.every_record_once_and_in_order(sim)
-    problems += checkers.flags_tell_the_way(sim, plan)
+    problems += sim.anomalies()
+    problems += flags_tell_the_way(sim, plan)
     first = next(iter(sim.clusters.values()))
     records = sum(head + 1 for head in first.store.log.heads().values())
     return Outcome(problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint)

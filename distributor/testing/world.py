@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.storage.memory import MemoryLog
-from dafka.testing.nodes import SimProducer, SimStore
+from dafka.testing.checker import check, condensed, vacuous
+from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.world import Faults, Mesh, Node, World
 from distributor.link import AskHeads, HeadsRead, HeadsUnread, Hopped, LinkMachine, Side, Skipped
 
@@ -130,8 +131,12 @@ class SimWorld:
 
     def heal(self) -> None:
         """From now on nothing goes wrong. Nodes that are down still have to come back."""
-        self.world.faults.loss = 0.0
-        self.world.faults.duplication = 0.0
+        self.world.faults.heal()
+
+    def anomalies(self) -> list[str]:
+        """End the history: read every cluster's store, and say what is wrong."""
+        read_stores(self.world, [cluster.store for cluster in self.clusters.values()])
+        return condensed(check(self.world.history) + vacuous(self.world.history))
 
     def settled(self) -> bool:
         """Whether every producer is told that all is stored, and all stores hold the same."""
@@ -140,10 +145,6 @@ class SimWorld:
         heads = [cluster.store.log.heads() for cluster in self.clusters.values()]
         if any(other != heads[0] for other in heads):
             return False
-        return all(
-            producer.stored.get(partition, 0) == len(values)
-            for cluster in self.clusters.values()
-            for producer in cluster.producers
-            for partition, values in producer.sent.items()
-            if partition.address == producer.address
+        return not any(
+            producer.waiting for cluster in self.clusters.values() for producer in cluster.producers
         )

@@ -168,6 +168,20 @@ def test_what_was_staged_behind_a_failed_write_is_given_up_too(batch):
     assert appended(bench.append(live(batch(0)), live(batch(1)))) == [(0, 1), (1, 2)]
 
 
+def test_a_failure_told_late_does_not_undo_what_was_written_meanwhile(batch):
+    bench = Bench()
+    bench.hear(live(batch(0)))
+    (first,) = bench.give(TurnEnded())
+    bench.hear(live(batch(1)))
+    (behind,) = bench.give(TurnEnded())
+    bench.give(AppendFailed(first.token))
+    bench.hear(live(batch(0)))
+    (again,) = bench.give(TurnEnded())
+    bench.give(AppendFailed(behind.token))
+    assert acks(bench.give(Appended(again.token))) == [("ME", 0)]
+    assert appended(bench.append(live(batch(1)))) == [(1, 2)]
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.testing.world import Faults
 from distributor.testing.world import SimWorld
 from topology.plan import plan
@@ -31,7 +33,7 @@ def test_nothing_is_left_to_crash_when_all_are_down():
         world.crash_something(back_within_ms=1)
     assert not any(node.alive for node in world.nodes)
     world.send_somewhere("flights", 1)
-    assert not any(cluster.producers[0].sent for cluster in world.clusters.values())
+    assert not any(cluster.producers[0].partitions for cluster in world.clusters.values())
 
 
 def test_healing_ends_loss_and_repetition():
@@ -54,3 +56,16 @@ def test_links_count_what_they_forward_and_skip():
     assert sum(link.forwarded for link in world.links) == 15
     names = {link.name: link.forwarded for link in world.links if link.forwarded}
     assert names == {"link-c1-3-c3": 5, "link-c1-1-c2": 5, "link-c3-1-c4": 5}
+
+
+def test_a_cluster_that_has_another_record_is_told_by_name():
+    world = SimWorld(PLAN, seed=1, faults=Faults())
+    world.world.run_until(2_000)
+    world.send_somewhere("flights", 2)
+    world.world.run_until(5_000)
+    builder = BatchBuilder(1_000)
+    builder.append(0, None, b"stray", ())
+    stray = Batch(Partition("flights", "stray"), 0, 1, enclosed(builder.build(), 0))
+    next(iter(world.clusters.values())).store.log.append([stray])
+    found = {line.split(":")[0] for line in world.anomalies()}
+    assert found == {"I6 phantom", "I12 replicas-differ"}

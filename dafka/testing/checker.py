@@ -1,0 +1,396 @@
+"""Judges a history: which of the named anomalies does it show? Pure; linear in the history.
+
+| name | what must never be |
+|---|---|
+| I1 inconsistent-sequence | one place (partition and sequence) seen with two values |
+| I2 duplicate | one value at two places |
+| I3 lost-write | an acknowledged value that nobody read, though a later one was read |
+| I4 unseen | an acknowledged value that, in the end, a reader or a store does not have |
+| I5 aborted-read | the value of a refused send was read |
+| I6 phantom | a value was read that nobody sent, or by somebody who did not ask for its topic |
+| I7 skip | a consumer was given a record behind a hole |
+| I8 nonmonotonic-poll | a consumer was given again what it had |
+| I9 nonmonotonic-send | a later send of one producer got a lower sequence |
+| I10 head-regression | a store told a lower head than before |
+| I11 gap | a store holds a partition with a hole, or its log start went back |
+| I12 replicas-differ | in the end, stores hold different records |
+| I13 ack-not-durable | an acknowledgement before enough disks had the record |
+| I14 not-fenced | one place acknowledged to two sends |
+| I15 lost-after-crash | a store came back without what its disk had had |
+
+The names are those of Jepsen's Kafka workload where it has one. Differences: sequences are dense
+and a partition is one producer's, so a hole shows at once and a duplicate is never legal.
+
+I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from dafka.model import Partition
+from dafka.testing.history import (
+    Acknowledged,
+    Began,
+    Durable,
+    Ended,
+    Fault,
+    Head,
+    Held,
+    Polled,
+    Positioned,
+    Refused,
+    Reopened,
+    Sent,
+    Settled,
+    Trimmed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dafka.testing.history import Event, History
+
+
+class Name(Enum):
+    """The anomalies; see the table above."""
+
+    INCONSISTENT = "I1 inconsistent-sequence"
+    DUPLICATE = "I2 duplicate"
+    LOST = "I3 lost-write"
+    UNSEEN = "I4 unseen"
+    ABORTED_READ = "I5 aborted-read"
+    PHANTOM = "I6 phantom"
+    SKIP = "I7 skip"
+    NONMONOTONIC_POLL = "I8 nonmonotonic-poll"
+    NONMONOTONIC_SEND = "I9 nonmonotonic-send"
+    HEAD_REGRESSION = "I10 head-regression"
+    GAP = "I11 gap"
+    REPLICAS_DIFFER = "I12 replicas-differ"
+    ACK_NOT_DURABLE = "I13 ack-not-durable"
+    NOT_FENCED = "I14 not-fenced"
+    LOST_AFTER_CRASH = "I15 lost-after-crash"
+    VACUOUS = "vacuous"
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One thing that must not be.
+
+    Attributes:
+        name: Which kind.
+        text: What was seen, with the place.
+    """
+
+    name: Name
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name.value}: {self.text}"
+
+
+def check(history: History, *, repair: bool = True) -> list[Anomaly]:
+    """Return every anomaly that `history` shows; none is a pass.
+
+    Args:
+        history: The run.
+        repair: Whether every store must have everything in the end. Where stores do not repair
+            each other, as those of the C implementation do not, one of them must.
+    """
+    judge = _Judge(repair=repair, durability=any(isinstance(event, Durable) for event in history))
+    for event in history:
+        judge.take(event)
+    return judge.verdict()
+
+
+def vacuous(
+    history: History, *, acknowledged_min: int = 1, read_min: int = 1, faults_min: int = 0
+) -> list[Anomaly]:
+    """Say if so little happened that finding nothing says nothing.
+
+    Args:
+        history: The run.
+        acknowledged_min: Records that must have been acknowledged.
+        read_min: Records that must have been read, by consumers or out of stores.
+        faults_min: Faults that must have happened.
+    """
+    sizes = {event.op: len(event.values) for event in history if isinstance(event, Sent)}
+    counts = {
+        "records acknowledged": (
+            sum(sizes.get(one.op, 0) for one in history if isinstance(one, Acknowledged)),
+            acknowledged_min,
+        ),
+        "records read": (
+            sum(len(one.values) for one in history if isinstance(one, Polled | Held)),
+            read_min,
+        ),
+        "faults": (sum(isinstance(one, Fault) for one in history), faults_min),
+    }
+    return [
+        Anomaly(Name.VACUOUS, f"{count} {what}, at least {least} are needed to say anything")
+        for what, (count, least) in counts.items()
+        if count < least
+    ]
+
+
+def condensed(anomalies: Iterable[Anomaly], each_max: int = 8) -> list[str]:
+    """Return lines for people: the first few of each name, and how many more there are."""
+    by_name: dict[Name, list[Anomaly]] = defaultdict(list)
+    for anomaly in anomalies:
+        by_name[anomaly.name].append(anomaly)
+    lines: list[str] = []
+    for name, found in by_name.items():
+        lines += [str(anomaly) for anomaly in found[:each_max]]
+        if len(found) > each_max:
+            lines.append(f"{name.value}: {len(found) - each_max} more")
+    return lines
+
+
+def _place(partition: Partition, sequence: int) -> str:
+    return f"{partition.topic}/{partition.address}/{sequence}"
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A consumer, or a store that is read at the end."""
+
+    topics: tuple[str, ...] | None
+    """None for a store: it has all."""
+    earliest: bool
+    expected: dict[Partition, int] = field(default_factory=dict)
+    """Sequence that comes next."""
+    seen: set[tuple[Partition, int]] = field(default_factory=set)
+    starts: dict[Partition, int] = field(default_factory=dict)
+    """Where it was told to begin; nothing below is owed to it."""
+
+    def owed(self, partition: Partition, sequence: int) -> bool:
+        if self.topics is not None and partition.topic not in self.topics:
+            return False
+        start = self.starts.get(partition, 0 if self.earliest else None)
+        return start is not None and sequence >= start
+
+
+class _Judge:
+    """Walks through a history once, then looks at what it has gathered."""
+
+    def __init__(self, *, repair: bool, durability: bool) -> None:
+        self.repair = repair
+        self.durability = durability
+        self.found: list[Anomaly] = []
+        self.sent: dict[int, Sent] = {}
+        self.senders: dict[bytes, str] = {}
+        self.refused: set[bytes] = set()
+        self.acknowledged: dict[tuple[Partition, int], tuple[int, bytes]] = {}
+        self.last_acknowledged: dict[tuple[str, Partition], tuple[int, int]] = {}
+        self.values: dict[tuple[Partition, int], bytes] = {}
+        self.places: dict[bytes, tuple[Partition, int]] = {}
+        self.read: set[tuple[Partition, int]] = set()
+        self.highest_read: dict[Partition, int] = {}
+        self.lowest_kept: dict[Partition, int] = {}
+        self.durable: dict[Partition, dict[str, int]] = defaultdict(dict)
+        self.heads: dict[tuple[str, Partition], int] = {}
+        self.starts: dict[tuple[str, Partition], int] = {}
+        self.consumers: dict[str, _Reader] = {}
+        self.stores: dict[str, _Reader] = {}
+        self.settled = False
+
+    def add(self, name: Name, text: str) -> None:
+        self.found.append(Anomaly(name, text))
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Sent():
+                self.sent[event.op] = event
+                self.senders.update(dict.fromkeys(event.values, event.process))
+            case Acknowledged():
+                self.take_acknowledged(event)
+            case Refused():
+                self.refused.update(self.sent[event.op].values)
+            case Settled():
+                self.settled = True
+                self.stores = {node: _Reader(None, earliest=True) for node in event.stores}
+            case Began() | Ended() | Positioned() | Polled():
+                self.take_consumer(event)
+            case Held():
+                self.take_held(event)
+            case Durable() | Reopened() | Head() | Trimmed():
+                self.take_store(event)
+            case Fault():
+                pass
+
+    def take_acknowledged(self, event: Acknowledged) -> None:
+        sent = self.sent[event.op]
+        partition = Partition(sent.topic, event.address)
+        for sequence, value in enumerate(sent.values, event.sequence):
+            other_op, other = self.acknowledged.setdefault((partition, sequence), (event.op, value))
+            if other_op != event.op:
+                where = _place(partition, sequence)
+                self.add(Name.NOT_FENCED, f"{where} acknowledged for {other!r} and {value!r}")
+            self.observe(partition, sequence, value)
+        last = self.last_acknowledged.get((sent.process, partition))
+        for earlier_op, earlier in [last] if last else []:
+            if (earlier_op < event.op) != (earlier < event.sequence):
+                self.add(
+                    Name.NONMONOTONIC_SEND,
+                    f"{sent.process}: send {event.op} at {_place(partition, event.sequence)}, "
+                    f"send {earlier_op} at {earlier}",
+                )
+        self.last_acknowledged[sent.process, partition] = event.op, event.sequence
+        if self.durability:
+            self.judge_durability(partition, event, event.sequence + len(sent.values))
+
+    def judge_durability(self, partition: Partition, event: Acknowledged, end: int) -> None:
+        disks = sum(one >= end for one in self.durable[partition].values())
+        if disks < event.min_acks:
+            self.add(
+                Name.ACK_NOT_DURABLE,
+                f"{_place(partition, end - 1)} acknowledged with {disks} of {event.min_acks} disks",
+            )
+
+    def take_consumer(self, event: Began | Ended | Positioned | Polled) -> None:
+        if isinstance(event, Began):
+            self.consumers[event.process] = _Reader(event.topics, earliest=event.earliest)
+        elif isinstance(event, Ended):
+            self.consumers.pop(event.process, None)
+        elif isinstance(event, Positioned):
+            reader = self.consumers[event.process]
+            reader.expected[event.partition] = event.sequence
+            reader.starts.setdefault(event.partition, event.sequence)
+        else:
+            self.take_polled(event)
+
+    def take_polled(self, event: Polled) -> None:
+        unasked = _Reader((event.partition.topic,), earliest=False)
+        reader = self.consumers.setdefault(event.process, unasked)
+        partition = event.partition
+        where = f"{event.process} got {_place(partition, event.sequence)}"
+        if reader.topics is not None and partition.topic not in reader.topics:
+            self.add(Name.PHANTOM, f"{where}, a topic it did not ask for")
+        default = 0 if reader.earliest else event.sequence
+        expected = reader.expected.get(partition, default)
+        reader.starts.setdefault(partition, expected)
+        if event.sequence > expected:
+            self.add(Name.SKIP, f"{where}, expected {expected}")
+        elif event.sequence < expected:
+            self.add(Name.NONMONOTONIC_POLL, f"{where} again, expected {expected}")
+        reader.expected[partition] = event.sequence + len(event.values)
+        self.take_read(reader, event)
+
+    def take_held(self, event: Held) -> None:
+        reader = self.stores[event.node]
+        partition = event.partition
+        expected = reader.expected.get(partition)
+        if expected is None:
+            expected = self.starts.get((event.node, partition), 0)
+            lowest = self.lowest_kept.get(partition, expected)
+            self.lowest_kept[partition] = min(expected, lowest)
+        if event.sequence != expected:
+            where = _place(partition, event.sequence)
+            self.add(Name.GAP, f"{event.node} holds {where} where {expected} belongs")
+        reader.expected[partition] = event.sequence + len(event.values)
+        self.take_read(reader, event)
+
+    def take_read(self, reader: _Reader, event: Polled | Held) -> None:
+        """Somebody has read values: they are what they should be, and nobody's invention."""
+        partition = event.partition
+        for sequence, value in enumerate(event.values, event.sequence):
+            where = _place(partition, sequence)
+            if value not in self.senders:
+                self.add(Name.PHANTOM, f"{where} holds {value!r}, which nobody sent")
+            elif value in self.refused:
+                self.add(Name.ABORTED_READ, f"{where} holds {value!r}, whose send was refused")
+            self.observe(partition, sequence, value)
+            self.read.add((partition, sequence))
+            reader.seen.add((partition, sequence))
+        highest = self.highest_read.get(partition, -1)
+        self.highest_read[partition] = max(highest, event.sequence + len(event.values) - 1)
+
+    def observe(self, partition: Partition, sequence: int, value: bytes) -> None:
+        """A value stands at a place, whoever says so."""
+        there = self.values.setdefault((partition, sequence), value)
+        if there != value:
+            where = _place(partition, sequence)
+            self.add(Name.INCONSISTENT, f"{where} holds {there!r} and {value!r}")
+        place = self.places.setdefault(value, (partition, sequence))
+        if place != (partition, sequence):
+            self.add(
+                Name.DUPLICATE,
+                f"{value!r} stands at {_place(*place)} and {_place(partition, sequence)}",
+            )
+
+    def take_store(self, event: Durable | Reopened | Head | Trimmed) -> None:
+        key = event.node, event.partition
+        ends = self.durable[event.partition]
+        before = ends.get(event.node, 0)
+        if isinstance(event, Durable):
+            ends[event.node] = max(before, event.end)
+        elif isinstance(event, Reopened):
+            if event.end < before:
+                where = _place(event.partition, before - 1)
+                self.add(
+                    Name.LOST_AFTER_CRASH, f"{event.node} had {where}, and has {event.end - 1}"
+                )
+            ends[event.node] = event.end
+        elif isinstance(event, Head):
+            told = self.heads.get(key, -1)
+            if event.sequence < told:
+                where = _place(event.partition, event.sequence)
+                self.add(Name.HEAD_REGRESSION, f"{event.node} tells {where} after {told}")
+            self.heads[key] = max(told, event.sequence)
+        else:
+            start = self.starts.get(key, 0)
+            if event.start < start:
+                where = _place(event.partition, event.start)
+                self.add(Name.GAP, f"{event.node} begins at {where} after {start}")
+            self.starts[key] = event.start
+
+    def verdict(self) -> list[Anomaly]:
+        for (partition, sequence), (_, value) in self.acknowledged.items():
+            if (partition, sequence) in self.read or sequence < self.lowest_kept.get(partition, 0):
+                continue
+            if sequence < self.highest_read.get(partition, -1):
+                self.add(
+                    Name.LOST, f"{value!r} at {_place(partition, sequence)} was read by nobody"
+                )
+        for (node, partition), start in self.starts.items():
+            if node in self.stores:
+                self.stores[node].starts[partition] = start
+        if self.settled:
+            readers = [*self.consumers.items()]
+            if self.repair:
+                readers += self.stores.items()
+                self.judge_replicas(sorted(self.stores.items()))
+            elif self.stores:
+                readers.append(("every store", self.union()))
+            for name, reader in readers:
+                self.judge_unseen(name, reader)
+        return self.found
+
+    def union(self) -> _Reader:
+        """All stores as one."""
+        union = _Reader(None, earliest=True)
+        for reader in self.stores.values():
+            union.seen |= reader.seen
+        return union
+
+    def judge_unseen(self, name: str, reader: _Reader) -> None:
+        for (partition, sequence), (_, value) in self.acknowledged.items():
+            if reader.owed(partition, sequence) and (partition, sequence) not in reader.seen:
+                self.add(
+                    Name.UNSEEN, f"{name} never got {value!r} at {_place(partition, sequence)}"
+                )
+
+    def judge_replicas(self, stores: Sequence[tuple[str, _Reader]]) -> None:
+        for name, reader in stores[1:]:
+            first_name, first = stores[0]
+            for partition in sorted({*first.expected, *reader.expected}):
+                ends = first.expected.get(partition, 0), reader.expected.get(partition, 0)
+                if ends[0] != ends[1]:
+                    where = f"{partition.topic}/{partition.address}"
+                    self.add(
+                        Name.REPLICAS_DIFFER,
+                        f"{where} ends at {ends[0]} on {first_name}, at {ends[1]} on {name}",
+                    )

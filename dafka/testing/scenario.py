@@ -1,0 +1,168 @@
+"""One seed, one run: one cluster, random traffic, faults, healing, and the checker.
+
+python -m dafka.testing.scenario --seed 17
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from dataclasses import dataclass
+
+from dafka.protocol.consumer import ConsumerSettings, Start
+from dafka.storage.memory import MemoryLog
+from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
+from dafka.testing.history import Fault
+from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
+from dafka.testing.world import Faults, Mesh, World
+
+TOPICS = ("flights", "flights-late")
+"""One begins as the other does, and that is where it ends: nobody gets what he did not ask for."""
+
+SETTLING_MS_MAX = 180_000
+"""Bound on settling: HEADs come ever more rarely, up to every 32 s, each may start a round."""
+
+BACK_MS_MAX = 1_500
+"""How long a crashed node stays away."""
+
+REST_MS = 30_000
+"""Time that consumers have for the last records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        anomalies: None is a pass.
+        records: How many the stores ended up with, all in all.
+        crashes: How many nodes were killed.
+        fingerprint: Equal for equal runs.
+    """
+
+    anomalies: tuple[Anomaly, ...]
+    records: int
+    crashes: int
+    fingerprint: str
+
+
+class Cluster:
+    """Two producers, one with a spool, two stores, two consumers.
+
+    Args:
+        seed: Everything random comes from it.
+        faults: What goes wrong until they are healed.
+        min_acks: How many stores the producers wait for.
+    """
+
+    def __init__(self, seed: int, faults: Faults, min_acks: int = 1) -> None:
+        self.world = World(seed, faults)
+        mesh = Mesh(self.world)
+        self.producers = [
+            SimProducer(self.world, f"P{number}", mesh, spooled=number == 1, min_acks=min_acks)
+            for number in range(2)
+        ]
+        self.stores = [
+            SimStore(self.world, f"S{number}", mesh, MemoryLog(f"S{number}")) for number in range(2)
+        ]
+        self.consumers = [
+            SimConsumer(self.world, "C0", mesh, ConsumerSettings(topics=TOPICS)),
+            SimConsumer(
+                self.world, "C1", mesh, ConsumerSettings(topics=TOPICS[:1], start=Start.LATEST)
+            ),
+        ]
+        for node in self.nodes:
+            node.boot()
+
+    @property
+    def nodes(self) -> list[SimProducer | SimStore | SimConsumer]:
+        """Everything that can crash."""
+        return [*self.producers, *self.stores, *self.consumers]
+
+    def settled(self) -> bool:
+        """Whether all live, and nothing is waiting for stores."""
+        return all(node.alive for node in self.nodes) and not any(
+            producer.waiting for producer in self.producers
+        )
+
+    def send_somewhere(self) -> None:
+        """Let a random living producer send a batch."""
+        chance = self.world.random
+        alive = [producer for producer in self.producers if producer.alive]
+        if alive:
+            chance.choice(alive).send(chance.choice(TOPICS), chance.randint(1, 5))
+
+    def crash_something(self) -> None:
+        """Kill a random living node; it comes back after a while."""
+        chance = self.world.random
+        alive = [node for node in self.nodes if node.alive]
+        if alive:
+            node = chance.choice(alive)
+            node.crash()
+            self.world.after(chance.randint(1, BACK_MS_MAX), node.boot)
+
+
+def run(seed: int) -> Outcome:
+    """Run one seed; a quarter of them without any faults."""
+    chance = random.Random(seed)
+    healthy = chance.random() < 0.25
+    faults = Faults() if healthy else _random_faults(chance)
+    cluster = Cluster(seed, faults, min_acks=chance.randint(1, 2))
+    world = cluster.world
+    for _ in range(chance.randint(10, 50)):
+        world.run_until(world.now_ms + chance.randint(0, 100))
+        cluster.send_somewhere()
+        if not healthy and chance.random() < 0.3:
+            cluster.crash_something()
+    faults.heal()
+    world.run_until(world.now_ms + BACK_MS_MAX)
+    for producer in cluster.producers:
+        producer.send(TOPICS[0], 1)  # so that no run proves nothing
+    healed_ms = world.now_ms
+    while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
+        world.run_until(world.now_ms + 250)
+    anomalies = [] if cluster.settled() else [Anomaly(Name.UNSEEN, "not settled")]
+    world.run_until(world.now_ms + REST_MS)
+    read_stores(world, cluster.stores)
+    anomalies += check(world.history, repair=False)
+    anomalies += vacuous(world.history)
+    crashes = sum(isinstance(event, Fault) for event in world.history)
+    heads = [head + 1 for store in cluster.stores for head in store.log.heads().values()]
+    return Outcome(tuple(anomalies), sum(heads), crashes, world.fingerprint)
+
+
+def _random_faults(chance: random.Random) -> Faults:
+    return Faults(
+        loss=chance.choice((0.0, 0.05, 0.3)),
+        duplication=chance.choice((0.0, 0.1, 0.5)),
+        delay_ms_max=chance.choice((2, 20, 200)),
+        disk_ms_max=chance.choice((1, 20, 200)),
+        corruption=chance.choice((0.0, 0.0, 0.05)),
+        refusal=chance.choice((0.0, 0.0, 0.2)),
+    )
+
+
+def main() -> int:
+    """Run seeds from the command line; 0 if all pass."""
+    parser = argparse.ArgumentParser(description="Run one cluster in the simulator.")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
+    arguments = parser.parse_args()
+    failed = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        outcome = run(seed)
+        failed += bool(outcome.anomalies)
+        if outcome.anomalies or arguments.count == 1:
+            sys.stdout.write(
+                f"seed {seed}: {outcome.records} records, {outcome.crashes} crashes, "
+                f"fingerprint {outcome.fingerprint}\n"
+            )
+        for line in condensed(outcome.anomalies):
+            sys.stdout.write(f"  {line}\n  python -m dafka.testing.scenario --seed {seed}\n")
+    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""A good history passes; each anomaly, put in by hand, is found under its name and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Partition
+from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
+from dafka.testing.history import (
+    Acknowledged,
+    Began,
+    Durable,
+    Ended,
+    Fault,
+    Head,
+    Held,
+    History,
+    Polled,
+    Positioned,
+    Refused,
+    Reopened,
+    Sent,
+    Settled,
+    Trimmed,
+)
+
+P = Partition("orders", "AA")
+OTHER = Partition("orders", "BB")
+
+
+def good() -> list:
+    """One producer, two stores, one consumer, four values in two sends."""
+    return [
+        Began(0, "c", ("orders",), True),
+        Sent(1, 1, "p", "orders", (b"0", b"1")),
+        Durable(2, "s1", P, 2),
+        Acknowledged(3, 1, "AA", 0, 1),
+        Polled(4, "c", P, 0, (b"0", b"1")),
+        Sent(5, 2, "p", "orders", (b"2", b"3")),
+        Durable(6, "s1", P, 4),
+        Durable(6, "s2", P, 4),
+        Head(6, "s1", P, 3),
+        Acknowledged(7, 2, "AA", 2, 2),
+        Fault(8, "crash s2"),
+        Reopened(8, "s2", P, 4),
+        Polled(8, "c", P, 2, (b"2", b"3")),
+        Settled(9, ("s1", "s2")),
+        Held(9, "s1", P, 0, (b"0", b"1", b"2", b"3")),
+        Held(9, "s2", P, 0, (b"0", b"1")),
+        Held(9, "s2", P, 2, (b"2", b"3")),
+    ]
+
+
+def names(events, **settings) -> set[Name]:
+    return {anomaly.name for anomaly in check(History(events), **settings)}
+
+
+def replaced(old, *new) -> list:
+    events = good()
+    at = events.index(old)
+    events[at : at + 1] = new
+    return events
+
+
+def before(mark, *new) -> list:
+    return replaced(mark, *new, mark)
+
+
+SECOND_POLL = Polled(8, "c", P, 2, (b"2", b"3"))
+SETTLED = Settled(9, ("s1", "s2"))
+LAST_HELD = Held(9, "s2", P, 2, (b"2", b"3"))
+
+
+def test_a_good_history_has_no_anomaly():
+    assert names(good()) == set()
+    assert vacuous(History(good()), acknowledged_min=4, read_min=8, faults_min=1) == []
+
+
+BAD = [
+    (Name.INCONSISTENT, before(SETTLED, Sent(8, 3, "q", "orders", (b"9",)),
+                               Began(8, "d", ("orders",), False),
+                               Polled(8, "d", P, 3, (b"9",)))),
+    (Name.DUPLICATE, before(SETTLED, Began(8, "d", ("orders",), False),
+                            Polled(8, "d", OTHER, 7, (b"2",)))),
+    (Name.LOST, [event for event in good() if not isinstance(event, Settled | Held)
+                 and event != Polled(4, "c", P, 0, (b"0", b"1"))]),
+    (Name.UNSEEN, replaced(SECOND_POLL)),
+    (Name.ABORTED_READ, before(SETTLED, Sent(8, 3, "p", "orders", (b"4",)), Refused(8, 3),
+                               Polled(8, "c", P, 4, (b"4",)))),
+    (Name.PHANTOM, before(SETTLED, Polled(8, "c", P, 4, (b"invented",)))),
+    (Name.PHANTOM, before(SETTLED, Sent(8, 3, "p", "other", (b"4",)),
+                          Polled(8, "c", Partition("other", "AA"), 0, (b"4",)))),
+    (Name.SKIP, replaced(Polled(4, "c", P, 0, (b"0", b"1")), Polled(4, "c", P, 0, (b"0",)))),
+    (Name.NONMONOTONIC_POLL, before(SETTLED, Polled(8, "c", P, 1, (b"1",)),
+                                    Positioned(8, "c", P, 4))),
+    (Name.NONMONOTONIC_SEND, replaced(Sent(1, 1, "p", "orders", (b"0", b"1")),
+                                      Sent(1, 3, "p", "orders", (b"0", b"1")))),
+    (Name.HEAD_REGRESSION, before(SETTLED, Head(8, "s1", P, 2))),
+    (Name.GAP, replaced(LAST_HELD, Held(9, "s2", P, 3, (b"3",)))),
+    (Name.GAP, before(SETTLED, Trimmed(7, "s3", P, 2), Trimmed(8, "s3", P, 1))),
+    (Name.REPLICAS_DIFFER, replaced(LAST_HELD)),
+    (Name.ACK_NOT_DURABLE, replaced(Durable(6, "s2", P, 4))),
+    (Name.NOT_FENCED, before(SETTLED, Sent(8, 3, "q", "orders", (b"9",)),
+                             Acknowledged(8, 3, "AA", 1, 1))),
+    (Name.LOST_AFTER_CRASH, replaced(Reopened(8, "s2", P, 4), Reopened(8, "s2", P, 3))),
+]  # fmt: skip
+
+ALSO = {
+    # What cannot happen without the other.
+    Name.LOST: {Name.SKIP},
+    Name.SKIP: {Name.UNSEEN},
+    Name.GAP: {Name.UNSEEN},
+    Name.REPLICAS_DIFFER: {Name.UNSEEN},
+    Name.NOT_FENCED: {Name.INCONSISTENT},
+    Name.NONMONOTONIC_SEND: set(),
+}
+
+
+@pytest.mark.parametrize(("name", "events"), BAD, ids=lambda value: getattr(value, "name", ""))
+def test_each_anomaly_is_found_under_its_name(name, events):
+    if name is Name.NONMONOTONIC_SEND:
+        acknowledged = Acknowledged(3, 1, "AA", 0, 1)
+        events[events.index(acknowledged)] = Acknowledged(3, 3, "AA", 0, 1)
+    found = names(events)
+    assert name in found
+    assert found <= {name} | ALSO.get(name, set())
+
+
+def test_every_anomaly_has_its_case():
+    assert {name for name, _ in BAD} | {Name.VACUOUS} == set(Name)
+
+
+def test_where_stores_do_not_repair_each_other_one_must_have_it():
+    assert names(replaced(LAST_HELD), repair=False) == set()
+    neither = [event for event in replaced(LAST_HELD) if not isinstance(event, Held)]
+    assert names([*neither, Held(9, "s1", P, 0, (b"0", b"1"))], repair=False) == {Name.UNSEEN}
+
+
+def test_retention_takes_the_beginning_and_nobody_misses_it():
+    events = before(SETTLED, Trimmed(8, "s1", P, 2), Trimmed(8, "s2", P, 2))
+    (
+        first,
+        *_,
+    ) = (event for event in events if isinstance(event, Held))
+    held = [event for event in events if not isinstance(event, Held)]
+    held += [Held(9, "s1", P, 2, (b"2", b"3")), LAST_HELD]
+    assert first.sequence == 0
+    assert names(held) == set()
+    late = [*held, Began(9, "d", ("orders",), True), Positioned(9, "d", P, 2)]
+    assert names([*late, Polled(9, "d", P, 2, (b"2", b"3"))]) == set()
+
+
+def test_a_consumer_that_begins_again_or_has_ended_owes_nothing():
+    again = [Began(8, "c", ("orders",), True), Polled(8, "c", P, 0, (b"0", b"1", b"2", b"3"))]
+    assert names(before(SETTLED, *again)) == set()
+    assert names(replaced(SECOND_POLL, Ended(8, "c"))) == set()
+
+
+def test_an_unknown_send_may_or_may_not_be_there():
+    assert names(before(SETTLED, Sent(8, 3, "p", "orders", (b"4",)))) == set()
+    there = before(SETTLED, Sent(8, 3, "p", "orders", (b"4",)), Polled(8, "c", P, 4, (b"4",)))
+    assert names(there) == set()
+
+
+def test_a_run_in_which_nothing_happened_proves_nothing():
+    found = vacuous(History(), acknowledged_min=1, read_min=1, faults_min=1)
+    assert [str(anomaly) for anomaly in found] == [
+        "vacuous: 0 records acknowledged, at least 1 are needed to say anything",
+        "vacuous: 0 records read, at least 1 are needed to say anything",
+        "vacuous: 0 faults, at least 1 are needed to say anything",
+    ]
+
+
+def test_many_anomalies_are_condensed():
+    lines = condensed([Anomaly(Name.SKIP, str(number)) for number in range(10)], each_max=2)
+    assert lines == ["I7 skip: 0", "I7 skip: 1", "I7 skip: 8 more"]

@@ -1,0 +1,267 @@
+"""One cluster in the simulator: 200 seeds here, more with `make test SEEDS=1000`; and bugs put in
+on purpose, each of which the checker must find and call by its name."""
+
+from __future__ import annotations
+
+import copy
+from itertools import count
+
+import pytest
+
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.effects import Publish
+from dafka.protocol.heads import HeadSchedule
+from dafka.protocol.inflow import Inflow
+from dafka.protocol.producer import ProducerMachine
+from dafka.protocol.store import StoreMachine
+from dafka.protocol.unacked import Unacked
+from dafka.records.batch import enclosed
+from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.storage.memory import MemoryLog
+from dafka.storage.spool import MemorySpool
+from dafka.testing import scenario
+from dafka.testing.checker import Name
+from dafka.testing.nodes import SimProducer, SimStore
+from dafka.testing.scenario import run
+from dafka.wire import messages
+
+MUTANT_SEEDS_MAX = 60
+
+
+@pytest.mark.sim
+def test_every_seed_settles_without_anomaly(seeds):
+    failures = [
+        f"seed {seed}: {anomaly}\n    python -m dafka.testing.scenario --seed {seed}"
+        for seed in seeds
+        for anomaly in run(seed).anomalies
+    ]
+    assert not failures, "\n".join(failures)
+
+
+def test_the_same_seed_is_the_same_run():
+    assert run(5) == run(5)
+    assert run(5).fingerprint != run(6).fingerprint
+
+
+def test_the_command_line_repeats_a_seed(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["scenario", "--seed", "3"])
+    assert scenario.main() == 0
+    assert "seed 3:" in capsys.readouterr().out
+
+
+def found_within(seeds: int, wanted: set[Name]) -> set[Name]:
+    """Those of the wanted anomalies that the first seeds to show any of them show."""
+    for seed in range(seeds):
+        found = {anomaly.name for anomaly in run(seed).anomalies} & wanted
+        if found:
+            return found
+    return set()
+
+
+def acknowledge_before_the_write(patch):
+    original = StoreMachine._flush
+
+    def hasty(self):
+        effects = original(self)
+        for token in list(self._appending):
+            batches = self._appending[token]
+            effects += self._appended(token)
+            self._appending[token] = batches
+        return effects
+
+    patch.setattr(StoreMachine, "_flush", hasty)
+
+
+def acknowledge_a_write_that_was_refused(patch):
+    patch.setattr(StoreMachine, "_append_failed", StoreMachine._appended)
+
+
+def acknowledge_what_a_head_says(patch):
+    def believing(self, partition, sequence):
+        self._durable.setdefault(partition, -1)
+        topic, address = partition
+        return [Publish(messages.Ack(topic, address, self._address, sequence))]
+
+    patch.setattr(StoreMachine, "_acknowledge", believing)
+
+
+def never_acknowledge_again(patch):
+    patch.setattr(StoreMachine, "_acknowledge", lambda self, partition, sequence: [])
+
+
+def lose_the_last_write_in_a_crash(patch):
+    append, crash = MemoryLog.append, SimStore.crash
+
+    def remembering(self, batches, **rest):
+        vars(self).pop("before", None)
+        self.before = copy.deepcopy(vars(self))
+        append(self, batches, **rest)
+
+    def unsynced(self):
+        crash(self)
+        vars(self.log).update(vars(self.log).pop("before", {}))
+
+    patch.setattr(MemoryLog, "append", remembering)
+    patch.setattr(SimStore, "crash", unsynced)
+
+
+def count_one_store_twice(patch):
+    original = Unacked.acked
+    calls = count()
+
+    def generous(self, partition, store, end):
+        return original(self, partition, f"{store}-{next(calls)}", end)
+
+    patch.setattr(Unacked, "acked", generous)
+
+
+def take_any_ack_for_everything(patch):
+    original = Unacked.acked
+
+    def generous(self, partition, store, end):
+        return original(self, partition, store, 1 << 60) if partition in self else None
+
+    patch.setattr(Unacked, "acked", generous)
+
+
+def publish_before_it_is_in_the_spool(patch):
+    original = ProducerMachine._submit
+
+    def hasty(self, event, now_ms):
+        self._spooled = False
+        return original(self, event, now_ms)
+
+    patch.setattr(ProducerMachine, "_submit", hasty)
+
+
+def forget_where_the_spool_ended(patch):
+    original = MemorySpool.append
+
+    def append(self, batches):
+        self._heads.clear()
+        self._heads.update({batch.partition: batch.sequence - 1 for batch in batches[::-1]})
+        original(self, batches)
+
+    patch.setattr(MemorySpool, "append", append)
+    patch.setattr(
+        MemorySpool, "ends", lambda self: {b.partition.topic: b.end for b in self.batches()}
+    )
+
+
+def come_back_under_the_old_address_without_a_spool(patch):
+    patch.setattr(SimProducer, "address", property(lambda self: self.name))
+
+
+def serve_the_batch_before(patch):
+    last: list = []
+
+    def shifted(requester, batch):
+        other = last[-1] if last and last[-1].count == batch.count else batch
+        last[:] = [batch]
+        content = enclosed(other.content[ENVELOPE_BYTES:], batch.sequence)
+        topic, address = batch.partition
+        return messages.DirectRecords(
+            requester, topic, address, batch.sequence, batch.count, content
+        )
+
+    patch.setattr("dafka.protocol.unacked.direct_records", shifted)
+
+
+def never_answer_a_fetch(patch):
+    patch.setattr(Unacked, "answer", lambda self, fetch: [])
+
+
+def never_say_head(patch):
+    patch.setattr(HeadSchedule, "due", lambda self, now_ms: [])
+    patch.setattr(HeadSchedule, "wakeup_ms", lambda self: None)
+    patch.setattr(ProducerMachine, "_welcome", lambda self, event: [])
+
+
+def take_what_lies_behind_a_hole(patch):
+    original = Inflow.offer
+
+    def careless(self, batch):
+        stream = self._streams[batch.partition]
+        if self._requester.startswith("C") and batch.sequence > stream.expected:
+            stream.expected = batch.sequence
+        return original(self, batch)
+
+    patch.setattr(Inflow, "offer", careless)
+
+
+def deliver_again_what_comes_again(patch):
+    original = ConsumerMachine._take
+
+    def forgetful(self, message):
+        effects = original(self, message)
+        return [*effects, *(effect for effect in effects if message.sequence)]
+
+    patch.setattr(ConsumerMachine, "_take", forgetful)
+
+
+def take_topics_nobody_asked_for(patch):
+    patch.setattr(ConsumerMachine, "_subscribed", lambda self, topic: True)
+
+
+def begin_at_the_end(patch):
+    original = ConsumerMachine.__init__
+
+    def late(self, address, settings):
+        original(self, address, ConsumerSettings(topics=settings.topics, start=Start.LATEST))
+
+    patch.setattr(ConsumerMachine, "__init__", late)
+
+
+def tell_heads_that_are_not_durable(patch):
+    def boastful(self, requester, partition):
+        topic, address = partition
+        head = self._inflow.expected(partition) - 1
+        return Publish(messages.DirectHead(requester, topic, address, head, self._address))
+
+    patch.setattr(StoreMachine, "_direct_head", boastful)
+
+
+def leave_a_hole_on_the_disk(patch):
+    original = MemoryLog.read
+
+    def lossy(self, *where):
+        return [batch for batch in original(self, *where) if batch.sequence % 7 != 3]
+
+    patch.setattr(MemoryLog, "read", lossy)
+
+
+NEVER = {Name.UNSEEN, Name.LOST}
+TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
+
+MUTANTS = [
+    (acknowledge_before_the_write, {Name.ACK_NOT_DURABLE}),
+    (acknowledge_a_write_that_was_refused, {Name.ACK_NOT_DURABLE}),
+    (acknowledge_what_a_head_says, {Name.ACK_NOT_DURABLE}),
+    (never_acknowledge_again, NEVER),
+    (lose_the_last_write_in_a_crash, {Name.LOST_AFTER_CRASH}),
+    (count_one_store_twice, {Name.ACK_NOT_DURABLE}),
+    (take_any_ack_for_everything, {Name.ACK_NOT_DURABLE}),
+    (publish_before_it_is_in_the_spool, TWICE),
+    (forget_where_the_spool_ended, TWICE),
+    (come_back_under_the_old_address_without_a_spool, TWICE),
+    (serve_the_batch_before, {Name.DUPLICATE, Name.INCONSISTENT}),
+    (never_answer_a_fetch, NEVER),
+    (never_say_head, NEVER),
+    (take_what_lies_behind_a_hole, {Name.SKIP}),
+    (deliver_again_what_comes_again, {Name.NONMONOTONIC_POLL}),
+    (take_topics_nobody_asked_for, {Name.PHANTOM}),
+    (begin_at_the_end, NEVER),
+    (tell_heads_that_are_not_durable, {Name.HEAD_REGRESSION}),
+    (leave_a_hole_on_the_disk, {Name.GAP}),
+]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("mutant", "wanted"), MUTANTS, ids=[one.__name__ for one, _ in MUTANTS])
+def test_bugs_put_in_on_purpose_are_found_and_named(mutant, wanted, monkeypatch):
+    # The machines' own assertions would find some first; here it is the checker that is tested.
+    for machine in (ProducerMachine, StoreMachine, ConsumerMachine, Inflow):
+        monkeypatch.setattr(machine, "check", lambda self: None)
+    assert found_within(3, set(Name)) == set()
+    mutant(monkeypatch)
+    assert found_within(MUTANT_SEEDS_MAX, wanted)
