@@ -251,6 +251,8 @@ class Inflow:
 
     def wakeup_ms(self) -> int | None:
         """When `fetches` has something to do because time has passed."""
+        if not self._windows and not self._resting:
+            return None
         dues = [window.due_ms for window in self._windows.values()]
         dues.extend(window.due_ms for window in self._resting.values())
         return min(dues, default=None)

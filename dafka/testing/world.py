@@ -94,7 +94,8 @@ class World:
 
     def delay_ms(self) -> int:
         """How long the next message takes."""
-        return self.random.randint(0, self.faults.delay_ms_max)
+        # Not `randint`, which takes ten times as long: this is asked for every message.
+        return int(self.random.random() * (self.faults.delay_ms_max + 1))
 
 
 class Mesh:
@@ -127,6 +128,8 @@ class Mesh:
         """Carry a message to every other node that listens for it, as the faults allow."""
         frames = rfc46.encode(message)
         self._world.note(frames[0], frames[1])
+        # Values, so one for all: what is decoded is what was encoded, and nobody can change it.
+        received = Received(rfc46.decode(frames))
         faults, chance = self._world.faults, self._world.random
         for other, prefixes in self._members.items():
             if other is member or not any(frames[0].startswith(prefix) for prefix in prefixes):
@@ -135,7 +138,7 @@ class Mesh:
                 continue
             copies = 2 if chance.random() < faults.duplication else 1
             for _ in range(copies):
-                self._send(other, Received(rfc46.decode(frames)))
+                self._send(other, received)
 
     def _send(self, member: Member, event: Event) -> None:
         incarnation = member.incarnation
