@@ -265,8 +265,8 @@ class Inflow:
                 assert batch.partition == partition
                 assert first == batch.sequence
                 ahead_bytes += len(batch.content)
-            ready_bytes += sum(len(batch.content) for batch in stream.ready)
             if stream.ready:
+                ready_bytes += sum(len(batch.content) for batch in stream.ready)
                 assert stream.ready[-1].end == stream.expected
         assert ahead_bytes == self._ahead_bytes
         assert ready_bytes == self.ready_bytes
