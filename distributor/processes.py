@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from topology.model import Topology
-    from topology.plan import Plan
+    from topology.plan import Distributor, Plan
 
 
 class Kind(Enum):
@@ -32,6 +32,7 @@ class Process:
         cluster: Where it belongs.
         command: How to start it.
         metrics: `host:port` of its metrics, if the topology has any.
+        reads: What it reads of the file itself: when that changes, it has to be started again.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Process:
     cluster: str
     command: tuple[str, ...]
     metrics: str | None
+    reads: str = ""
 
 
 def processes_of(plan: Plan, file: Path) -> list[Process]:
@@ -49,7 +51,12 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
         file: Distributors read it themselves.
     """
     drafts = [*_towers(plan.topology), *_stores(plan.topology), *_distributors(plan, file)]
-    return [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+    reads = {
+        _name(distributor): _read_by(plan.topology, distributor)
+        for distributor in plan.distributors
+    }
+    processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+    return [replace(process, reads=reads.get(process.name, "")) for process in processes]
 
 
 _Draft = tuple[str, Kind, str, list[str]]
@@ -83,7 +90,7 @@ def _stores(topology: Topology) -> list[_Draft]:
 def _distributors(plan: Plan, file: Path) -> list[_Draft]:
     return [
         (
-            f"{distributor.cluster}-level-{distributor.level}",
+            _name(distributor),
             Kind.DISTRIBUTOR,
             distributor.cluster,
             [
@@ -93,6 +100,18 @@ def _distributors(plan: Plan, file: Path) -> list[_Draft]:
         )
         for distributor in plan.distributors
     ]
+
+
+def _name(distributor: Distributor) -> str:
+    return f"{distributor.cluster}-level-{distributor.level}"
+
+
+def _read_by(topology: Topology, distributor: Distributor) -> str:
+    """Its links, both ends of each, and what holds for all; not what others do."""
+    ends = {name for link in distributor.links for name in (link.source, *link.targets)}
+    clusters = tuple(cluster for cluster in topology.clusters if cluster.name in ends)
+    rest = replace(topology, name="", clusters=clusters, tree=distributor.cluster, metrics=None)
+    return repr((distributor, rest))
 
 
 def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:

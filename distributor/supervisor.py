@@ -46,6 +46,7 @@ class Child:
         running: The operating system's process, None between a death and the restart.
         restarts: How often it was started again.
         last_exit: What its last death looked like, for people.
+        held: Whether it is kept down.
     """
 
     process: Process
@@ -55,13 +56,37 @@ class Child:
     started_s: float = 0.0
     backoff_s: float = BACKOFF_S
     due_s: float = 0.0
+    held: bool = False
 
     @property
     def state(self) -> str:
         """`up`, or when it comes back."""
         if self.running is not None:
             return "up"
+        if self.held:
+            return "kept down"
         return f"restarts in {max(0.0, self.due_s - time.monotonic()):.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Names of the processes that a new topology has started, stopped and started again."""
+
+    started: tuple[str, ...]
+    stopped: tuple[str, ...]
+    restarted: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{what} {', '.join(names)}"
+            for what, names in (
+                ("stopped", self.stopped),
+                ("started", self.started),
+                ("started again", self.restarted),
+            )
+            if names
+        ]
+        return "; ".join(parts) or "nothing has to be started or stopped"
 
 
 class Supervisor:
@@ -100,16 +125,40 @@ class Supervisor:
             if child.running is not None and child.running.poll() is not None:
                 self._bury(child, now)
                 died.append(child)
-            if child.running is None and child.due_s <= now:
+            if child.running is None and not child.held and child.due_s <= now:
                 self._respawn(child, now)
         return died
 
+    def apply(self, processes: Sequence[Process]) -> Changes:
+        """Run these from now on; what is in both and the same is left alone.
+
+        What is gone or changed is stopped, in order, before anything new is started. What cannot
+        be started is tried again by `watch`.
+        """
+        now = time.monotonic()
+        kept = {child.process.name: child for child in self.children if child.process in processes}
+        old = {child.process.name for child in self.children}
+        self._stop([child for child in self.children if child.process.name not in kept])
+        self.children = [kept.get(process.name) or Child(process) for process in processes]
+        new = [process.name for process in processes if process.name not in kept]
+        for child in self.children:
+            if child.process.name in new:
+                self._try(child, now)
+        return Changes(
+            started=tuple(name for name in new if name not in old),
+            stopped=tuple(sorted(old - {process.name for process in processes})),
+            restarted=tuple(name for name in new if name in old),
+        )
+
     def stop(self) -> None:
         """Stop distributors, then stores, then towers; kill what does not end in time."""
+        self._stop(self.children)
+
+    def _stop(self, children: Sequence[Child]) -> None:
         for kind in reversed(Kind):
             alive = [
                 child.running
-                for child in self.children
+                for child in children
                 if child.process.kind is kind and child.running is not None
             ]
             for running in alive:
@@ -122,8 +171,28 @@ class Supervisor:
                     log.warning("process does not stop", extra={"pid": running.pid})
                     running.kill()
                     running.wait()
-        for child in self.children:
+        for child in children:
             child.running = None
+
+    def take_down(self, cluster: str) -> int:
+        """Kill -9 every process of a cluster and keep it down; returns how many."""
+        children = [child for child in self.children if child.process.cluster == cluster]
+        for child in children:
+            child.held = True
+            if child.running is not None:
+                child.running.kill()
+        for child in children:
+            if child.running is not None:
+                child.running.wait()
+                child.running = None
+        return len(children)
+
+    def bring_back(self, cluster: str) -> None:
+        """Let every process of a cluster be started again, by the next `watch`."""
+        for child in self.children:
+            if child.process.cluster == cluster:
+                child.held = False
+                child.due_s = 0.0
 
     def log_file(self, child: Child) -> Path:
         """Where a child's output goes."""
@@ -147,6 +216,9 @@ class Supervisor:
 
     def _respawn(self, child: Child, now: float) -> None:
         child.restarts += 1
+        self._try(child, now)
+
+    def _try(self, child: Child, now: float) -> None:
         try:
             self._spawn(child)
         except OSError as error:

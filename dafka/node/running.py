@@ -45,6 +45,17 @@ def stop_event() -> threading.Event:
     return told
 
 
+def reload_event() -> threading.Event:
+    """Return an event that SIGHUP sets. To be called in the main thread."""
+    told = threading.Event()
+
+    def tell(_signal: int, _frame: FrameType | None) -> None:
+        told.set()
+
+    signal.signal(signal.SIGHUP, tell)
+    return told
+
+
 def run_until_told(*running: Running) -> None:
     """Return when a signal says so; raise what ended one of `running` before."""
     told = stop_event()

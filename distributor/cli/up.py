@@ -11,16 +11,18 @@ from rich.console import Console
 from rich.live import Live
 
 from dafka.node.clock import wall_ms
-from dafka.node.running import stop_event
+from dafka.node.running import reload_event, stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.processes import processes_of
 from distributor.status import status_of
 from distributor.supervisor import Supervisor
 from topology import load, plan
+from topology.errors import TopologyError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
     from threading import Event
     from typing import Self
 
@@ -34,30 +36,54 @@ STATUS_INTERVAL_S = 2.0
 def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     """Run every tower, store and distributor of a topology on this machine.
 
-    A process that dies is started again. Ctrl-C stops all: distributors, stores, towers.
+    A process that dies is started again. Ctrl-C stops all: distributors, stores, towers. On SIGHUP
+    the file is read again: only processes it changes are stopped, started, or started again; if
+    it may not be used, everything stays as it is.
 
     Example: distributor up config/four-clusters.yaml
     """
     the_plan = plan(load(file))
-    told = stop_event()
+    told, reload = stop_event(), reload_event()
     supervisor = Supervisor(processes_of(the_plan, file), logs)
     console = Console(stderr=True)
     supervisor.start()
     try:
-        watch(the_plan, supervisor, console, told)
+        while not told.is_set():
+            watch(the_plan, supervisor, console, told, reload)
+            if reload.is_set():
+                reload.clear()
+                the_plan = reloaded(file, the_plan, supervisor, console)
     finally:
         console.print("stopping: distributors, stores, towers")
         supervisor.stop()
 
 
-def watch(the_plan: Plan, supervisor: Supervisor, console: Console, told: Event) -> None:
-    """Keep the processes alive and show them, until told to stop.
+def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console) -> Plan:
+    """Read the file again and run what it says; returns the plan that holds from now on."""
+    try:
+        new = plan(load(file))
+    except TopologyError as error:
+        console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
+        return old
+    changes = supervisor.apply(processes_of(new, file))
+    console.print(f"{file} is read again: {changes}", markup=False)
+    return new
+
+
+def watch(
+    the_plan: Plan,
+    supervisor: Supervisor,
+    console: Console,
+    told: Event,
+    reload: Event | None = None,
+) -> None:
+    """Keep the processes alive and show them, until told to stop or to read the file again.
 
     On a terminal one picture is kept up to date; elsewhere every death is a line.
     """
     live = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
     with live as picture, _Asked(the_plan) as asked:
-        while not told.wait(0.25):
+        while not told.wait(0.25) and not (reload and reload.is_set()):
             for child in supervisor.watch():
                 console.print(f"{child.process.name} has died: {child.last_exit}")
             if picture is not None:

@@ -44,3 +44,36 @@ def test_without_metrics_there_are_no_ports(pair):
     processes = processes_of(plan(pair.topology), pair.file)
     assert [process.metrics for process in processes] == [None] * 6
     assert not any("--metrics" in process.command for process in processes)
+
+
+def changed(file, tmp_path, *edits):
+    """Names of the processes that have to be started again after an edit of the file."""
+    text = file.read_text()
+    for before, after in edits:
+        assert before in text
+        text = text.replace(before, after)
+    edited = tmp_path / file.name
+    edited.write_text(text)
+    old = {process.name: process for process in processes_of(plan(load(file)), file)}
+    new = {process.name: process for process in processes_of(plan(load(edited)), file)}
+    assert old.keys() == new.keys()
+    return {name for name in old if old[name] != new[name]}
+
+
+def test_a_new_name_or_comment_starts_nothing_again(tmp_path):
+    assert (
+        changed(FOUR, tmp_path, ("name: four-clusters", "name: other # same"), ("#", "##")) == set()
+    )
+
+
+def test_a_moved_store_concerns_itself_and_the_links_that_may_reach_it(tmp_path):
+    assert changed(FOUR, tmp_path, ("17132", "17142")) == {
+        *("cluster-4-store-1", "cluster-4-level-1", "cluster-4-level-3"),
+        *("cluster-1-level-3", "cluster-2-level-3", "cluster-3-level-1"),
+    }
+
+
+def test_other_topics_concern_every_distributor_and_nobody_else(tmp_path):
+    found = changed(FOUR, tmp_path, ('include: ["*"]', 'include: ["a*"]'))
+    assert len(found) == 8
+    assert all("-level-" in name for name in found)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from distributor import supervisor as module
 from distributor.errors import ProcessError
 from distributor.processes import Kind, Process
-from distributor.supervisor import LOG_BYTES_MAX, Supervisor
+from distributor.supervisor import LOG_BYTES_MAX, Changes, Supervisor
 
 pytestmark = pytest.mark.slow
 
@@ -188,3 +189,50 @@ def is_zombie(pid):
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def test_only_what_a_new_topology_changes_is_touched(supervise):
+    same, changes, gone, new = (
+        process("same", SLEEPS),
+        process("changes", SLEEPS, Kind.STORE),
+        process("gone", SLEEPS, Kind.DISTRIBUTOR),
+        process("new", SLEEPS),
+    )
+    supervisor = supervise(same, changes, gone)
+    before = {child.process.name: child.running for child in supervisor.children}
+    told = supervisor.apply([same, new, replace(changes, reads="other")])
+    assert told == Changes(started=("new",), stopped=("gone",), restarted=("changes",))
+    assert str(told) == "stopped gone; started new; started again changes"
+    after = {child.process.name: child.running for child in supervisor.children}
+    assert list(after) == ["same", "new", "changes"]
+    assert after["same"] is before["same"]
+    assert after["same"].poll() is None
+    assert before["changes"].poll() is not None
+    assert before["gone"].poll() is not None
+    assert str(supervisor.apply([child.process for child in supervisor.children])) == (
+        "nothing has to be started or stopped"
+    )
+
+
+def test_what_a_new_topology_cannot_start_is_tried_later(supervise):
+    supervisor = supervise(process("one", SLEEPS))
+    nothing = replace(process("b", SLEEPS), command=("/no/such/file",))
+    assert supervisor.apply([nothing]).started == ("b",)
+    (child,) = supervisor.children
+    assert child.running is None
+    assert "cannot start" in child.last_exit
+    assert child.due_s > time.monotonic() - 1
+
+
+def test_a_cluster_that_is_taken_down_stays_down_until_it_is_brought_back(supervise):
+    other = replace(process("other", SLEEPS), cluster="d")
+    supervisor = supervise(process("one", SLEEPS), other)
+    child, untouched = supervisor.children
+    running = child.running
+    assert supervisor.take_down("c") == 1
+    assert running.returncode == -signal.SIGKILL
+    assert supervisor.watch() == []
+    assert (child.state, untouched.state) == ("kept down", "up")
+    supervisor.bring_back("c")
+    assert supervisor.watch() == []
+    assert child.state == "up"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -178,3 +179,36 @@ def test_the_demo_on_a_slice_proves_itself_twice(topology_file, tmp_path):
         for flags in ("0000", "0001", "0100", "0101"):
             assert flags in done.stdout
         assert "all 16 processes stopped" in done.stdout
+
+
+def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_nothing(
+    up, topology_file, tmp_path, wait_until
+):
+    def told(what):
+        wait_until(lambda: what in (tmp_path / "up.txt").read_text(), what)
+
+    def hang_up(text):
+        topology_file.write_text(text)
+        up.process.send_signal(signal.SIGHUP)
+
+    topology = load(topology_file)
+    wait_until(lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer")
+    before, right = up.children(), topology_file.read_text()
+    hang_up(right + "tree: {level: 9}\n")
+    told("nothing is changed")
+    assert up.children() == before
+    hang_up(right + "topics: {include: [orders]}\n")
+    told("started again")
+    after = up.children()
+    assert after.keys() == before.keys()
+    assert {command for command in before if after[command] != before[command]} == {
+        command for command in before if "distributor run" in command
+    }
+    for topic in ("other", "orders"):
+        with Producer(topology.clusters[0].towers[0]) as producer:
+            producer.send(topic, b"x")
+    changed = load(topology_file)
+    wait_until(lambda: {one.records for one in survey(changed)} == {1}, "orders everywhere")
+    with StoreClient(topology.clusters[3].stores[0].query) as client:
+        assert client.topics() == ["orders"]
+    assert up.stop() == 0

@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
-from dafka.node.running import end_within, run_until_told, stop_event
+from dafka.node.running import end_within, reload_event, run_until_told, stop_event
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANDLED = (*SIGNALS, signal.SIGHUP)
 
 
 class Runs:
@@ -33,7 +34,7 @@ class Runs:
 @pytest.fixture(autouse=True)
 def handlers():
     """The signal handlers are as before afterwards."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in HANDLED}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -119,3 +120,10 @@ def test_the_end_can_be_called_off():
     timer.cancel()
     timer.join(5)
     assert not timer.is_alive()
+
+
+def test_a_hangup_asks_for_the_file_to_be_read_again():
+    told, reload = stop_event(), reload_event()
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert reload.wait(5)
+    assert not told.is_set()

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from distributor.cli import up as module
-from distributor.cli.up import watch
+from distributor.cli.up import reloaded, watch
 from distributor.processes import Kind, Process
 from distributor.supervisor import Child
 from topology import plan
@@ -74,3 +74,40 @@ def test_a_status_that_takes_long_does_not_hold_up_the_restarts(pair, monkeypatc
     thread.join(30)
     assert not thread.is_alive()
     release.set()
+
+
+class Applies:
+    def __init__(self):
+        self.applied = []
+
+    def apply(self, processes):
+        self.applied.append([process.name for process in processes])
+        return "told"
+
+
+def test_a_file_that_is_right_is_run_from_now_on(pair):
+    supervisor, out = Applies(), io.StringIO()
+    old = plan(pair.topology)
+    pair.file.write_text(pair.file.read_text().replace("name: pair", "name: other"))
+    new = reloaded(pair.file, old, supervisor, Console(file=out, width=200))
+    assert new.topology.name == "other"
+    assert len(supervisor.applied) == 1
+    assert out.getvalue() == f"{pair.file} is read again: told\n"
+
+
+def test_a_file_that_is_wrong_changes_nothing(pair):
+    supervisor, out = Applies(), io.StringIO()
+    old = plan(pair.topology)
+    pair.file.write_text(pair.file.read_text().replace("id: 2", "id: [1"))
+    assert reloaded(pair.file, old, supervisor, Console(file=out, width=500)) is old
+    assert supervisor.applied == []
+    assert "may not be used, nothing is changed" in out.getvalue()
+
+
+@pytest.mark.slow
+def test_a_hangup_ends_the_watch_so_that_the_file_is_read(pair):
+    told, reload = threading.Event(), threading.Event()
+    reload.set()
+    supervisor = FakeSupervisor(told, 99)
+    watch(plan(pair.topology), supervisor, Console(file=io.StringIO()), told, reload)
+    assert not told.is_set()
