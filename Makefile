@@ -7,7 +7,7 @@ SEEDS ?= 200
 REPEAT ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo test lint types imports unit sim bench screenshot clean
+.PHONY: help install tools demo drill test lint types imports unit sim bench screenshot clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ tools:  ## What the tests of page and deployment use beside PyPI's packages, fro
 
 demo: $(VENV)/installed-data  ## Four clusters, one tree, a real data set everywhere; KEEP=1 leaves it up
 	$(BIN)/distributor demo config/four-clusters.yaml $(if $(KEEP),--keep)
+
+drill: $(VENV)/installed  ## Lose a cluster under load and get it back, with nothing lost
+	$(BIN)/distributor drill config/four-clusters.yaml
 
 test: lint types imports unit  ## Everything CI runs
 

@@ -1,4 +1,4 @@
-"""`distributor`: run, up, status, verify, trace, doctor, dashboard, demo."""
+"""`distributor`: run, up, status, verify, trace, doctor, dashboard, demo, drill."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from distributor.cli.check import status, verify
 from distributor.cli.dashboard import dashboard
 from distributor.cli.demo import demo
 from distributor.cli.doctor import doctor
+from distributor.cli.drill import drill
 from distributor.cli.run import run
 from distributor.cli.trace import trace
 from distributor.cli.up import up
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
 )
-for command in (run, up, status, verify, trace, doctor, dashboard, demo):
+for command in (run, up, status, verify, trace, doctor, dashboard, demo, drill):
     app.command()(command)
 
 

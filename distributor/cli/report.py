@@ -32,7 +32,7 @@ def report(
     console: Console,
 ) -> None:
     """Print the proof, one record's way, the hops, and the rates."""
-    console.print(_proofs(published, proofs))
+    console.print(proofs_view(proofs, published.rows))
     console.print(verdict_view(verdict))
     console.print(_one_record(the_plan, published))
     console.print(_hops(processes))
@@ -47,8 +47,9 @@ def report(
     )
 
 
-def _proofs(published: Published, proofs: list[Proof]) -> Table:
-    table = Table("cluster", title=f"every one of {published.rows:,} rows, looked for by number")
+def proofs_view(proofs: list[Proof], rows: int) -> Table:
+    """What reading every row back has shown, for each cluster."""
+    table = Table("cluster", title=f"every one of {rows:,} rows, looked for by number")
     for column in ("found", "lost", "duplicated", "out of order"):
         table.add_column(column, justify="right")
     for proof in proofs:
