@@ -94,8 +94,7 @@ class World:
 
     def delay_ms(self) -> int:
         """How long the next message takes."""
-        # Not `randint`, which takes ten times as long: this is asked for every message.
-        return int(self.random.random() * (self.faults.delay_ms_max + 1))
+        return self.random.randint(0, self.faults.delay_ms_max)
 
 
 class Mesh:
