@@ -20,6 +20,7 @@ from benchmarks.hop import hop, tree
 from benchmarks.latency import latency
 from benchmarks.pipeline import pipeline
 from benchmarks.simulator import simulator
+from benchmarks.steps import steps
 from benchmarks.storage import storage
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ def _simulator(results: Results, _records: int) -> None:
     simulator(results)
 
 
+def _steps(results: Results, _records: int) -> None:
+    steps(results)
+
+
 PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
     "hop": _hops,
@@ -86,6 +91,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "growth": _growth,
     "storage": _storage,
     "simulator": _simulator,
+    "steps": _steps,
 }
 
 
