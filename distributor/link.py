@@ -19,7 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Stored, Wanted
+from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
 from dafka.protocol.events import Drained, Event, Mirrored, Positioned, Woke
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
@@ -225,6 +225,9 @@ class LinkMachine:
                     sided += self._decide(effect, now_ms)
                 case Found():
                     self._unplaced[effect.partition] = None
+                case Lost():
+                    self._mirror.begins(effect.partition, effect.end)
+                    sided.append((Side.SOURCE, effect))
                 case _:
                     sided.append((Side.SOURCE, effect))
         return sided

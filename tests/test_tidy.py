@@ -61,7 +61,7 @@ def test_every_source_file_has_its_test_file(path):
 @pytest.mark.parametrize("path", TESTS, ids=relative)
 def test_every_test_file_mirrors_a_source_file(path):
     inside = path.relative_to(ROOT / "tests")
-    if len(inside.parts) == 1 or inside.parts[0] in ("contracts", "processes"):
+    if len(inside.parts) == 1 or inside.parts[0] in ("contracts", "processes", "scenarios"):
         return
     if path.name == "conftest.py":
         return

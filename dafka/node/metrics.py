@@ -18,6 +18,7 @@ RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "di
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
 BYTES = Counter("dafka_bytes", "Bytes of batches published or taken in", ["role", "direction"])
 DROPPED = Counter("dafka_dropped", "Messages not used, by reason", ["role", "reason"])
+LOST = Counter("dafka_lost_records", "Records skipped because no store has them any more", ["role"])
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])

@@ -13,7 +13,7 @@ from dafka.errors import DafkaError, MisuseError
 from dafka.model import TowerEndpoints
 from dafka.node import metrics
 from dafka.node.clock import now_ms
-from dafka.protocol.effects import Dropped, Listen, Publish
+from dafka.protocol.effects import Dropped, Listen, Lost, Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.mesh import Mesh
@@ -232,12 +232,28 @@ class Node(Generic[S, E]):
             self._meshes[side].listen(effect.id, effect.key)
         elif isinstance(effect, Dropped):
             self._drop(effect)
+        elif isinstance(effect, Lost):
+            self._lose(effect)
         else:
             return self._role.perform(side, effect)
         return None
 
     def _drop(self, dropped: Dropped) -> None:
         metrics.DROPPED.labels(self._role.name, dropped.reason).inc()
+
+    def _lose(self, lost: Lost) -> None:
+        """Report what nobody has any more. From 0 on it is only where the log starts by now."""
+        place = {
+            "topic": lost.partition.topic,
+            "partition": lost.partition.address,
+            "start": lost.start,
+            "end": lost.end,
+        }
+        if lost.start == 0:
+            log.info("partition begins at its log start", extra=place)
+            return
+        metrics.LOST.labels(self._role.name).inc(lost.end - lost.start)
+        log.warning("records skipped: no store has them any more", extra=place)
 
     def _wake_due(self) -> None:
         now = now_ms()

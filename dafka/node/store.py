@@ -127,7 +127,8 @@ class _StoreRole:
                 batches = self._log.read(
                     effect.partition, effect.sequence, effect.count_max, effect.bytes_max
                 )
-                return RangeRead(effect.requester, effect.partition, tuple(batches))
+                start = self._log.standings()[effect.partition].start
+                return RangeRead(effect.requester, effect.partition, tuple(batches), start)
             case _:
                 raise AssertionError(effect)
 
@@ -141,7 +142,7 @@ class _StoreRole:
     def _append(self, effect: Append) -> Event:
         began = time.perf_counter()
         try:
-            self._log.append(effect.batches)
+            self._log.append(effect.batches, trims=dict(effect.trims))
         except StorageError:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
             log.exception("cannot append", extra={"batches": len(effect.batches)})

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Publish
+from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish
 from dafka.protocol.events import Drained, Event, PeerListened, Positioned, Received, Woke
 from dafka.protocol.inflow import Inflow
+from dafka.protocol.inquiry import Inquiry
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -66,10 +67,6 @@ class ConsumerSettings:
     heads_interval_ms_max: int = 10_000
 
 
-_HEADS_INTERVAL_MS = 500
-"""First repetition of GET-HEADS: the mesh takes about a beacon interval to form."""
-
-
 class ConsumerMachine:
     """One consumer.
 
@@ -90,8 +87,7 @@ class ConsumerMachine:
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
         self._greeted = False
-        self._heads_interval_ms = _HEADS_INTERVAL_MS
-        self._heads_due_ms: int | None = None
+        self._inquiry = Inquiry(settings.heads_interval_ms_max)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `dafka.protocol`."""
@@ -115,7 +111,7 @@ class ConsumerMachine:
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated."""
-        dues = [self._heads_due_ms, None if self._full else self._inflow.wakeup_ms()]
+        dues = [self._inquiry.due_ms, None if self._full else self._inflow.wakeup_ms()]
         return min((due for due in dues if due is not None), default=None)
 
     def check(self) -> None:
@@ -157,14 +153,19 @@ class ConsumerMachine:
             case messages.Head():
                 return self._heard(message)
             case messages.DirectHead():
+                if message.store is not None:
+                    self._inflow.heard_from(message.store, now_ms)
                 return self._heard(message)
+            case messages.LogStart():
+                return self._log_start(message, now_ms)
             case messages.Ack():
+                self._inflow.heard_from(message.store, now_ms)
                 partition = Partition(message.topic, message.address)
                 return self._committed(partition, message.sequence + 1)
             case messages.StoreHello():
                 # Some store has just seen us; what it holds may be new.
-                self._heads_due_ms = min(self._heads_due_ms or now_ms, now_ms)
-                self._heads_interval_ms = _HEADS_INTERVAL_MS
+                self._inflow.heard_from(message.store, now_ms)
+                self._inquiry.renew(now_ms)
                 topics = self._settings.topics
                 if not topics:
                     return []
@@ -222,8 +223,20 @@ class ConsumerMachine:
             if message.store is not None:
                 effects += self._committed(partition, message.sequence + 1)
             if partition in self._next:
-                self._inflow.answered(partition)
+                self._inflow.answered(partition, message.store, message.sequence)
         return effects
+
+    def _log_start(self, message: messages.LogStart, now_ms: int) -> list[Effect]:
+        partition = Partition(message.topic, message.address)
+        if partition not in self._next:
+            return []
+        end = self._inflow.log_start(partition, message.sender, message.sequence, now_ms)
+        if end is None:
+            return []
+        lost = Lost(partition, self._next[partition], end)
+        self._inflow.skip(partition, end)
+        self._next[partition] = end
+        return [lost, *self._deliver(partition)]
 
     def _begin(self, partition: Partition, latest: int, head: int) -> list[Effect]:
         """Place a partition that is seen for the first time."""
@@ -277,14 +290,10 @@ class ConsumerMachine:
         if not self._greeted:
             self._greeted = True
             effects += self._greet()
-            self._heads_due_ms = now_ms
-        if self._heads_due_ms is not None and self._heads_due_ms <= now_ms:
+            self._inquiry.renew(now_ms)
+        if self._inquiry.asked(now_ms):
             for topic in self._settings.topics or ("",):
                 effects.append(Publish(messages.GetHeads(topic, self._address)))
-            self._heads_due_ms = now_ms + self._heads_interval_ms
-            self._heads_interval_ms = min(
-                self._heads_interval_ms * 2, self._settings.heads_interval_ms_max
-            )
         return effects
 
     def _greet(self) -> list[Effect]:
@@ -292,6 +301,7 @@ class ConsumerMachine:
             MessageId.DIRECT_RECORDS,
             MessageId.DIRECT_RECORD,
             MessageId.DIRECT_HEAD,
+            MessageId.LOG_START,
             MessageId.STORE_HELLO,
         )
         effects: list[Effect] = [Listen(message_id, self._address) for message_id in own]

@@ -34,6 +34,8 @@ class Append:
 
     token: int
     batches: tuple[Batch, ...]
+    trims: tuple[tuple[Partition, int], ...] = ()
+    """Store: partitions to go on at a sequence, before the batches; see `RecordLog.append`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,18 @@ class Deliver:
 
     batch: Batch
     start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Nobody has the records from `start` to below `end` any more; the partition goes on at `end`.
+
+    From 0 on they are not lost to whoever has only begun: that is where the log starts by now.
+    """
+
+    partition: Partition
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +101,4 @@ class Dropped:
     reason: str
 
 
-Effect = Publish | Listen | Append | ReadRange | Deliver | Found | Stored | Wanted | Dropped
+Effect = Publish | Listen | Append | ReadRange | Deliver | Lost | Found | Stored | Wanted | Dropped

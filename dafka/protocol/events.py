@@ -82,11 +82,13 @@ class AppendFailed:
 
 @dataclass(frozen=True, slots=True)
 class RangeRead:
-    """Store: the batches a `ReadRange` asked for."""
+    """Store: the batches a `ReadRange` asked for; none if the log starts behind them by now."""
 
     requester: str
     partition: Partition
     batches: tuple[Batch, ...]
+    start: int
+    """The log start."""
 
 
 Event = (

@@ -7,7 +7,12 @@ of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 * exactly the missing range, at most one FETCH per partition and `FETCHES_IN_FLIGHT_MAX` per node,
 * again after a time that doubles while nothing comes, at once after an answered window,
 * never while the node holds more bytes than its bound. What then arrives live is dropped: the
-  heads are remembered, so it is asked for later. A drop is slow, never wrong.
+  heads are remembered, so it is asked for later. A drop is slow, never wrong;
+* of everybody first, then only of the store whose answer was the first of use, and of everybody
+  again when that one has no more: several answers to each FETCH would be as many times the traffic.
+
+What nobody has any more (retention) is skipped, but only when every store that was heard of lately
+has said so, or nobody has anything else to say three times in a row.
 """
 
 from __future__ import annotations
@@ -33,6 +38,15 @@ FETCH_SILENCE_MS = 250
 FETCH_REST_MS_MAX = 8_000
 """The rest before asking again doubles up to this: an unanswerable FETCH costs next to nothing."""
 
+SETTLING_MS = 1_000
+"""Nothing is skipped so soon after the first FETCH: not every store may have been found yet."""
+
+STORE_SILENCE_MS = 30_000
+"""A store not heard of for so long is not waited for; GET-HEADS is repeated more often."""
+
+BARREN_WINDOWS_MAX = 2
+"""So many windows may bring nothing but log starts before the next one is enough to skip."""
+
 
 @dataclass(slots=True)
 class _Stream:
@@ -46,6 +60,10 @@ class _Stream:
     """Received in order, not taken yet. The first may begin below what is wanted."""
     ahead: dict[int, Batch] = field(default_factory=dict)
     """Received beyond a gap, by first sequence."""
+    store: str | None = None
+    """The store that is asked."""
+    barren: int = 0
+    """Windows in a row that brought nothing but log starts."""
 
 
 @dataclass(slots=True)
@@ -57,6 +75,10 @@ class _Window:
     due_ms: int
     rest_ms: int
     """How long to wait before asking again, should it bring nothing."""
+    store: str | None
+    """The one that was asked; None is everybody."""
+    without: dict[str, int] = field(default_factory=dict)
+    """Who does not have it: a log start behind it, or 0 for who has not come so far."""
 
 
 class Inflow:
@@ -76,6 +98,10 @@ class Inflow:
         """Asked for."""
         self._resting: dict[Partition, _Window] = {}
         """Asked for in vain; `due_ms` is when to ask again."""
+        self._stores: dict[str, int] = {}
+        """When each store was last heard of."""
+        self._began_ms: int | None = None
+        """When the first FETCH was sent."""
         self._ahead_bytes = 0
         self.ready_bytes = 0
         """Bytes of batches received in order and not taken."""
@@ -151,13 +177,78 @@ class Inflow:
             taken.append(batch)
         return taken
 
-    def answered(self, partition: Partition) -> None:
-        """The answer to this partition's FETCH is complete."""
+    def answered(self, partition: Partition, store: str | None, head: int) -> None:
+        """The answer to this partition's FETCH is complete.
+
+        Args:
+            partition: Whose.
+            store: Who answered; None is a publisher.
+            head: How far the partition reaches there.
+        """
         window = self._windows.get(partition)
-        if window is not None and self._streams[partition].expected > window.reached:
-            # Without progress the sender does not have it, and only time makes us ask again.
+        if window is None or window.store not in (None, store):
+            return
+        stream = self._streams[partition]
+        if stream.expected > window.reached:
             del self._windows[partition]
-            self._note_gap(partition, self._streams[partition])
+            stream.store, stream.barren = store, 0
+            self._note_gap(partition, stream)
+        elif head < stream.expected and store is not None:
+            # Without progress the sender does not have it, and only time makes us ask again.
+            self._go_without(partition, stream, window, store, 0)
+
+    def heard_from(self, store: str, now_ms: int) -> None:
+        """A store is there, and will be waited for before anything is skipped."""
+        self._stores[store] = now_ms
+
+    def log_start(
+        self, partition: Partition, sender: str, sequence: int, now_ms: int
+    ) -> int | None:
+        """Somebody keeps the partition only from `sequence` on.
+
+        Returns:
+            The sequence to `skip` to if nobody has more than that, else None.
+        """
+        window, stream = self._windows.get(partition), self._streams[partition]
+        if window is None or window.store not in (None, sender):
+            return None
+        if not stream.expected < sequence <= stream.head + 1:
+            return None  # Nobody keeps a partition only from behind its end on.
+        if not self._go_without(partition, stream, window, sender, sequence):
+            return None
+        if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:
+            return None
+        if stream.barren < BARREN_WINDOWS_MAX and any(
+            store not in window.without
+            for store, heard_ms in self._stores.items()
+            if now_ms < heard_ms + STORE_SILENCE_MS
+        ):
+            return None
+        return min(start for start in window.without.values() if start > stream.expected)
+
+    def skip(self, partition: Partition, sequence: int) -> None:
+        """Go on at `sequence`: what lies before it will not come. Everything ready was taken."""
+        stream = self._streams[partition]
+        assert not stream.ready
+        assert sequence > stream.expected
+        stream.expected = sequence
+        stream.head = max(stream.head, sequence - 1)
+        stream.barren = 0
+        self._close_gap(stream)
+        self._forget_gap(partition)
+        self._note_gap(partition, stream)
+
+    def _go_without(
+        self, partition: Partition, stream: _Stream, window: _Window, sender: str, start: int
+    ) -> bool:
+        """Note that `sender` does not have what is asked for; False if others are asked now."""
+        if window.store is None:
+            window.without[sender] = max(start, window.without.get(sender, 0))
+            return True
+        stream.store = None
+        del self._windows[partition]
+        self._behind[partition] = window.rest_ms
+        return False
 
     def _keep_ahead(self, stream: _Stream, batch: Batch) -> str | None:
         self._note_gap(batch.partition, stream)
@@ -228,20 +319,28 @@ class Inflow:
             end = min(stream.ahead, default=stream.head + 1)
             if stream.expected >= end:
                 continue
-            self._windows[partition] = _Window(stream.expected, now_ms + FETCH_SILENCE_MS, rest_ms)
-            count = min(end - stream.expected, BATCH_RECORDS_MAX)
-            topic, address = partition
-            fetches.append(messages.Fetch(topic, address, self._requester, stream.expected, count))
+            if self._began_ms is None:
+                self._began_ms = now_ms
+            due_ms = now_ms + FETCH_SILENCE_MS
+            self._windows[partition] = _Window(stream.expected, due_ms, rest_ms, stream.store)
+            fetches.append(self._fetch(partition, stream, end))
         return fetches
+
+    def _fetch(self, partition: Partition, stream: _Stream, end: int) -> messages.Fetch:
+        topic, address = partition
+        count = min(end - stream.expected, BATCH_RECORDS_MAX)
+        return messages.Fetch(topic, address, self._requester, stream.expected, count, stream.store)
 
     def _expire(self, now_ms: int) -> None:
         for partition, window in [*self._windows.items()]:
             if window.due_ms <= now_ms:
-                expected = self._streams[partition].expected
-                if expected > window.reached:
-                    window.reached, window.due_ms = expected, now_ms + FETCH_SILENCE_MS
+                stream = self._streams[partition]
+                if stream.expected > window.reached:
+                    window.reached, window.due_ms = stream.expected, now_ms + FETCH_SILENCE_MS
                 else:
                     del self._windows[partition]
+                    stream.store = None
+                    stream.barren += any(window.without.values())
                     window.due_ms = now_ms + window.rest_ms
                     self._resting[partition] = window
         for partition, window in [*self._resting.items()]:

@@ -49,6 +49,8 @@ class MirrorMachine:
     def __init__(self, settings: MirrorSettings) -> None:
         self._unacked = Unacked(settings.min_acks)
         self._heads = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
+        self._starts: dict[Partition, int] = {}
+        """Where partitions begin at the source, if not at 0."""
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -76,6 +78,10 @@ class MirrorMachine:
     def low(self, partition: Partition) -> int | None:
         """Sequence of the first record that is not stored yet; None if all is stored."""
         return self._unacked.low(partition)
+
+    def begins(self, partition: Partition, sequence: int) -> None:
+        """The source has the partition only from `sequence` on; whoever asks for more is told."""
+        self._starts[partition] = sequence
 
     def forget(self, partition: Partition) -> int:
         """Give up what is unstored of a partition, to begin it elsewhere; returns its bytes."""
@@ -108,6 +114,10 @@ class MirrorMachine:
         partition = Partition(fetch.topic, fetch.address)
         if partition not in self._unacked:
             return []
+        start = self._starts.get(partition, 0)
+        if fetch.sequence < start and fetch.store is None:
+            topic, address = partition
+            return [Publish(messages.LogStart(fetch.requester, topic, address, start, address))]
         answers = self._unacked.answer(fetch)
         if answers is None:
             return [Wanted(partition, fetch.sequence)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import RecordError
 from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Dropped, Effect, Listen, Publish, ReadRange
+from dafka.protocol.effects import Append, Dropped, Effect, Listen, Lost, Publish, ReadRange
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -27,6 +27,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.inflow import Inflow
+from dafka.protocol.inquiry import Inquiry
 from dafka.protocol.unacked import direct_records
 from dafka.records.batch import checked_count, without_first
 from dafka.wire import messages
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.wire.messages import Message
+
+
+HEADS_INTERVAL_MS_MAX = 60_000
+"""GET-HEADS to the other stores: each answers with as many messages as it has partitions."""
 
 
 class StoreMachine:
@@ -52,9 +57,12 @@ class StoreMachine:
         self._durable = dict(heads)
         self._staged: list[Batch] = []
         """Taken in order during this turn, to be appended at its end."""
-        self._appending: dict[int, tuple[Batch, ...]] = {}
+        self._skipped: dict[Partition, int] = {}
+        """Where partitions go on of which nobody has the next records; done with that append."""
+        self._appending: dict[int, Append] = {}
         self._token = 0
         self._greeted = False
+        self._inquiry = Inquiry(HEADS_INTERVAL_MS_MAX)
         for partition, head in heads.items():
             self._inflow.start(partition, head + 1)
 
@@ -62,7 +70,7 @@ class StoreMachine:
         """Take one event in; see `dafka.protocol`."""
         match event:
             case Received():
-                effects = self._receive(event.message)
+                effects = self._receive(event.message, now_ms)
             case TurnEnded():
                 effects = self._flush()
             case Appended():
@@ -74,14 +82,15 @@ class StoreMachine:
             case PeerListened():
                 effects = self._hello(event)
             case Woke():
-                effects = self._greet()
+                effects = self._wake(now_ms)
             case _:
                 raise AssertionError(event)
         return effects + [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
 
     def wakeup_ms(self) -> int | None:
-        """When a FETCH is to be repeated."""
-        return self._inflow.wakeup_ms()
+        """When a FETCH or GET-HEADS is to be repeated."""
+        dues = [self._inflow.wakeup_ms(), self._inquiry.due_ms]
+        return min((due for due in dues if due is not None), default=None)
 
     def check(self) -> None:
         """Assert that nothing is acknowledged ahead of what was taken in."""
@@ -94,7 +103,7 @@ class StoreMachine:
         """The last durable sequence of every partition."""
         return self._durable
 
-    def _receive(self, message: Message) -> list[Effect]:
+    def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         match message:
             case (
                 messages.Records()
@@ -104,7 +113,9 @@ class StoreMachine:
             ):
                 return self._take(message)
             case messages.Head() | messages.DirectHead():
-                return self._heard(message)
+                return self._heard(message, now_ms)
+            case messages.LogStart():
+                return self._log_start(message, now_ms)
             case messages.Fetch():
                 return self._fetch(message)
             case messages.GetHeads():
@@ -151,15 +162,31 @@ class StoreMachine:
             expected = batch.end
         return []
 
-    def _heard(self, message: messages.Head | messages.DirectHead) -> list[Effect]:
+    def _heard(self, message: messages.Head | messages.DirectHead, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
         if partition not in self._inflow and not self._inflow.start(partition, 0):
             return [Dropped("too many partitions")]
         self._inflow.heard(partition, message.sequence)
         if isinstance(message, messages.DirectHead):
-            self._inflow.answered(partition)
+            if message.store is not None:
+                self._inflow.heard_from(message.store, now_ms)
+            self._inflow.answered(partition, message.store, message.sequence)
             return []
         return self._acknowledge(partition, message.sequence)
+
+    def _log_start(self, message: messages.LogStart, now_ms: int) -> list[Effect]:
+        partition = Partition(message.topic, message.address)
+        if partition not in self._inflow:
+            return []
+        end = self._inflow.log_start(partition, message.sender, message.sequence, now_ms)
+        if end is None:
+            return []
+        start = self._inflow.expected(partition)
+        # What is staged of it would be dropped by the append that it belongs to.
+        self._staged = [batch for batch in self._staged if batch.partition != partition]
+        self._skipped[partition] = end
+        self._inflow.skip(partition, end)
+        return [Lost(partition, start, end), *self._stage(partition, end)]
 
     def _acknowledge(self, partition: Partition, sequence: int) -> list[Effect]:
         """Say again what is durable, if that covers `sequence`."""
@@ -171,16 +198,20 @@ class StoreMachine:
         return Publish(messages.Ack(topic, address, self._address, self._durable[partition]))
 
     def _flush(self) -> list[Effect]:
-        if not self._staged:
+        if not self._staged and not self._skipped:
             return []
-        batches, self._staged = tuple(self._staged), []
         self._token += 1
-        self._appending[self._token] = batches
-        return [Append(self._token, batches)]
+        append = Append(self._token, tuple(self._staged), tuple(self._skipped.items()))
+        self._staged, self._skipped = [], {}
+        self._appending[self._token] = append
+        return [append]
 
     def _appended(self, token: int) -> list[Effect]:
+        append = self._appending.pop(token)
         touched: dict[Partition, None] = {}
-        for batch in self._appending.pop(token):
+        for partition, sequence in append.trims:
+            self._durable[partition] = max(sequence - 1, self._durable.get(partition, -1))
+        for batch in append.batches:
             self._durable[batch.partition] = batch.end - 1
             touched[batch.partition] = None
         for partition in touched:
@@ -191,18 +222,26 @@ class StoreMachine:
 
     def _append_failed(self, token: int) -> list[Effect]:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
-        for partition in {batch.partition: None for batch in self._appending.pop(token)}:
+        append = self._appending.pop(token)
+        touched = dict(append.trims) | {batch.partition: 0 for batch in append.batches}
+        for partition in touched:
             self._rewind(partition)
         return [Dropped("append failed")]
 
     def _rewind(self, partition: Partition) -> None:
         self._staged = [batch for batch in self._staged if batch.partition != partition]
+        self._skipped.pop(partition, None)
         self._inflow.start(partition, self._durable.get(partition, -1) + 1)
 
     def _fetch(self, fetch: messages.Fetch) -> list[Effect]:
         partition = Partition(fetch.topic, fetch.address)
-        if fetch.requester == self._address or fetch.sequence > self._durable.get(partition, -1):
+        durable = self._durable.get(partition)
+        if durable is None or fetch.requester == self._address:
             return []
+        if fetch.store not in (None, self._address):
+            return []
+        if fetch.sequence > durable:
+            return [self._direct_head(fetch.requester, partition)]
         count = min(fetch.count, BATCH_RECORDS_MAX)
         return [
             ReadRange(fetch.requester, partition, fetch.sequence, count, FETCH_ANSWER_BYTES_MAX)
@@ -212,6 +251,13 @@ class StoreMachine:
         effects: list[Effect] = [
             Publish(direct_records(event.requester, batch)) for batch in event.batches
         ]
+        if not event.batches:
+            topic, address = event.partition
+            effects.append(
+                Publish(
+                    messages.LogStart(event.requester, topic, address, event.start, self._address)
+                )
+            )
         effects.append(self._direct_head(event.requester, event.partition))
         return effects
 
@@ -232,10 +278,19 @@ class StoreMachine:
             return []
         return [Publish(messages.StoreHello(event.key, self._address))]
 
+    def _wake(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if not self._greeted:
+            self._greeted = True
+            effects += self._greet()
+            self._inquiry.renew(now_ms)
+        if self._inquiry.asked(now_ms):
+            # Other stores may have what this one missed, and nobody else announces the partitions
+            # of producers that are gone.
+            effects.append(Publish(messages.GetHeads("", self._address)))
+        return effects
+
     def _greet(self) -> list[Effect]:
-        if self._greeted:
-            return []
-        self._greeted = True
         everything = (
             MessageId.RECORDS,
             MessageId.RECORD,
@@ -247,6 +302,7 @@ class StoreMachine:
             MessageId.DIRECT_RECORDS,
             MessageId.DIRECT_RECORD,
             MessageId.DIRECT_HEAD,
+            MessageId.LOG_START,
             MessageId.CONSUMER_HELLO,
         )
         effects: list[Effect] = [Listen(message_id, "") for message_id in everything]

@@ -110,7 +110,12 @@ class Unacked:
         }
 
     def answer(self, fetch: messages.Fetch) -> list[messages.Message] | None:
-        """The messages that answer `fetch` from the window; None if it begins below the window."""
+        """The messages that answer `fetch` from the window; None if it begins below the window.
+
+        Nothing for a FETCH that names a store: should that one not have it, everybody is asked.
+        """
+        if fetch.store is not None:
+            return []
         window = self._windows.get(Partition(fetch.topic, fetch.address))
         if window is None or not window.batches or fetch.sequence < window.batches[0].sequence:
             return None

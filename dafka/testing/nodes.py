@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Append, Deliver, ReadRange, Stored
+from dafka.protocol.effects import Append, Deliver, Lost, ReadRange, Stored
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -27,7 +27,18 @@ from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
 from dafka.records.batch import BatchBuilder, values_of
 from dafka.storage.spool import MemorySpool
-from dafka.testing.history import Began, Durable, Ended, Head, Held, Polled, Reopened, Settled
+from dafka.testing.history import (
+    Began,
+    Durable,
+    Ended,
+    Head,
+    Held,
+    Polled,
+    Positioned,
+    Reopened,
+    Settled,
+    Trimmed,
+)
 from dafka.testing.world import Mesh, Node, OneSided, World
 from dafka.wire import messages
 
@@ -35,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from dafka.model import Batch
     from dafka.storage.log import RecordLog
     from dafka.wire.messages import Message
 
@@ -49,7 +59,7 @@ class Disk:
     promise of torn writes.
     """
 
-    def __init__(self, node: Node[None], append: Callable[[tuple[Batch, ...]], None]) -> None:
+    def __init__(self, node: Node[None], append: Callable[[Append], None]) -> None:
         self._node = node
         self._append = append
         self._writes: deque[Append] = deque()
@@ -70,7 +80,7 @@ class Disk:
         kept = self._node.world.random.randint(0, len(self._writes))
         for _ in range(kept):
             with suppress(StorageError):  # behind one that was refused
-                self._append(self._writes.popleft().batches)
+                self._append(self._writes.popleft())
         self._writes.clear()
 
     def _finish(self, write: Append) -> None:
@@ -78,7 +88,7 @@ class Disk:
         refused = faults.refusal > chance.random()
         try:
             if not refused:
-                self._append(write.batches)
+                self._append(write)
         except StorageError:
             refused = True
         done = AppendFailed(write.token) if refused else Appended(write.token)
@@ -169,9 +179,9 @@ class SimProducer(Node[None]):
         elif isinstance(effect, Stored):
             self._stored(effect)
 
-    def _spool_batches(self, batches: Iterable[Batch]) -> None:
+    def _spool_batches(self, write: Append) -> None:
         assert self.spool is not None
-        self.spool.append(tuple(batches))
+        self.spool.append(write.batches)
 
     def _stored(self, effect: Stored) -> None:
         topic, address = effect.partition
@@ -234,15 +244,28 @@ class SimStore(Node[None]):
             batches = self.log.read(
                 effect.partition, effect.sequence, effect.count_max, effect.bytes_max
             )
-            answer = RangeRead(effect.requester, effect.partition, tuple(batches))
+            standing = self.log.standings().get(effect.partition)
+            start = standing.start if standing else 0
+            answer = RangeRead(effect.requester, effect.partition, tuple(batches), start)
             self.later(0, side, answer)
 
-    def _append(self, batches: tuple[Batch, ...]) -> None:
-        self.log.append(batches)
-        for batch in batches:
+    def trim(self, partition: Partition, sequence: int) -> None:
+        """Keep nothing of what lies before `sequence`, as retention does."""
+        self.log.append([], trims={partition: sequence})
+        self._trimmed(partition)
+
+    def _append(self, write: Append) -> None:
+        self.log.append(write.batches, trims=dict(write.trims))
+        for partition, _ in write.trims:
+            self._trimmed(partition)
+        for batch in write.batches:
             self.world.history.record(
                 Durable(self.world.now_ms, self.name, batch.partition, batch.end)
             )
+
+    def _trimmed(self, partition: Partition) -> None:
+        start = self.log.standings()[partition].start
+        self.world.history.record(Trimmed(self.world.now_ms, self.name, partition, start))
 
 
 def _corrupted(event: Received, chance: Random) -> Received:
@@ -287,6 +310,10 @@ class SimConsumer(Node[None]):
                 Polled(self.world.now_ms, self.name, batch.partition, start, values)
             )
             self.later(1, side, Drained(len(batch.content)))
+        elif isinstance(effect, Lost):
+            self.world.history.record(
+                Positioned(self.world.now_ms, self.name, effect.partition, effect.end)
+            )
 
 
 def read_stores(world: World, stores: Iterable[SimStore]) -> None:
@@ -294,8 +321,8 @@ def read_stores(world: World, stores: Iterable[SimStore]) -> None:
     stores = list(stores)
     world.history.record(Settled(world.now_ms, tuple(store.name for store in stores)))
     for store in stores:
-        for partition in store.log.heads():
-            for batch in store.log.read(partition, 0, READ_ALL, READ_ALL):
+        for partition, standing in store.log.standings().items():
+            for batch in store.log.read(partition, standing.start, READ_ALL, READ_ALL):
                 values = tuple(value or b"" for value in values_of(batch))
                 world.history.record(
                     Held(world.now_ms, store.name, partition, batch.sequence, values)

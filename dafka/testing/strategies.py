@@ -35,13 +35,22 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
     st.builds(messages.DirectRecord, strings, topics, addresses, sequences, contents),
     st.builds(messages.Records, topics, addresses, sequences, counts, contents),
     st.builds(messages.DirectRecords, strings, topics, addresses, sequences, counts, contents),
-    st.builds(messages.Fetch, topics, addresses, addresses, sequences, st.integers(0, 2**32 - 1)),
+    st.builds(
+        messages.Fetch,
+        topics,
+        addresses,
+        addresses,
+        sequences,
+        st.integers(0, 2**32 - 1),
+        st.none() | addresses,
+    ),
     st.builds(messages.Ack, topics, addresses, addresses, sequences),
     st.builds(messages.Head, topics, addresses, sequences),
     st.builds(messages.DirectHead, strings, topics, addresses, sequences, st.none() | addresses),
     st.builds(messages.GetHeads, st.just("") | topics, strings),
     st.builds(messages.ConsumerHello, strings, strings, st.lists(topics, max_size=5).map(tuple)),
     st.builds(messages.StoreHello, strings, strings),
+    st.builds(messages.LogStart, strings, topics, addresses, sequences, addresses),
 )
 
 _header_names = st.text(max_size=20)

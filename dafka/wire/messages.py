@@ -25,6 +25,7 @@ class MessageId(Enum):
     GET_HEADS = b"G"
     CONSUMER_HELLO = b"W"
     STORE_HELLO = b"L"
+    LOG_START = b"T"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,11 @@ class DirectRecords:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A node misses `count` records from `sequence` on. Listened to by partition address."""
+    """A node misses `count` records from `sequence` on. Listened to by partition address.
+
+    A node that has found one store to have them names it (extension: trailing bytes, ignored by
+    others); then nobody else of those who know the extension answers.
+    """
 
     id: ClassVar[MessageId] = MessageId.FETCH
     topic: str
@@ -87,6 +92,7 @@ class Fetch:
     requester: str
     sequence: int
     count: int
+    store: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,21 @@ class StoreHello:
     store: str
 
 
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """Extension: what was asked for is not kept any more, the first sequence that is.
+
+    For one requester. `sender` is the store that says so, or a distributor's mirror for its source.
+    """
+
+    id: ClassVar[MessageId] = MessageId.LOG_START
+    requester: str
+    topic: str
+    address: str
+    sequence: int
+    sender: str
+
+
 Message = (
     Record
     | DirectRecord
@@ -166,5 +187,6 @@ Message = (
     | GetHeads
     | ConsumerHello
     | StoreHello
+    | LogStart
 )
 Batch = Record | DirectRecord | Records | DirectRecords

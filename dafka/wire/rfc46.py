@@ -87,19 +87,21 @@ def _control_parts(
     | messages.DirectHead
     | messages.GetHeads
     | messages.ConsumerHello
-    | messages.StoreHello,
+    | messages.StoreHello
+    | messages.LogStart,
 ) -> tuple[str, bytes, None]:
     match message:
         case messages.Fetch():
             fields = string(message.requester) + string(message.topic)
             fields += number_8(message.sequence) + number_4(message.count)
-            return message.address, fields, None
+            return message.address, fields + _trailer(message.store), None
         case messages.Ack():
             fields = string(message.store) + string(message.topic) + number_8(message.sequence)
             return message.address, fields, None
         case messages.DirectHead():
-            trailer = string(message.store) if message.store is not None else b""
-            return message.requester, _place(message) + trailer, None
+            return message.requester, _place(message) + _trailer(message.store), None
+        case messages.LogStart():
+            return message.requester, _place(message) + string(message.sender), None
         case messages.GetHeads():
             return message.topic, string(message.requester), None
         case messages.ConsumerHello():
@@ -112,8 +114,15 @@ def _control_parts(
             assert_never(message)
 
 
-def _place(message: messages.Batch | messages.Head | messages.DirectHead) -> bytes:
+def _place(
+    message: messages.Batch | messages.Head | messages.DirectHead | messages.LogStart,
+) -> bytes:
     return string(message.address) + string(message.topic) + number_8(message.sequence)
+
+
+def _trailer(store: str | None) -> bytes:
+    """Behind the fields of the RFC, where peers that do not know it do not look."""
+    return b"" if store is None else string(store)
 
 
 def decode(frames: Sequence[bytes]) -> Message:
@@ -178,12 +187,14 @@ def _decode_control(message_id: MessageId, key: str, reader: Reader) -> Message:
             return messages.Head(_same(topic, key), address, sequence)
         case MessageId.DIRECT_HEAD:
             address, topic, sequence = _read_place(reader)
-            store = reader.string() if reader.remaining else None
-            return messages.DirectHead(key, topic, address, sequence, store)
+            return messages.DirectHead(key, topic, address, sequence, _read_trailer(reader))
+        case MessageId.LOG_START:
+            address, topic, sequence = _read_place(reader)
+            return messages.LogStart(key, topic, address, sequence, _named(reader.string()))
         case MessageId.FETCH:
             requester, topic, sequence = _read_place(reader)
-            count = reader.number_4()
-            return messages.Fetch(topic, _named(key), requester, sequence, count)
+            count, store = reader.number_4(), _read_trailer(reader)
+            return messages.Fetch(topic, _named(key), requester, sequence, count, store)
         case MessageId.ACK:
             store, topic, sequence = _read_place(reader)
             return messages.Ack(topic, _named(key), store, sequence)
@@ -195,6 +206,10 @@ def _decode_control(message_id: MessageId, key: str, reader: Reader) -> Message:
             return messages.ConsumerHello(key, reader.string(), _read_topics(reader))
         case _:
             raise WireError("message id")
+
+
+def _read_trailer(reader: Reader) -> str | None:
+    return reader.string() if reader.remaining else None
 
 
 def _read_place(reader: Reader) -> tuple[str, str, int]:

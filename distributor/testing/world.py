@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.effects import Lost
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
@@ -44,6 +45,7 @@ class SimLink(Node[Side]):
         self._target = target
         self.forwarded = 0
         self.skipped = 0
+        self.lost: list[Lost] = []
 
     def build(self) -> LinkMachine:
         """A link that knows nothing yet."""
@@ -64,6 +66,8 @@ class SimLink(Node[Side]):
             self.forwarded += effect.records
         elif isinstance(effect, Skipped):
             self.skipped += effect.records
+        elif isinstance(effect, Lost):
+            self.lost.append(effect)
 
     def _ask(self, incarnation: int) -> None:
         """The question has arrived."""

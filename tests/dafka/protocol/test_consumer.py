@@ -89,6 +89,7 @@ def test_it_subscribes_as_the_rfc_says_and_asks_for_heads():
         (MessageId.DIRECT_RECORDS, "ME"),
         (MessageId.DIRECT_RECORD, "ME"),
         (MessageId.DIRECT_HEAD, "ME"),
+        (MessageId.LOG_START, "ME"),
         (MessageId.STORE_HELLO, "ME"),
         (MessageId.RECORDS, "flights"),
         (MessageId.RECORD, "flights"),
@@ -115,8 +116,7 @@ def test_get_heads_is_repeated_ever_more_rarely_up_to_a_bound():
         if Publish(messages.GetHeads("flights", "ME")) in effects:
             asked.append(bench.now_ms)
         bench.now_ms = bench.machine.wakeup_ms()
-    first = module._HEADS_INTERVAL_MS
-    assert asked[:4] == [0, first, 3 * first, 7 * first]
+    assert asked[:4] == [0, 500, 1_500, 3_500]
     assert asked[-1] - asked[-2] == 2_000
 
 

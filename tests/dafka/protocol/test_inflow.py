@@ -14,7 +14,13 @@ from dafka.limits import (
     REORDER_BYTES_MAX,
 )
 from dafka.model import Batch, Partition
-from dafka.protocol.inflow import FETCH_REST_MS_MAX, FETCH_SILENCE_MS, Inflow
+from dafka.protocol.inflow import (
+    FETCH_REST_MS_MAX,
+    FETCH_SILENCE_MS,
+    SETTLING_MS,
+    STORE_SILENCE_MS,
+    Inflow,
+)
 
 P = Partition("flights", "AA")
 
@@ -127,15 +133,128 @@ def test_an_answered_window_is_followed_by_the_next_at_once(inflow, batch):
     inflow.heard(P, 9)
     inflow.fetches(0)
     inflow.offer(batch(0, 4))
-    inflow.answered(P)
+    inflow.answered(P, "S1", 9)
     assert ranges(inflow.fetches(0)) == [(4, 6)]
 
 
 def test_an_answer_that_brought_nothing_is_not_followed_at_once(inflow):
     inflow.heard(P, 9)
     inflow.fetches(0)
-    inflow.answered(P)
+    inflow.answered(P, "S1", 9)
     assert inflow.fetches(0) == []
+
+
+def asked(inflow, now_ms=0):
+    return [(fetch.sequence, fetch.store) for fetch in inflow.fetches(now_ms)]
+
+
+def test_the_store_whose_answer_was_of_use_is_asked_alone_from_then_on(inflow, batch):
+    inflow.heard(P, 9)
+    assert asked(inflow) == [(0, None)]
+    inflow.offer(batch(0, 4))
+    inflow.answered(P, "S1", 9)
+    assert asked(inflow) == [(4, "S1")]
+    inflow.answered(P, "S2", 3)  # late, and of the first FETCH
+    assert asked(inflow) == []
+    inflow.offer(batch(4, 2))
+    inflow.answered(P, "S1", 9)
+    assert asked(inflow) == [(6, "S1")]
+
+
+def test_a_store_that_has_no_more_is_left_at_once(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 4))
+    inflow.answered(P, "S1", 9)
+    inflow.fetches(0)
+    inflow.answered(P, "S1", 3)
+    assert asked(inflow) == [(4, None)]
+
+
+def test_a_store_that_falls_silent_is_left_in_time(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 4))
+    inflow.answered(P, "S1", 9)
+    inflow.fetches(0)
+    assert asked(inflow, FETCH_SILENCE_MS) == []
+    assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(4, None)]
+
+
+def late(inflow, head=99):
+    """A stream that has asked long enough for log starts to be believed."""
+    inflow.heard(P, head)
+    inflow.fetches(0)
+    now_ms = 0
+    while not (inflow.fetches(now_ms) and now_ms >= SETTLING_MS):
+        now_ms = inflow.wakeup_ms()
+    return now_ms
+
+
+def test_what_every_known_store_lacks_is_skipped(inflow, batch):
+    now_ms = late(inflow)
+    inflow.heard_from("S1", now_ms)
+    inflow.heard_from("S2", now_ms)
+    assert inflow.log_start(P, "S1", 50, now_ms) is None, "S2 may have it"
+    assert inflow.log_start(P, "S2", 40, now_ms) == 40
+    inflow.offer(batch(60))
+    inflow.skip(P, 40)
+    inflow.check()
+    assert asked(inflow, now_ms) == [(40, None)]
+    assert inflow.expected(P) == 40
+
+
+def test_a_store_that_has_not_come_so_far_does_not_hold_a_skip_up(inflow):
+    now_ms = late(inflow)
+    inflow.heard_from("S1", now_ms)
+    inflow.heard_from("S2", now_ms)
+    inflow.answered(P, "S2", -1)
+    assert inflow.log_start(P, "S1", 50, now_ms) == 50
+
+
+def test_a_store_that_is_gone_holds_a_skip_up_for_three_windows_only(inflow):
+    now_ms = late(inflow)
+    inflow.heard_from("S1", now_ms)
+    inflow.heard_from("GONE", now_ms)
+    tries = 1
+    while inflow.log_start(P, "S1", 50, now_ms) is None:
+        now_ms = inflow.wakeup_ms()
+        tries += bool(inflow.fetches(now_ms))
+        assert now_ms < 60_000
+    assert tries == 3
+
+
+def test_a_store_not_heard_of_for_long_is_not_waited_for(inflow):
+    inflow.heard_from("GONE", 0)
+    inflow.heard(P, 99)
+    inflow.fetches(0)
+    inflow.start(P, 0)
+    inflow.fetches(STORE_SILENCE_MS)
+    assert inflow.log_start(P, "S1", 50, STORE_SILENCE_MS) == 50
+
+
+def test_nothing_is_skipped_before_stores_can_have_been_found(inflow):
+    inflow.heard(P, 99)
+    inflow.fetches(0)
+    assert inflow.log_start(P, "S1", 50, SETTLING_MS - 1) is None
+
+
+def test_a_log_start_that_nobody_asked_for_or_that_makes_no_sense_is_nothing(inflow, batch):
+    assert inflow.log_start(P, "S1", 50, 0) is None
+    now_ms = late(inflow, head=9)
+    assert inflow.log_start(P, "S1", 11, now_ms) is None, "behind the partition's end"
+    assert inflow.log_start(P, "S1", 0, now_ms) is None
+    assert inflow.log_start(P, "S1", 10, now_ms) == 10
+
+
+def test_a_skip_closes_the_gap_before_what_waits(inflow, batch):
+    inflow.offer(batch(5, 10))
+    inflow.offer(batch(20, 5))
+    inflow.skip(P, 18)
+    inflow.check()
+    assert ranges(inflow.fetches(0)) == [(18, 2)]
+    inflow.skip(P, 20)
+    assert taken(inflow) == [(20, 5)]
 
 
 def test_an_answer_that_still_flows_is_waited_for(inflow, batch):

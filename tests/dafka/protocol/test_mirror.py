@@ -50,6 +50,16 @@ def test_stored_is_reported_once_and_low_tells_what_is_left(mirror, batch):
     assert mirror.low(P) == 42
 
 
+def test_who_asks_for_what_the_source_does_not_keep_is_told_where_it_begins(mirror, batch):
+    mirror.begins(P, 40)
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 0, 40))
+    (told,) = mirror.handle(fetch, 1)
+    assert told.message == messages.LogStart("YOU", "flights", "AA", 40, "AA")
+    named = Received(messages.Fetch("flights", "AA", "YOU", 0, 40, "S1"))
+    assert mirror.handle(named, 1) == []
+
+
 def test_a_fetch_is_answered_from_what_is_unstored(mirror, batch):
     mirror.handle(Mirrored(batch(40, 2)), 0)
     fetch = Received(messages.Fetch("flights", "AA", "YOU", 40, 10))

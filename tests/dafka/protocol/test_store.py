@@ -7,7 +7,7 @@ import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Dropped, Listen, Publish, ReadRange
+from dafka.protocol.effects import Append, Dropped, Listen, Lost, Publish, ReadRange
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -18,7 +18,8 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
-from dafka.protocol.store import StoreMachine
+from dafka.protocol.inflow import SETTLING_MS
+from dafka.protocol.store import HEADS_INTERVAL_MS_MAX, StoreMachine
 from dafka.records.batch import records_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -93,6 +94,7 @@ def test_it_subscribes_as_the_rfc_says():
         (MessageId.DIRECT_RECORDS, "ME"),
         (MessageId.DIRECT_RECORD, "ME"),
         (MessageId.DIRECT_HEAD, "ME"),
+        (MessageId.LOG_START, "ME"),
         (MessageId.CONSUMER_HELLO, "ME"),
     }
 
@@ -213,7 +215,7 @@ def test_a_fetch_is_answered_from_disk_and_ends_with_its_head(batch):
     (read,) = bench.hear(messages.Fetch("flights", "AA", "YOU", 4, 3))
     assert read == ReadRange("YOU", P, 4, 3, FETCH_ANSWER_BYTES_MAX)
     found = (batch(4, 2), batch(6, 2))
-    answers = sent(bench.give(RangeRead("YOU", P, found)))
+    answers = sent(bench.give(RangeRead("YOU", P, found, 0)))
     assert [(one.requester, one.sequence) for one in answers] == [
         ("YOU", 4),
         ("YOU", 6),
@@ -222,9 +224,68 @@ def test_a_fetch_is_answered_from_disk_and_ends_with_its_head(batch):
     assert answers[-1] == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
 
 
-def test_a_fetch_for_what_it_does_not_have_or_of_its_own_is_silent(batch):
+def test_a_fetch_behind_its_end_is_told_where_that_is():
     bench = Bench({P: 9})
-    assert bench.hear(messages.Fetch("flights", "AA", "YOU", 10, 3)) == []
+    (head,) = sent(bench.hear(messages.Fetch("flights", "AA", "YOU", 10, 3)))
+    assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
+
+
+def test_a_fetch_below_the_log_start_is_told_where_that_is():
+    bench = Bench({P: 9})
+    bench.hear(messages.Fetch("flights", "AA", "YOU", 2, 3))
+    start, head = sent(bench.give(RangeRead("YOU", P, (), 7)))
+    assert start == messages.LogStart("YOU", "flights", "AA", 7, "ME")
+    assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
+
+
+def test_it_goes_on_where_nobody_has_more(batch):
+    bench = Bench({P: 3})
+    bench.hear(messages.Head("flights", "AA", 20))
+    told = messages.LogStart("ME", "flights", "AA", 10, "OTHER")
+    assert bench.hear(told) == [], "too early: other stores may not have been found"
+    # It asks again until enough time has passed, and then believes it.
+    now_ms, lost = 0, []
+    while not lost:
+        effects = bench.machine.handle(Woke(), now_ms)
+        if fetched(effects):
+            effects = bench.machine.handle(Received(told), now_ms)
+            lost = [effect for effect in effects if isinstance(effect, Lost)]
+        now_ms = bench.machine.wakeup_ms()
+    assert now_ms >= SETTLING_MS
+    assert lost == [Lost(P, 4, 10)]
+    bench.machine.handle(Received(live(batch(10, 2))), now_ms)
+    (write,) = bench.give(TurnEnded())
+    assert write.trims == ((P, 10),)
+    assert appended([write]) == [(10, 12)]
+    assert acks(bench.give(Appended(write.token))) == [("ME", 11)]
+
+
+def test_a_skip_that_the_disk_refused_is_done_again():
+    bench = Bench({P: 3})
+    bench.machine._inflow.heard(P, 20)
+    bench.machine._inflow.skip(P, 10)
+    bench.machine._skipped[P] = 10
+    write, *_ = bench.give(TurnEnded())
+    bench.give(AppendFailed(write.token))
+    assert bench.machine._inflow.expected(P) == 4
+    assert bench.machine.heads == {P: 3}
+
+
+def test_heads_are_asked_of_other_stores_ever_more_rarely():
+    machine = StoreMachine("ME", {})
+    asked, now_ms = [], 0
+    while now_ms < 200_000:
+        if Publish(messages.GetHeads("", "ME")) in machine.handle(Woke(), now_ms):
+            asked.append(now_ms)
+        now_ms = machine.wakeup_ms()
+    assert asked[:3] == [0, 500, 1_500]
+    assert asked[-1] - asked[-2] == HEADS_INTERVAL_MS_MAX
+
+
+def test_a_fetch_for_another_store_or_of_its_own_is_silent(batch):
+    bench = Bench({P: 9})
+    assert bench.hear(messages.Fetch("flights", "AA", "YOU", 0, 3, "OTHER")) == []
+    assert bench.hear(messages.Fetch("flights", "AA", "YOU", 0, 3, "ME")) != []
     assert bench.hear(messages.Fetch("flights", "BB", "YOU", 0, 3)) == []
     assert bench.hear(messages.Fetch("flights", "AA", "ME", 0, 3)) == []
 

@@ -71,6 +71,11 @@ def test_a_fetch_is_answered_with_whole_batches_in_order_and_then_the_head(batch
     assert head == messages.DirectHead("YOU", "flights", "AA", 7)
 
 
+def test_a_fetch_that_names_a_store_is_left_to_it(batch):
+    unacked = window(batch, (0, 2))
+    assert unacked.answer(messages.Fetch("flights", "AA", "YOU", 0, 2, "S1")) == []
+
+
 def test_a_fetch_below_the_window_is_not_answered(batch):
     unacked = window(batch, (0, 2), (2, 2))
     unacked.acked(P, "S1", 2)

@@ -78,7 +78,6 @@ def acknowledge_a_write_that_was_refused(patch):
 
 def acknowledge_what_a_head_says(patch):
     def believing(self, partition, sequence):
-        self._durable.setdefault(partition, -1)
         topic, address = partition
         return [Publish(messages.Ack(topic, address, self._address, sequence))]
 
