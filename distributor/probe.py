@@ -57,7 +57,8 @@ def _probe(process: Process) -> Vitals:
         ready, unready_reasons = _get(process.metrics, "/ready")
         _, exposition = _get(process.metrics, "/metrics")
     except (OSError, HTTPException) as error:
-        return Vitals(process, "no answer", (f"{process.metrics}: {error}",))
+        reason = getattr(error, "reason", error)
+        return Vitals(process, "no answer", (f"{process.metrics}: {reason}",))
     if not well:
         return Vitals(process, "unwell", tuple(unwell_reasons.splitlines()), exposition)
     if not ready:

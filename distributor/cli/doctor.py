@@ -31,8 +31,8 @@ def doctor(file: File, json_lines: Json = False) -> None:
         console = Console()
         for number, finding in enumerate(findings, 1):
             console.print(Text(f"{number}. {finding.about}", style="bold"))
-            console.print(Text(f"   {finding.what}", style="red"))
-            console.print(Text(f"   → {finding.do}"))
+            console.print(Text(f"   {finding.what}", style="red"), soft_wrap=True)
+            console.print(Text(f"   → {finding.do}"), soft_wrap=True)
         if not findings:
             counts = f"{len(the_plan.topology.clusters)} clusters, {len(the_plan.links)} links"
             console.print(Text(f"all well: {counts}", style="green"))

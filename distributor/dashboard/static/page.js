@@ -219,7 +219,7 @@ function showLinks(links) {
     const cells = [
       el("td", {}, el("span", {}, named(link.source), " → ", named(link.target), " ", el("span", { className: "level", textContent: `level ${link.level}` }))),
       el("td", {}, el("span", { data: { state }, textContent: shown(word) })),
-      ...[count.format(link.lag_records), age(link.lag_seconds), rate(link.records_per_s), bytes(link.bytes_per_s),
+      ...[link.error ? "–" : count.format(link.lag_records), link.error ? "–" : age(link.lag_seconds), rate(link.records_per_s), bytes(link.bytes_per_s),
         link.hop_p99_ms == null ? "–" : `≤ ${count.format(link.hop_p99_ms)} ms`,
       ].map((text) => el("td", { className: "number", textContent: text })),
     ];
@@ -241,10 +241,11 @@ function showProcesses(processes) {
     ...[...clusters].map(([cluster, all]) => {
       const sick = all.filter((one) => one.state !== "ok");
       const worst = ["bad", "warn", "unknown"].find((state) => sick.some((one) => WORDS[one.state] === state)) ?? "ok";
-      const words = sick.map((one) => `${one.name} ${one.state}: ${one.reasons.join(", ")}`).join("; ");
+      const lines = sick.map((one) => el("li", { className: "soft" }, named(one.name), shown(` ${one.state}: ${one.reasons.join(", ")}`)));
       return el("li", {},
         el("span", { data: { state: worst } }, named(cluster)),
-        el("span", { className: "soft", textContent: sick.length ? shown(words) : `${all.length} of ${all.length} ok` }));
+        el("span", { className: "soft", textContent: `  ${all.length - sick.length} of ${all.length} ok` }),
+        el("ul", {}, ...lines));
     }),
   );
 }

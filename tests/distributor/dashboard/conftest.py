@@ -10,7 +10,7 @@ import pytest
 
 from distributor.dashboard.server import Dashboard
 from distributor.processes import processes_of
-from topology import plan
+from topology import load, plan
 
 
 class Site:
@@ -50,11 +50,11 @@ class Site:
 
 @pytest.fixture
 def open_site(pair):
-    """A function that serves the dashboard of the pair of clusters."""
+    """A function that serves the dashboard of the pair of clusters, as its file is now."""
     running = []
 
     def open_site():
-        the_plan = plan(pair.topology)
+        the_plan = plan(load(pair.file))
         processes = processes_of(the_plan, pair.file)
         running.append(Dashboard(the_plan, processes, "127.0.0.1:0"))
         return Site(running[-1].url)

@@ -122,6 +122,24 @@ def test_a_cluster_that_does_not_answer_is_the_first_thing_said(pair, show):
         expect(page.locator("[data-state=bad]").nth(1)).to_contain_text("cannot reach")
 
 
+def test_what_is_not_known_is_not_shown_as_a_number(pair, show):
+    with pair.running(1):
+        page = show(state="bad")
+        line = page.locator("#links tbody tr").first
+        expect(line).to_contain_text("cannot reach")
+        assert line.locator(".number").all_inner_texts() == ["\u2013"] * 5
+
+
+def test_troubles_are_not_cut_off_on_a_small_screen(make_pair, free_ports, show):
+    pair = make_pair(f"metrics: {{first_port: {free_ports(6)}}}")
+    with pair.running(1):
+        page = show(400, state="bad")
+        expect(page.locator("#processes li li")).to_have_count(6)
+        expect(page.locator("#processes li li").first).to_contain_text("Connection refused")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert "urlopen" not in page.inner_text("#processes")
+
+
 def test_everything_can_be_done_with_a_keyboard(running, show):
     page = show()
     reached = []
