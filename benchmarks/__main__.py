@@ -20,6 +20,7 @@ from benchmarks.hop import hop, tree
 from benchmarks.latency import latency
 from benchmarks.pipeline import pipeline
 from benchmarks.simulator import simulator
+from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.steps import steps
 from benchmarks.storage import storage
 
@@ -41,6 +42,7 @@ GOALS = [
     ("send_many and batches, 100 B", BULK, None),
     ("LMDB append, fsync", FILE, 0.6),
     (MANY, FEW, 0.8),
+    (READ, MADE_UP, 0.5),
 ]
 """Quantity, baseline, and the ratio aimed at, if there is one."""
 
@@ -84,6 +86,10 @@ def _steps(results: Results, _records: int) -> None:
     steps(results)
 
 
+def _spark(results: Results, records: int) -> None:
+    spark(results, records * 8)
+
+
 PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
     "hop": _hops,
@@ -92,6 +98,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "storage": _storage,
     "simulator": _simulator,
     "steps": _steps,
+    "spark": _spark,
 }
 
 

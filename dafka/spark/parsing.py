@@ -150,6 +150,8 @@ def _fields(
     record_end = np.full(len(begins), len(octets))
     length, at = varints(data, begins, record_end)
     record_end = at + length
+    if (record_end > len(octets)).any():
+        raise RecordError("batch records")
     at = at + 1  # attributes, of which none is defined
     delta_ms, at = varints(data, at, record_end)
     offset, at = varints(data, at, record_end)
@@ -237,9 +239,12 @@ def _run(data: Octets, at: int, size: int, end: int) -> int:
     """How many records from `at` on have the same length field, and so the same size."""
     count = (end - at) // size
     records = data[at : at + count * size].reshape(count, size)
-    width = 1 + int(np.argmax(records[0] < 128)) if count else 1
-    alike = (records[:, :width] == records[0, :width]).all(axis=1)
-    return max(1, count if alike.all() else int(alike.argmin()))
+    if not count:
+        return 1
+    alike = records[:, 0] == records[0, 0]
+    for place in range(1, 1 + int(np.argmax(records[0] < 128))):
+        alike &= records[:, place] == records[0, place]
+    return count if alike.all() else int(alike.argmin())
 
 
 def varints(data: Octets, at: Integers, end: Integers) -> tuple[Integers, Integers]:
@@ -248,7 +253,7 @@ def varints(data: Octets, at: Integers, end: Integers) -> tuple[Integers, Intege
     Args:
         data: Where to read.
         at: Places.
-        end: For each, where its record ends.
+        end: For each, where its record ends; not behind the end of `data`.
 
     Returns:
         The integers, and the places behind them.
@@ -256,7 +261,7 @@ def varints(data: Octets, at: Integers, end: Integers) -> tuple[Integers, Intege
     Raises:
         RecordError: One does not end before its record does.
     """
-    if (at >= end).any() or (end > len(data)).any():
+    if (at >= end).any():
         raise RecordError("batch records")
     octet = data[at]
     value = (octet & 127).astype(np.int64)

@@ -6,8 +6,10 @@ instead of per record. Who copies writes each partition in order, so its ranges 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -28,11 +30,13 @@ from dafka.spark.stores import Stores
 from dafka.wire.octets import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from dafka.model import Batch
     from dafka.spark.options import SourceOptions
     from dafka.spark.ranges import Range, TaskRanges
+
+T = TypeVar("T")
 
 BATCH_SCHEMA = StructType(
     [
@@ -109,7 +113,7 @@ class RecordRows:
 
     def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         """See `Rows`."""
-        for wanted, batches in _pages(ranges, options):
+        for wanted, batches in ahead(_pages(ranges, options)):
             page = parsed(batches)
             yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
 
@@ -124,11 +128,25 @@ class BatchRows:
 
     def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         """See `Rows`. Batches are cut at the ends of a range."""
-        for wanted, batches in _pages(ranges, options):
+        for wanted, batches in ahead(_pages(ranges, options)):
             yield _batch_table([cut(batch, wanted.start, wanted.end) for batch in batches])
 
 
-def _pages(ranges: TaskRanges, options: SourceOptions) -> Iterator[tuple[Range, list[Batch]]]:
+def ahead(items: Generator[T, None, None]) -> Iterator[T]:
+    """Yield what `items` yields; while one is being used the next one is already asked for."""
+    with ThreadPoolExecutor(1, thread_name_prefix="dafka-ahead") as pool, closing(items):
+        following = pool.submit(next, items, None)
+        try:
+            while (item := following.result()) is not None:
+                following = pool.submit(next, items, None)
+                yield item
+        finally:
+            wait([following])
+
+
+def _pages(
+    ranges: TaskRanges, options: SourceOptions
+) -> Generator[tuple[Range, list[Batch]], None, None]:
     with Stores(options.servers) as stores:
         for wanted in ranges:
             for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):

@@ -10,7 +10,7 @@ from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.spark.options import source_options
 from dafka.spark.ranges import Range
-from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, check_batch_rows
+from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, ahead, check_batch_rows
 from dafka.spark.stores import DataLossError
 
 ORDERS = Partition("orders", "AB" * 16)
@@ -72,6 +72,36 @@ def test_exactly_the_range_or_an_error(port, rows):
     with pytest.raises(DataLossError):
         list(rows.read((Range(ORDERS, 0, 6),), options(port)))
     assert list(rows.read((Range(ORDERS, 0, 6),), options(port, failOnDataLoss="false")))
+
+
+def test_the_next_page_is_asked_for_while_one_is_used():
+    asked, closed = [], []
+
+    def pages():
+        try:
+            for number in range(1, 5):
+                asked.append(number)
+                yield number
+        finally:
+            closed.append(True)
+
+    found = ahead(pages())
+    assert next(found) == 1
+    found.close()
+    assert asked[:2] == [1, 2]
+    assert closed
+    assert list(ahead(pages())) == [1, 2, 3, 4]
+
+
+def test_an_error_while_asking_ahead_comes_out():
+    def pages():
+        yield 1
+        raise DataLossError("gone")
+
+    found = ahead(pages())
+    assert next(found) == 1
+    with pytest.raises(DataLossError, match="gone"):
+        next(found)
 
 
 def test_only_whole_batches_are_rows_to_copy():

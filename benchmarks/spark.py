@@ -1,0 +1,236 @@
+"""Spark against a source that only makes rows up, in the same session.
+
+Reading and writing run in sessions with one task slot, so their rates are those of a core (of
+Spark's; Python and the store work beside it). Streams and copies run with two.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from benchmarks.harness import Results, Worker, rate, until_told
+from benchmarks.system import free_ports
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
+from dafka.spark.columns import TYPES, all_columns, record_batch
+from dafka.spark.parsing import parsed
+from dafka.spark.session import open_session
+from dafka.storage.lmdb_log import Durability, LmdbLog
+from distributor.spark import register
+from distributor.spark.link_job import LinkJob
+from topology import load, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MADE_UP = "Spark, rows made up in Arrow"
+READ = "Spark batch read, 100 B"
+
+PARTITIONS = 4
+BATCH_RECORDS = 1_000
+MICRO_BATCH = 1_000_000
+_SMALL_MICRO_BATCHES = 20
+"""Of a few records each, to see what a micro-batch costs by itself."""
+
+
+class MadeUp(DataSource):
+    """As many rows as asked for, with all the columns of ours; each task has one batch of them."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)`."""
+        return "made-up"
+
+    def schema(self) -> StructType:
+        """As ours."""
+        return all_columns(headers=False)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The only thing there is."""
+        return _MadeUpReader(int(self.options["rows"]))
+
+
+class _MadeUpReader(DataSourceReader):
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(None) for _ in range(PARTITIONS)]
+
+    def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        columns = [name for name in TYPES if name != "headers"]
+        partition, batches = _partition_batches(0, 10 * BATCH_RECORDS, 100)
+        table = record_batch(parsed(batches), partition, columns, 0, 10 * BATCH_RECORDS)
+        for _ in range(self._rows // PARTITIONS // table.num_rows):
+            yield table
+
+
+def _partition_batches(number: int, records: int, size: int) -> tuple[Partition, list[Batch]]:
+    """A partition's batches; they share their octets but for the place."""
+    builder = BatchBuilder(1 << 24)
+    builder.extend(1_700_000_000_000, [bytes(size)] * BATCH_RECORDS, 0)
+    built = builder.build()
+    partition = Partition("bench", f"{number:032X}")
+    return partition, [
+        Batch(partition, first, BATCH_RECORDS, enclosed(built, first))
+        for first in range(0, records, BATCH_RECORDS)
+    ]
+
+
+def _filled(directory: Path, records: int) -> None:
+    log = LmdbLog(directory, durability=Durability.OS)
+    for number in range(PARTITIONS):
+        _, batches = _partition_batches(number, records // PARTITIONS, 100)
+        for first in range(0, len(batches), 100):
+            log.append(batches[first : first + 100])
+    log.close()
+
+
+def _serve(pipe: Connection, tower: str, query: str, data: str) -> None:
+    from dafka import Store, Tower
+
+    with Tower(tower), Store(Path(data), tower, query=query):
+        pipe.send("up")
+        until_told(pipe)
+
+
+def _session(slots: int) -> SparkSession:
+    spark = open_session(f"local[{slots}]", "bench", {"spark.sql.shuffle.partitions": "2"})
+    register(spark)
+    spark.dataSource.register(MadeUp)
+    return spark
+
+
+def _noop(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def _one_core(pipe: Connection, file: Path, records: int) -> None:
+    """Batch reading and writing with one task slot."""
+    spark = _session(1)
+    options = {"topology": str(file), "cluster": "c1"}
+
+    def read() -> None:
+        _noop(spark.read.format("dafka").options(**options, subscribe="bench").load())
+
+    def make_up() -> None:
+        _noop(spark.read.format("made-up").option("rows", records).load())
+
+    def write(rows: int) -> None:
+        values = spark.range(0, rows, 1, 2).selectExpr("lpad(CAST(id AS STRING), 100) AS value")
+        writer = values.write.format("dafka").mode("append")
+        writer.options(**options, topic="written").save()
+
+    read()
+    make_up()
+    write(10_000)
+    pipe.send("warm")
+    until_told(pipe)
+    rates = []
+    for work, count in ((make_up, records), (read, records), (lambda: write(records), records)):
+        began = time.perf_counter()
+        work()
+        rates.append(rate(count, began))
+    pipe.send(rates)
+    until_told(pipe)
+    spark.stop()
+
+
+def _stream(spark: SparkSession, options: dict[str, str], per_trigger: int) -> tuple[float, float]:
+    """Rows a second and median milliseconds of the micro-batches of a stream, but the first."""
+    with TemporaryDirectory(dir=Path.cwd()) as checkpoint:
+        rows = (
+            spark.readStream.format("dafka")
+            .options(**options, subscribe="bench", maxOffsetsPerTrigger=per_trigger)
+            .load()
+        )
+        query = (
+            rows.writeStream.format("noop")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        done = [one for one in query.recentProgress if one["numInputRows"]][1:]
+    spans_ms = [one["durationMs"]["triggerExecution"] for one in done]
+    total = sum(one["numInputRows"] for one in done)
+    return total / sum(spans_ms) * 1_000, statistics.median(spans_ms)
+
+
+def _two_cores(pipe: Connection, file: Path, records: int) -> None:
+    """Streaming and copying with two task slots."""
+    spark = _session(2)
+    options = {"topology": str(file), "cluster": "c1"}
+    topology = load(file)
+    few = {**options, "startingOffsets": _near_the_end(records)}
+    _stream(spark, few, 20)
+    pipe.send("warm")
+    until_told(pipe)
+    streamed, _ = _stream(spark, options, MICRO_BATCH)
+    _, overhead_ms = _stream(spark, few, 20)
+    (link,) = (link for link in plan(topology).links if link.source == "c1")
+    job = LinkJob(spark, topology, link, available_now=True)
+    began = time.perf_counter()
+    while not job.join(0.1):
+        continue
+    pipe.send((streamed, overhead_ms, rate(records, began)))
+    until_told(pipe)
+    job.close()
+    spark.stop()
+
+
+def _near_the_end(records: int) -> str:
+    last = records // PARTITIONS
+    first = last - 20 * _SMALL_MICRO_BATCHES // PARTITIONS
+    places = ", ".join(f'"{number:032X}": {first}' for number in range(PARTITIONS))
+    return f'{{"bench": {{{places}}}}}'
+
+
+def spark(results: Results, records: int) -> None:
+    """Everything about Spark, over two clusters of one store each."""
+    records = records // MICRO_BATCH * MICRO_BATCH or MICRO_BATCH
+    with TemporaryDirectory(dir=Path.cwd()) as data, ExitStack() as stack:
+        lines = ["version: 1", "name: bench", "tree: {level: 1, children: [c1, c2]}", "clusters:"]
+        _filled(Path(data) / "c1", records)
+        for number in (1, 2):
+            first = free_ports(3)
+            tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+            directory = f"{data}/c{number}"
+            server = Worker(_serve, tower, query, directory)
+            stack.callback(server.end)
+            server.hear()
+            stores = f'[{{query: "{query}", data: "{directory}"}}]'
+            lines.append(
+                f'  - {{name: c{number}, id: {number}, towers: ["{tower}"], stores: {stores}}}'
+            )
+        file = Path(data) / "topology.yaml"
+        file.write_text("\n".join(lines))
+        made_up, read, written = _measured(_one_core, file, records)
+        results.add(MADE_UP, "rows/s", made_up)
+        results.add(READ, "rows/s", read)
+        results.add("Spark sink, 100 B", "rows/s", written)
+        streamed, overhead_ms, copied = _measured(_two_cores, file, records)
+        results.add("Spark stream, 1 M rows a micro-batch", "rows/s", streamed)
+        results.add("Spark micro-batch of 20 rows", "ms", overhead_ms)
+        results.add("Spark link, 100 B", "records/s", copied)
+
+
+def _measured(work: object, *arguments: object) -> tuple[float, ...]:
+    worker = Worker(work, *arguments)  # type: ignore[arg-type]
+    worker.hear()
+    worker.tell("go")
+    found: tuple[float, ...] = tuple(worker.hear())
+    worker.end()
+    return found
