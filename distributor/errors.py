@@ -15,3 +15,7 @@ class ProcessError(DistributorError):
 
 class DataSetError(DistributorError):
     """The demo's data set is not installed, or not what it should be."""
+
+
+class AuditError(DistributorError):
+    """Clusters cannot be compared: one does not answer."""

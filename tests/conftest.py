@@ -47,7 +47,8 @@ class _OneWorkerForSpark(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid):
-        return "spark" if "spark" in nodeid.partition("::")[0] else nodeid
+        file = nodeid.partition("::")[0]
+        return "spark" if "spark" in file or "audit" in file else nodeid
 
 
 def pytest_xdist_make_scheduler(config, log):

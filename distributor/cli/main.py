@@ -1,4 +1,4 @@
-"""`distributor`: run, up, status, verify, trace, doctor, dashboard, demo, drill."""
+"""`distributor`: run, up, status, verify, audit, trace, doctor, dashboard, demo, drill."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import typer
 
 from dafka.errors import DafkaError, MisuseError
+from distributor.cli.audit import audit
 from distributor.cli.check import status, verify
 from distributor.cli.dashboard import dashboard
 from distributor.cli.demo import demo
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
 )
-for command in (run, up, status, verify, trace, doctor, dashboard, demo, drill):
+for command in (run, up, status, verify, audit, trace, doctor, dashboard, demo, drill):
     app.command()(command)
 
 

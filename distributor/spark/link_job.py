@@ -133,8 +133,8 @@ class LinkJob:
         rows = (
             self._spark.readStream.format("dafka-batches")
             .option("servers", endpoints(source)["servers"])
-            .option("subscribePattern", _pattern(self._topology))
-            .option("startingOffsets", _offsets(self._starts))
+            .option("subscribePattern", pattern_of(self._topology))
+            .option("startingOffsets", offsets_text(self._starts))
             .option("maxOffsetsPerTrigger", RECORDS_PER_TRIGGER)
             .option("minPartitions", self._spark.sparkContext.defaultParallelism)
             .load()
@@ -187,17 +187,18 @@ class LinkJob:
         return {partition: kept.stop for partition, kept in there.items()}
 
     def _topics(self) -> Topics:
-        return Topics(pattern=_pattern(self._topology))
+        return Topics(pattern=pattern_of(self._topology))
 
 
-def _pattern(topology: Topology) -> str:
-    """The topics that are copied, as one regular expression."""
+def pattern_of(topology: Topology) -> str:
+    """Return the topics that are copied as one regular expression."""
     included = "|".join(map(fnmatch.translate, topology.topics.include)) or "(?!)"
     excluded = "|".join(map(fnmatch.translate, topology.topics.exclude)) or "(?!)"
     return f"(?!{excluded})(?:{included})"
 
 
-def _offsets(starts: dict[Partition, int]) -> str:
+def offsets_text(starts: dict[Partition, int]) -> str:
+    """Return sequences by partition as `startingOffsets` and `endingOffsets` want them."""
     places: dict[str, dict[str, int]] = {}
     for (topic, address), sequence in starts.items():
         places.setdefault(topic, {})[address] = sequence

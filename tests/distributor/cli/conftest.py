@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import distributor.cli.audit
+import distributor.cli.spark
 from distributor.cli import main
+from distributor.spark import register
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -38,3 +41,12 @@ def four():
 @pytest.fixture
 def unbalanced():
     return CONFIG / "unbalanced.yaml"
+
+
+@pytest.fixture
+def shared_spark(spark, monkeypatch):
+    """Commands use the tests' Spark session, and leave it running."""
+    register(spark)
+    for module in (distributor.cli.spark, distributor.cli.audit):
+        monkeypatch.setattr(module, "session", lambda *_: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)

@@ -7,21 +7,8 @@ import pytest
 from dafka.query.client import StoreClient
 
 
-@pytest.fixture
-def shared(spark, monkeypatch):
-    """Commands use the tests' session, and leave it running."""
-    monkeypatch.setattr("distributor.cli.spark.session", lambda *_: register(spark))
-
-    def register(session):
-        from distributor.spark import register
-
-        register(session)
-        monkeypatch.setattr(type(session), "stop", lambda _: None)
-        return session
-
-
 @pytest.mark.slow
-def test_a_backfill_from_the_command_line(run, shared, pair, make_batch):
+def test_a_backfill_from_the_command_line(run, shared_spark, pair, make_batch):
     pair.fill(1, make_batch([b"0", b"1", b"2"]))
     with pair.running():
         code, out, _ = run(

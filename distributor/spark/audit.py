@@ -1,0 +1,223 @@
+"""All clusters compared by content, as a Spark job: what is missing, double, different or astray.
+
+Ranges of records are compared by count and digest first, so that only these travel; the records of
+ranges that differ are compared one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+
+from dafka.model import Partition
+from distributor.errors import AuditError
+from distributor.spark.link_job import offsets_text, pattern_of
+from distributor.spark.paths import ways
+from distributor.spark.source import endpoints
+from distributor.survey import survey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import Column, SparkSession
+
+    from topology import Cluster, Topology
+
+RANGE_RECORDS = 10_000
+"""Records of a partition that are compared at once."""
+
+_PLACE = ("topic", "partition", "range")
+
+
+class Finding(NamedTuple):
+    """Something is not as it should be.
+
+    Attributes:
+        kind: `missing` (between records that are there), `behind` (after all that is there),
+            `expired` (before all that is there), `duplicated`, `differs` (from the first cluster
+            that has it), or `path` (flags that no way through the tree leaves).
+        cluster: Where.
+        topic: Of which topic.
+        partition: Of which partition.
+        first: Sequence of the first such record; for `path` of the first in its range.
+        last: Sequence of the last.
+        records: How many.
+    """
+
+    kind: str
+    cluster: str
+    topic: str
+    partition: str
+    first: int
+    last: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was compared and found.
+
+    Attributes:
+        records: How many each cluster has.
+        findings: What is not as it should be; a DataFrame with the fields of `Finding`.
+    """
+
+    records: dict[str, int]
+    findings: DataFrame
+
+    def first_findings(self, count: int) -> list[Finding]:
+        """The first so many findings, in order."""
+        ordered = self.findings.orderBy("kind", "cluster", "topic", "partition", "first")
+        return [Finding(*row) for row in ordered.limit(count).collect()]
+
+
+def audit(spark: SparkSession, topology: Topology) -> Audit:
+    """Compare all clusters as they are now.
+
+    While records flow, the last of them may not be everywhere yet: they are `behind`.
+
+    Raises:
+        AuditError: A cluster does not answer.
+    """
+    silent = [holding for holding in survey(topology) if holding.store is None]
+    if silent:
+        raise AuditError("; ".join(f"{one.cluster} does not answer: {one.error}" for one in silent))
+    everything = _union([_records(spark, topology, cluster) for cluster in topology.clusters])
+    summary = (
+        everything.groupBy("cluster", *_PLACE)
+        .agg(
+            F.count("*").alias("records"),
+            F.bit_xor("digest").alias("digest"),
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.count_if("astray").alias("astray"),
+        )
+        .persist()
+    )
+    spans = summary.groupBy("cluster", "topic", "partition").agg(
+        F.min("first").alias("span_first"), F.max("last").alias("span_last")
+    )
+    astray = summary.where("astray > 0").selectExpr(
+        *("'path' kind", "cluster", "topic", "partition", "first", "last", "astray records")
+    )
+    names = [cluster.name for cluster in topology.clusters]
+    compared = _union(
+        [
+            _records(spark, topology, cluster, _ends(spans, cluster.name))
+            for cluster in topology.clusters
+        ]
+    ).join(F.broadcast(_suspicious(summary, len(names))), [*_PLACE], "left_semi")
+    findings = _differences(compared, spans, names).unionByName(astray).persist()
+    totals = dict.fromkeys(names, 0)
+    for row in summary.groupBy("cluster").agg(F.sum("records").alias("records")).collect():
+        totals[row.cluster] = row.records
+    return Audit({str(name): count for name, count in totals.items()}, findings)
+
+
+def write_report(found: Audit, directory: Path, text: str) -> None:
+    """Write `findings.parquet` and `report.txt` into `directory`, over what is there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    parquet = (directory / "findings.parquet").absolute().as_uri()
+    found.findings.write.mode("overwrite").parquet(parquet)
+    (directory / "report.txt").write_text(text)
+
+
+def _records(
+    spark: SparkSession, topology: Topology, cluster: Cluster, ends: str = "latest"
+) -> DataFrame:
+    """A cluster's records: place, digest of what shall be the same everywhere, astray or not."""
+    source = spark.read.format("dafka").options(
+        servers=endpoints(cluster)["servers"],
+        subscribePattern=pattern_of(topology),
+        endingOffsets=ends,
+        includeHeaders=True,
+    )
+    return source.load().select(
+        F.lit(cluster.name).alias("cluster"),
+        "topic",
+        "partition",
+        (F.col("offset") - F.col("offset") % RANGE_RECORDS).alias("range"),
+        "offset",
+        F.xxhash64("offset", "timestamp", "key", "value", "headers").alias("digest"),
+        (~_in_order(topology, cluster)).alias("astray"),
+    )
+
+
+def _in_order(topology: Topology, cluster: Cluster) -> Column:
+    """Whether a record's flags are those of a way from its origin to here."""
+    flags = F.col("copy_flags")
+    permitted = [
+        (F.col("origin") == way.origin)
+        & (flags.bitwiseAND(F.lit(way.demanded)) == way.demanded)
+        & (flags.bitwiseAND(F.lit(~(way.demanded | way.allowed))) == 0)
+        for way in ways(topology)
+        if way.cluster == cluster.name
+    ]
+    return reduce(lambda one, other: one | other, permitted)
+
+
+def _suspicious(summary: DataFrame, clusters: int) -> DataFrame:
+    """Ranges that are not the same everywhere, or hold more records than sequences."""
+    return (
+        summary.groupBy(*_PLACE)
+        .agg(
+            F.count_distinct("records", "digest").alias("versions"),
+            F.count("*").alias("clusters"),
+            F.max(F.col("records") > F.col("last") - F.col("first") + 1).alias("double"),
+        )
+        .where(f"versions > 1 OR clusters < {clusters} OR double")
+        .select(*_PLACE)
+    )
+
+
+def _ends(spans: DataFrame, cluster: str) -> str:
+    """Where each of a cluster's partitions ended in the first pass: the second ends there too."""
+    rows = spans.where(F.col("cluster") == cluster).collect()
+    return offsets_text({Partition(row.topic, row.partition): row.span_last + 1 for row in rows})
+
+
+def _differences(records: DataFrame, spans: DataFrame, names: Sequence[str]) -> DataFrame:
+    per_cluster = [
+        F.struct(
+            F.lit(name).alias("cluster"),
+            F.count_if(F.col("cluster") == name).alias("copies"),
+            F.min(F.when(F.col("cluster") == name, F.col("digest"))).alias("digest"),
+        )
+        for name in names
+    ]
+    places = records.groupBy(*_PLACE, "offset").agg(F.array(*per_cluster).alias("held"))
+    first = F.filter("held", lambda one: one.copies > 0)[0].digest
+    held = places.select(
+        *_PLACE, "offset", first.alias("expected"), F.explode("held").alias("one")
+    ).select(*_PLACE, "offset", "expected", "one.*")
+    kinds = held.join(F.broadcast(spans), ["cluster", "topic", "partition"], "left").withColumn(
+        "kind",
+        F.when((F.col("copies") == 0) & (F.col("offset") < F.col("span_first")), "expired")
+        .when((F.col("copies") == 0) & (F.col("offset") < F.col("span_last")), "missing")
+        .when(F.col("copies") == 0, "behind")
+        .when(F.col("copies") > 1, "duplicated")
+        .when(F.col("digest") != F.col("expected"), "differs"),
+    )
+    return (
+        kinds.where("kind IS NOT NULL")
+        .groupBy("kind", "cluster", *_PLACE)
+        .agg(
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.count("*").alias("records"),
+        )
+        .drop("range")
+    )
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.records.envelope import Envelope
+
+
+@pytest.mark.slow
+def test_the_report(run, shared_spark, pair, make_batch, tmp_path):
+    pair.fill(1, make_batch([b"0", b"1"]))
+    pair.fill(2, make_batch([b"0"], envelope=Envelope(1, 0b1)))
+    with pair.running():
+        code, out, _ = run("audit", "--engine", "spark", pair.file, "--report", tmp_path / "r")
+        assert code == 1
+        assert "behind" in out
+        report = (tmp_path / "r" / "report.txt").read_text()
+        assert "behind" in report
+        assert "ABABABAB" in report
+    pair.fill(2, make_batch([b"1"], 1, envelope=Envelope(1, 0b1)))
+    with pair.running():
+        code, out, _ = run("audit", pair.file, "--report", tmp_path / "r")
+        assert code == 0
+        assert "equal: every record is everywhere" in out
+
+
+def test_natively_it_is_another_command(run, pair):
+    code, _, err = run("audit", pair.file, "--engine", "native")
+    assert code == 2
+    assert "distributor verify" in err

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
+from distributor.errors import AuditError
+from distributor.spark import audit as job
+from distributor.spark import register
+from distributor.spark.audit import Finding, audit, write_report
+
+pytestmark = pytest.mark.slow
+
+A, B = "AB" * 16, "CD" * 16
+COPIED = Envelope(1, 0b1)
+
+
+def values(first, end):
+    return [b"%d" % number for number in range(first, end)]
+
+
+@pytest.fixture
+def compare(spark, pair, monkeypatch):
+    register(spark)
+    monkeypatch.setattr(job, "RANGE_RECORDS", 10)
+    return lambda: audit(spark, pair.topology)
+
+
+def test_equal_clusters(pair, make_batch, compare):
+    pair.fill(1, make_batch(values(0, 25)), make_batch([b"i"], partition=Partition("__own", A)))
+    pair.fill(2, make_batch(values(0, 7), envelope=COPIED))
+    pair.fill(2, make_batch(values(7, 25), 7, envelope=COPIED))
+    with pair.running():
+        found = compare()
+        assert found.first_findings(10) == []
+        assert found.records == {"c1": 25, "c2": 25}
+
+
+def test_everything_that_can_be_wrong(pair, make_batch, compare, tmp_path, spark):
+    other = Partition("orders", B)
+    pair.fill(1, make_batch(values(0, 40)), make_batch(values(0, 3), partition=other))
+    pair.fill(
+        2,
+        make_batch(values(0, 12), envelope=COPIED),
+        make_batch([b"another", b"13"], 12, envelope=COPIED),
+        make_batch(values(14, 22), 14, envelope=Envelope(1, 0b1000)),
+    )
+    with pair.running():
+        found = compare()
+        expected = [
+            Finding("behind", "c2", "orders", A, 22, 29, 8),
+            Finding("behind", "c2", "orders", A, 30, 39, 10),
+            Finding("behind", "c2", "orders", B, 0, 2, 3),
+            Finding("differs", "c2", "orders", A, 12, 12, 1),
+            Finding("path", "c2", "orders", A, 10, 19, 6),
+            Finding("path", "c2", "orders", A, 20, 21, 2),
+        ]
+        assert found.first_findings(10) == expected
+        write_report(found, tmp_path / "report", "text")
+    kept = spark.read.parquet(str(tmp_path / "report" / "findings.parquet"))
+    assert sorted(Finding(*row) for row in kept.collect()) == expected
+    assert (tmp_path / "report" / "report.txt").read_text() == "text"
+
+
+def test_differences_are_named_for_what_they_are(spark):
+    """Holes, repetitions and what retention took, which our own stores cannot be brought to."""
+    rows = [("c1", "t", A, 0, offset, offset) for offset in range(10)]
+    rows += [("c2", "t", A, 0, offset, offset) for offset in (2, 3, 5, 5, 6)]
+    columns = "cluster STRING, topic STRING, partition STRING, range INT, offset INT, digest INT"
+    spans = spark.createDataFrame(
+        [("c1", "t", A, 0, 9), ("c2", "t", A, 2, 6)],
+        "cluster STRING, topic STRING, partition STRING, span_first INT, span_last INT",
+    )
+    found = job._differences(spark.createDataFrame(rows, columns), spans, ["c1", "c2"])
+    assert sorted(Finding(*row) for row in found.collect()) == [
+        Finding("behind", "c2", "t", A, 7, 9, 3),
+        Finding("duplicated", "c2", "t", A, 5, 5, 1),
+        Finding("expired", "c2", "t", A, 0, 1, 2),
+        Finding("missing", "c2", "t", A, 4, 4, 1),
+    ]
+
+
+def test_a_cluster_that_does_not_answer(pair, compare):
+    with pair.running(1), pytest.raises(AuditError, match="c2 does not answer"):
+        compare()
