@@ -15,22 +15,24 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.query.client import StoreClient
-from distributor.link import (
+from distributor.link.events import (
     AskHeads,
     HeadsRead,
     HeadsUnread,
+    Hold,
     Hopped,
     LinkEvent,
-    LinkMachine,
     Side,
     Sided,
     Skipped,
 )
+from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.metrics import LinkMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from dafka.model import Partition
     from dafka.transport.mesh import Mesh
     from dafka.transport.poller import Pollable
     from topology.model import Cluster, Topology
@@ -64,9 +66,10 @@ class LinkNode:
             origin=source.id,
             source=ConsumerMachine(address, settings),
             mirror=MirrorMachine(MirrorSettings()),
+            settings=LinkSettings(),
         )
-        role: Role[Side, HeadsRead | HeadsUnread] = _LinkRole(
-            machine, LinkMeter(link), target, self._answered
+        role: Role[Side, HeadsRead | HeadsUnread | Hold] = _LinkRole(
+            machine, LinkMeter(link), source, target, self._answered
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}
@@ -116,11 +119,13 @@ class _LinkRole:
         self,
         machine: LinkMachine,
         meter: LinkMeter,
+        source: Cluster,
         target: Cluster,
         answered: Callable[[LinkEvent], None],
     ) -> None:
         self._machine = machine
         self._meter = meter
+        self._source = source
         self._target = target
         self._answered = answered
         # Asking blocks and takes many pages where there are many partitions; the meshes go on.
@@ -157,17 +162,24 @@ class _LinkRole:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self) -> None:
-        """Ask the target's stores in turn; the first that answers speaks for the cluster.
+        """Ask both ends' stores."""
+        target = self._heads_of(self._target)
+        if target is None:
+            self._answered(HeadsUnread())
+        else:
+            self._answered(HeadsRead(target, self._heads_of(self._source) or {}))
+
+    def _heads_of(self, cluster: Cluster) -> dict[Partition, int] | None:
+        """Ask a cluster's stores in turn; the first that answers speaks for all.
 
         Another one may have more or less. Less is repeated and ignored, more is repaired among
         the stores.
         """
-        for store in self._target.stores:
+        for store in cluster.stores:
             try:
                 with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    self._answered(HeadsRead(client.heads()))
-                    return
+                    return client.heads()
             except QueryError as error:
-                facts = {"store": store.query, "error": str(error)}
-                log.warning("target does not say what it holds", extra=facts)
-        self._answered(HeadsUnread())
+                facts = {"cluster": cluster.name, "store": store.query, "error": str(error)}
+                log.warning("a store does not say what it holds", extra=facts)
+        return None

@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from distributor.link import Hopped, Skipped
+    from distributor.link.events import Hopped, Skipped
     from topology.plan import Link
 
 _LINK = ["source", "target", "level"]
@@ -35,6 +35,7 @@ class LinkMeter:
     def __init__(self, link: Link) -> None:
         labels = (link.source, link.target, str(link.level))
         self._forwarded = RECORDS.labels(*labels, "forwarded")
+        self._pulled = RECORDS.labels(*labels, "pulled")
         self._skipped = RECORDS.labels(*labels, "skipped")
         self._bytes = BYTES.labels(*labels)
         self._batches = BATCHES.labels(*labels)
@@ -44,7 +45,7 @@ class LinkMeter:
 
     def hopped(self, hopped: Hopped) -> None:
         """A batch is durable at the target."""
-        self._forwarded.inc(hopped.records)
+        (self._pulled if hopped.pulled else self._forwarded).inc(hopped.records)
         self._bytes.inc(hopped.size)
         self._batches.inc()
         self._hop_seconds.observe(hopped.latency_ms / 1_000)

@@ -27,6 +27,7 @@ ONLY_VALUES = {
     "dafka/limits.py",
     "dafka/protocol/events.py",
     "dafka/protocol/effects.py",
+    "distributor/link/events.py",
 }
 
 

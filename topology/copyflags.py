@@ -8,6 +8,9 @@ however wrong, can make a loop. Source: Axual distribution model, "Copy flags an
 LEVEL_MAX = 63
 """The envelope keeps 64 flags; 63 levels keep every mask a signed 64-bit number too."""
 
+EVERY_FLAG = (1 << 64) - 1
+"""The flags of a copy that was pulled: it stays where it is, whoever else lacks it pulls it too."""
+
 
 def bit(level: int) -> int:
     """The flag of a level: bit level - 1."""

@@ -21,12 +21,14 @@ class Link:
         level: The branch's.
         branch: Which child of the branch it leads into, counted from 0.
         targets: Clusters of that child, the preferred one first; never empty.
+        beyond: Every cluster of that child: who gets what the target is sent.
     """
 
     source: ClusterName
     level: int
     branch: int
     targets: tuple[ClusterName, ...]
+    beyond: tuple[ClusterName, ...]
 
     @property
     def target(self) -> ClusterName:
@@ -80,7 +82,13 @@ def _across(
     for index, side in enumerate(sides):
         if cluster.name not in side:
             targets = _targets(cluster, branch.level, side)
-            yield Link(source=cluster.name, level=branch.level, branch=index, targets=targets)
+            yield Link(
+                source=cluster.name,
+                level=branch.level,
+                branch=index,
+                targets=targets,
+                beyond=side,
+            )
 
 
 def _targets(

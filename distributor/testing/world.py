@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
@@ -11,9 +12,25 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.world import Faults, Mesh, Node, World
-from distributor.link import AskHeads, HeadsRead, HeadsUnread, Hopped, LinkMachine, Side, Skipped
+from distributor.link.aim import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
+from distributor.link.events import (
+    AskHeads,
+    HeadsRead,
+    HeadsUnread,
+    Held,
+    Hold,
+    Hopped,
+    Side,
+    Skipped,
+)
+from distributor.link.machine import LinkMachine, LinkSettings
+from topology.model import ClusterName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.model import Partition
+    from distributor.link.aim import AimEvent
     from topology.plan import Link, Plan
 
 ANSWER_TIMEOUT_MS = 200
@@ -34,40 +51,143 @@ class SimCluster:
         ]
 
 
-class SimLink(Node[Side]):
-    """A link as a process: forgets everything when it dies."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimSettings:
+    """How the links of a world behave; times are shorter than in production, to save events.
 
-    def __init__(self, world: World, link: Link, source: SimCluster, target: SimCluster) -> None:
-        meshes = {Side.SOURCE: source.mesh, Side.TARGET: target.mesh}
-        super().__init__(world, f"link-{source.name}-{link.level}-{target.name}", meshes)
-        self._link = link
-        self._source = source
-        self._target = target
+    Attributes:
+        link: Of every link; by default nothing is ever pulled: flags alone decide.
+        aim: Of every link; by default no target is ever left.
+        probe_interval_ms: How often targets are looked at.
+        barrier: Whether a planned switch waits for what was sent; not to wait is a mistake.
+    """
+
+    link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
+    aim: AimSettings = field(default_factory=lambda: AimSettings(failover_after_ms=1 << 40))
+    probe_interval_ms: int = 500
+    barrier: bool = True
+
+
+REPAIRING = SimSettings(
+    link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000),
+    aim=AimSettings(failover_after_ms=3_000),
+)
+"""Links that leave silent targets and pull what nobody brings."""
+
+
+class SimLink(Node[Side]):
+    """A link as a process: forgets everything when it dies, also where it aimed."""
+
+    def __init__(
+        self,
+        world: World,
+        link: Link,
+        clusters: Mapping[ClusterName, SimCluster],
+        settings: SimSettings,
+    ) -> None:
+        self._source = clusters[link.source]
+        self._target = clusters[link.target]
+        meshes = {Side.SOURCE: self._source.mesh, Side.TARGET: self._target.mesh}
+        super().__init__(world, f"link-{link.source}-{link.level}-{link.branch}", meshes)
+        self.link = link
+        self._clusters = clusters
+        self._settings = settings
+        self._aim = Aim(link.targets, settings.aim, 0)
+        self._sent: Mapping[Partition, int] | None = None
+        self._lives = 0
         self.forwarded = 0
+        self.pulled = 0
         self.skipped = 0
         self.lost: list[Lost] = []
+        self.switches: list[Switch] = []
+
+    @property
+    def target(self) -> SimCluster:
+        """The cluster it copies to at present."""
+        return self._target
 
     def build(self) -> LinkMachine:
         """A link that knows nothing yet."""
         settings = ConsumerSettings(start=Start.ASSIGNED, committed=True)
         return LinkMachine(
-            level=self._link.level,
+            level=self.link.level,
             origin=self._source.number,
             source=ConsumerMachine(f"{self.name}.{self.incarnation}", settings),
             mirror=MirrorMachine(MirrorSettings()),
+            settings=self._settings.link,
+        )
+
+    def boot(self) -> None:
+        """Start the process: it aims at the preferred target."""
+        self._aim = Aim(self.link.targets, self._settings.aim, self.world.now_ms)
+        self._lives += 1
+        self._point(self.link.target)
+        self._plan_probe(self._lives)
+
+    def tell(self, event: AimEvent) -> None:
+        """Say something about targets."""
+        if not self.alive:
+            return
+        for effect in self._aim.handle(event, self.world.now_ms):
+            if isinstance(effect, Switch):
+                self.switches.append(effect)
+                self._point(effect.target)
+            elif isinstance(effect, Drain):
+                self.feed(Side.SOURCE, Hold())
+                if not self._settings.barrier:
+                    self.tell(Drained())
+            else:
+                self._point(self._aim.current)
+        self._aim.check()
+
+    def _point(self, target: str) -> None:
+        """Begin anew towards a target."""
+        if self.alive:
+            super().crash()
+        self._sent = None
+        self._target = self._clusters[ClusterName(target)]
+        self._meshes[Side.TARGET] = self._target.mesh
+        super().boot()
+
+    def _plan_probe(self, life: int) -> None:
+        if len(self.link.targets) > 1:
+            self.world.after(self._settings.probe_interval_ms, lambda: self._probe(life))
+
+    def _probe(self, life: int) -> None:
+        """Look at every target, and at the barrier."""
+        if not self.alive or life != self._lives:
+            return
+        for name in self.link.targets:
+            lost = self.world.random.random() < self.world.faults.loss
+            self.tell(Probed(name, self._clusters[name].store.alive and not lost))
+        if self._sent is not None and self._drained(self._sent):
+            self.tell(Drained())
+        self._plan_probe(life)
+
+    def _drained(self, sent: Mapping[Partition, int]) -> bool:
+        stores = [self._clusters[name].store for name in self.link.beyond]
+        return all(
+            store.alive and store.log.heads().get(partition, -1) + 1 >= end
+            for store in stores
+            for partition, end in sent.items()
         )
 
     def perform(self, _side: Side, effect: object) -> None:
-        """Ask the target's store, count."""
+        """Ask both ends' stores, count."""
         if isinstance(effect, AskHeads):
             incarnation = self.incarnation
             self.world.after(self.world.delay_ms(), lambda: self._ask(incarnation))
         elif isinstance(effect, Hopped):
-            self.forwarded += effect.records
+            if effect.pulled:
+                self.pulled += effect.records
+            else:
+                self.forwarded += effect.records
         elif isinstance(effect, Skipped):
             self.skipped += effect.records
         elif isinstance(effect, Lost):
             self.lost.append(effect)
+        elif isinstance(effect, Held):
+            self._sent = effect.sent
 
     def _ask(self, incarnation: int) -> None:
         """The question has arrived."""
@@ -75,7 +195,8 @@ class SimLink(Node[Side]):
             return
         lost = self.world.random.random() < self.world.faults.loss
         if self._target.store.alive and not lost:
-            heads = HeadsRead(dict(self._target.store.log.heads()))
+            source = self._source.store.log.heads() if self._source.store.alive else {}
+            heads = HeadsRead(dict(self._target.store.log.heads()), dict(source))
             self.later(self.world.delay_ms(), Side.TARGET, heads)
         else:
             self.later(ANSWER_TIMEOUT_MS, Side.TARGET, HeadsUnread())
@@ -89,18 +210,26 @@ class SimWorld:
         seed: Everything random comes from it.
         faults: What goes wrong until `heal`.
         producers: How many on each cluster.
+        settings: Of the links.
     """
 
-    def __init__(self, plan: Plan, seed: int, faults: Faults, producers: int = 1) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        faults: Faults,
+        producers: int = 1,
+        settings: SimSettings = SimSettings(),
+    ) -> None:
         self.world = World(seed, faults)
         self.clusters = {
             cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers)
             for cluster in plan.topology.clusters
         }
         self.links = [
-            SimLink(self.world, link, self.clusters[link.source], self.clusters[link.target])
-            for link in plan.links
+            SimLink(self.world, link, dict(self.clusters), settings) for link in plan.links
         ]
+        self.lost: dict[ClusterName, SimCluster] = {}
         for node in self.nodes:
             node.boot()
 
@@ -132,6 +261,41 @@ class SimWorld:
         node = chance.choice(alive)
         node.crash()
         self.world.after(chance.randint(1, back_within_ms), node.boot)
+
+    def lose(self, name: ClusterName) -> None:
+        """A cluster is gone for ever: its stores, its producers, its links."""
+        cluster = self.clusters.pop(name)
+        self.lost[name] = cluster
+        gone = [link for link in self.links if link.link.source == name]
+        self.links = [link for link in self.links if link not in gone]
+        nodes: list[SimStore | SimProducer | SimLink] = [cluster.store, *cluster.producers, *gone]
+        for node in nodes:
+            if node.alive:
+                node.crash()
+
+    def empty(self, name: ClusterName) -> None:
+        """A cluster's store comes back with a new disk."""
+        store = self.clusters[name].store
+        if store.alive:
+            store.crash()
+        store.log = MemoryLog(f"{store.log.identity}-new")
+        store.boot()
+
+    def rpo(self) -> dict[Partition, int]:
+        """Records that a lost cluster had on disk and no survivor has, by partition."""
+        kept = [cluster.store.log.heads() for cluster in self.clusters.values()]
+        gone: dict[Partition, int] = {}
+        for cluster in self.lost.values():
+            for partition, head in cluster.store.log.heads().items():
+                missing = head - max(heads.get(partition, -1) for heads in kept)
+                if missing > 0:
+                    gone[partition] = max(missing, gone.get(partition, 0))
+        return gone
+
+    def declare_lost(self, name: ClusterName) -> None:
+        """Tell every link, as `distributor lost` does."""
+        for link in self.links:
+            link.tell(ClusterLost(name))
 
     def heal(self) -> None:
         """From now on nothing goes wrong. Nodes that are down still have to come back."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from distributor.link import Hopped, Skipped
+from distributor.link.events import Hopped, Skipped
 from distributor.metrics import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
 from topology import plan
 
@@ -26,6 +26,14 @@ def test_a_hop_counts_its_batch_records_and_bytes(meter):
     meter.hopped(Hopped(records=3, size=100, latency_ms=30))
     assert [value(name) for name in names] == [before[0] + 1, before[1] + 100]
     assert value("distributor_records_total", result="forwarded") == records + 3
+
+
+def test_pulled_records_are_counted_apart(meter):
+    before = value("distributor_records_total", result="forwarded")
+    pulled = value("distributor_records_total", result="pulled")
+    meter.hopped(Hopped(records=4, size=100, latency_ms=30, pulled=True))
+    assert value("distributor_records_total", result="pulled") == pulled + 4
+    assert value("distributor_records_total", result="forwarded") == before
 
 
 def test_what_is_skipped_is_counted_apart(meter):

@@ -37,7 +37,9 @@ def test_the_plan_of_the_distribution_model():
 
 
 def test_a_link_copies_to_its_first_target():
-    assert Link(source="c1", level=3, branch=1, targets=("c4", "c3")).target == "c4"
+    beyond = ("c3", "c4")
+    link = Link(source="c1", level=3, branch=1, targets=("c4", "c3"), beyond=beyond)
+    assert link.target == "c4"
 
 
 def test_a_branch_of_three_gives_each_cluster_two_links():

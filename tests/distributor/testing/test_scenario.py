@@ -9,7 +9,7 @@ import pytest
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.store import StoreMachine
 from dafka.testing.world import Faults
-from distributor.link import LinkMachine
+from distributor.link.machine import LinkMachine
 from distributor.testing import scenario
 from distributor.testing.scenario import replay_command, run
 from distributor.testing.world import SimWorld
@@ -92,19 +92,21 @@ def acknowledge_before_the_write(monkeypatch):
 
 def look_at_the_own_flag_only(monkeypatch):
     monkeypatch.setattr(
-        "distributor.link.should_forward", lambda flags, level: not flags >> (level - 1) & 1
+        "distributor.link.machine.should_forward", lambda flags, level: not flags >> (level - 1) & 1
     )
 
 
 def set_the_flag_of_the_next_level(monkeypatch):
-    monkeypatch.setattr("distributor.link.with_copied", lambda flags, level: flags | 1 << level)
+    monkeypatch.setattr(
+        "distributor.link.machine.with_copied", lambda flags, level: flags | 1 << level
+    )
 
 
 def forget_where_a_record_came_from(monkeypatch):
     original = LinkMachine._copied
 
-    def forgetful(self, batch, envelope):
-        return original(self, batch, envelope._replace(origin=0))
+    def forgetful(self, batch, envelope, flags):
+        return original(self, batch, envelope._replace(origin=0), flags)
 
     monkeypatch.setattr(LinkMachine, "_copied", forgetful)
 

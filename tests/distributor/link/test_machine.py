@@ -12,19 +12,23 @@ from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.records.envelope import FRESH, Envelope
 from dafka.wire import messages
-from distributor.link import (
-    ASK_AGAIN_MS,
+from distributor.link.events import (
     AskHeads,
     HeadsRead,
     HeadsUnread,
+    Held,
+    Hold,
     Hopped,
-    LinkMachine,
     Side,
     Skipped,
 )
+from distributor.link.machine import ASK_AGAIN_MS, LinkMachine, LinkSettings
+from topology.copyflags import EVERY_FLAG
 
 P = Partition("flights", "AA")
 ORIGIN = 7
+SURVEY_MS = 1_000
+REPAIR_MS = 5_000
 
 
 def batch(sequence: int, count: int = 2, envelope: Envelope = FRESH, size: int = 10) -> Batch:
@@ -63,6 +67,7 @@ class Bench:
             origin=ORIGIN,
             source=ConsumerMachine("LINK", settings),
             mirror=MirrorMachine(MirrorSettings()),
+            settings=LinkSettings(survey_interval_ms=SURVEY_MS, repair_after_ms=REPAIR_MS),
         )
         self.give(Side.SOURCE, Woke())
 
@@ -281,3 +286,72 @@ def test_lag_of_what_does_not_move_grows_with_time():
     bench.target(HeadsRead({}))
     bench.now_ms += 5_000
     assert bench.link.lag_ms(bench.now_ms) == 5_000
+
+
+def surveyed(bench: Bench, source: int, target: int) -> list:
+    """Let it compare both ends, a survey interval later."""
+    bench.now_ms += SURVEY_MS
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+    return bench.target(HeadsRead({P: target}, {P: source}))
+
+
+def carried_elsewhere() -> Bench:
+    """A link that has left two records to another level."""
+    bench = Bench().placed()
+    bench.source(live(batch(0, envelope=Envelope(3, 0b1))))
+    return bench
+
+
+def test_what_nobody_brings_is_pulled_whatever_its_flags_say_and_goes_no_further():
+    bench = carried_elsewhere()
+    for _ in range(REPAIR_MS // SURVEY_MS):
+        assert not of(Publish, surveyed(bench, 1, -1))
+    (fetch,) = of(Publish, surveyed(bench, 1, -1))
+    assert fetch.message.sequence == 0
+    (copy,) = published(bench.source(live(batch(0, envelope=Envelope(3, 0b1)))))
+    record = next(records_of(Batch(P, 0, 2, copy.content)))
+    assert (record.copy_flags, record.origin) == (EVERY_FLAG, 3)
+    (hopped,) = of(Hopped, bench.target(stored(2)))
+    assert hopped.pulled
+    assert published(bench.source(live(batch(2, envelope=Envelope(3, 0b1))))) == []
+
+
+def test_a_target_that_is_behind_but_moves_is_left_alone():
+    bench = carried_elsewhere()
+    for step in range(20):
+        assert not of(Publish, surveyed(bench, 100, step))
+
+
+def test_what_the_link_itself_has_under_way_is_not_pulled():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    for _ in range(20):
+        assert not of(Publish, surveyed(bench, 1, -1))
+
+
+def test_what_the_link_has_still_to_look_at_is_not_pulled():
+    bench = Bench()
+    bench.source(durable(2))
+    bench.target(HeadsRead({}))
+    for _ in range(20):
+        effects = surveyed(bench, 1, -1)
+        assert not [e for side, e in effects if side is Side.TARGET and isinstance(e, Publish)]
+
+
+def test_it_notices_a_loss_of_which_nobody_complains():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    bench.target(stored(2))
+    (fetch,) = of(Publish, surveyed(bench, 1, -1))
+    assert fetch.message.sequence == 0
+    assert sequences(bench.source(live(batch(0)))) == [0, 1]
+
+
+def test_on_hold_it_takes_nothing_more_and_finishes_what_is_under_way():
+    bench = Bench().placed()
+    one = batch(0)
+    bench.source(live(one))
+    assert of(Held, bench.source(Hold())) == [Held({P: 2})]
+    assert bench.source(live(batch(2)), Woke()) == []
+    assert of(Hopped, bench.target(stored(2))) == [Hopped(2, len(one.content), 0)]
+    assert of(AskHeads, bench.source(Woke())) == []

@@ -15,15 +15,27 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
-from dafka.protocol.events import Drained, Event, Mirrored, Positioned, Woke
+from dafka.protocol.events import Drained, Mirrored, Positioned, Woke
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
-from topology.copyflags import should_forward, with_copied
+from distributor.link.comparison import Comparison
+from distributor.link.events import (
+    AskHeads,
+    HeadsRead,
+    HeadsUnread,
+    Held,
+    Hold,
+    Hopped,
+    LinkEvent,
+    Side,
+    Sided,
+    Skipped,
+)
+from topology.copyflags import EVERY_FLAG, should_forward, with_copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,55 +48,18 @@ ASK_AGAIN_MS = 500
 """Wait before the target's heads are asked for again: after no answer, and between rewinds."""
 
 
-class Side(Enum):
-    """Which mesh an event came from or an effect is for."""
-
-    SOURCE = "source"
-    TARGET = "target"
-
-
-@dataclass(frozen=True, slots=True)
-class HeadsRead:
-    """Event: the target's stores said what they hold, the last sequence of each partition."""
-
-    heads: Mapping[Partition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class HeadsUnread:
-    """Event: no store of the target answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskHeads:
-    """Effect: ask the target's stores for their heads; answered by one of the two events."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hopped:
-    """Effect, for the metrics: a batch is durable at the target.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """What a link can be told.
 
     Attributes:
-        records: How many.
-        size: Bytes of the batch.
-        latency_ms: From its delivery at the source.
+        survey_interval_ms: How often both ends are asked what they hold.
+        repair_after_ms: How long the target may lack, without moving, what the source has, before
+            it is brought there whatever the flags say; None never does.
     """
 
-    records: int
-    size: int
-    latency_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Effect, for the metrics: these records' flags say that this level is done."""
-
-    records: int
-
-
-LinkEvent = Event | HeadsRead | HeadsUnread
-LinkEffect = Effect | AskHeads | Hopped | Skipped
-Sided = tuple[Side, LinkEffect]
+    survey_interval_ms: int = 5_000
+    repair_after_ms: int | None = 30_000
 
 
 @dataclass(slots=True)
@@ -95,6 +70,7 @@ class _Hop:
     records: int
     size: int
     taken_ms: int
+    pulled: bool
 
 
 class LinkMachine:
@@ -105,51 +81,73 @@ class LinkMachine:
         origin: Number of the source cluster, written into records that were published there.
         source: A consumer of the source mesh: all topics, assigned positions, committed only.
         mirror: A mirror on the target mesh.
+        settings: See there.
     """
 
     def __init__(
-        self, *, level: int, origin: int, source: ConsumerMachine, mirror: MirrorMachine
+        self,
+        *,
+        level: int,
+        origin: int,
+        source: ConsumerMachine,
+        mirror: MirrorMachine,
+        settings: LinkSettings,
     ) -> None:
         self._level = level
         self._origin = origin
         self._source = source
         self._mirror = mirror
+        self._settings = settings
+        self._comparison = Comparison(settings.repair_after_ms)
         self._hops: dict[Partition, deque[_Hop]] = {}
         self._moved_ms: dict[Partition, int] = {}
         """When each partition last came forward."""
         self._unplaced: dict[Partition, None] = {}
         """Partitions found that have no position until the heads are read."""
-        self._wanted: dict[Partition, None] = {}
-        """Partitions somebody at the target asks for from before what the mirror holds."""
-        self._asked: dict[Partition, int] | None = None
-        """While the heads are being read: the wanted partitions, and how far each was done then."""
+        self._pulling: dict[Partition, int] = {}
+        """Sequence below which a partition is copied whatever its flags say."""
+        self._sent: dict[Partition, int] = {}
+        """The end of what was copied of each partition."""
+        self._holding = False
+        self._wanted = False
+        """Somebody at the target asks for what the mirror does not hold any more."""
+        self._asking = False
         self._ask_due_ms = 0
+        self._survey_due_ms: int | None = None
+        """When to compare the ends again; None until the first partition is found."""
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> list[Sided]:
         """Take one event in; see `dafka.protocol`."""
         match event:
             case HeadsRead():
-                effects = self._place(event.heads, now_ms)
+                effects = self._surveyed(event, now_ms)
             case HeadsUnread():
-                self._wanted |= dict.fromkeys(self._asked or {})
-                self._asked = None
+                self._asking = False
                 self._ask_due_ms = now_ms + ASK_AGAIN_MS
                 effects = []
+            case Hold():
+                self._holding = True
+                return [(Side.SOURCE, Held(dict(self._sent)))]
             case Woke():
                 # A wake-up is nobody's in particular: whoever is due takes it.
-                effects = self._from_source(self._source.handle(event, now_ms), now_ms)
-                effects += self._from_target(self._mirror.handle(event, now_ms), now_ms)
+                effects = self._from_target(self._mirror.handle(event, now_ms), now_ms)
+                if not self._holding:
+                    effects += self._from_source(self._source.handle(event, now_ms), now_ms)
             case _ if side is Side.SOURCE:
+                if self._holding:
+                    return []  # the next link will ask for it again
                 effects = self._from_source(self._source.handle(event, now_ms), now_ms)
             case _:
                 effects = self._from_target(self._mirror.handle(event, now_ms), now_ms)
-        return effects + self._ask(now_ms)
+        return effects if self._holding else effects + self._ask(now_ms)
 
     def wakeup_ms(self) -> int | None:
-        """When any of the three has something to do because time has passed."""
-        dues = [self._source.wakeup_ms(), self._mirror.wakeup_ms()]
-        if (self._unplaced or self._wanted) and self._asked is None:
-            dues.append(self._ask_due_ms)
+        """When any of the parts has something to do because time has passed."""
+        dues = [self._mirror.wakeup_ms()]
+        if not self._holding:
+            dues.append(self._source.wakeup_ms())
+            if not self._asking:
+                dues.append(self._next_ask_ms)
         return min((due for due in dues if due is not None), default=None)
 
     def check(self) -> None:
@@ -182,32 +180,53 @@ class LinkMachine:
         low = self._mirror.low(partition)
         return self._source.next(partition) if low is None else low
 
+    @property
+    def _next_ask_ms(self) -> int | None:
+        """When both ends are to be asked; at once where a partition cannot go on without."""
+        if self._unplaced or self._wanted:
+            return self._ask_due_ms
+        if self._survey_due_ms is None:
+            return None
+        return max(self._ask_due_ms, self._survey_due_ms)
+
     def _ask(self, now_ms: int) -> list[Sided]:
-        if self._asked is not None or now_ms < self._ask_due_ms:
+        due_ms = self._next_ask_ms
+        if self._asking or due_ms is None or now_ms < due_ms:
             return []
-        if not (self._unplaced or self._wanted):
-            return []
-        self._asked = {partition: self._done(partition) for partition in self._wanted}
-        self._wanted = {}
+        self._asking = True
+        self._comparison.begin()
         return [(Side.TARGET, AskHeads())]
 
-    def _place(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
-        """Begin each new partition behind what the target has; go back where it lost something."""
-        asked, self._asked = self._asked or {}, None
+    def _surveyed(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
+        """Begin new partitions; go back where the target lost something or nobody serves it."""
+        self._asking = False
+        if self._wanted:
+            self._wanted = False
+            self._ask_due_ms = now_ms + ASK_AGAIN_MS
+        self._survey_due_ms = now_ms + self._settings.survey_interval_ms
+        if self._holding:
+            return []
+        effects = self._place(heads.target, now_ms)
+        placed = self._source.heads
+        findings = self._comparison.take(heads.source, heads.target, now_ms)
+        for partition, end in findings.lost.items():
+            if partition in placed and end < self._done(partition):
+                effects += self._rewind(partition, end, now_ms)
+        for partition, end in findings.stalled.items():
+            # What this link has under way, or has still to look at, needs nobody's help.
+            if partition in placed and self._done(partition) > end:
+                self._pulling[partition] = heads.source[partition] + 1
+                effects += self._rewind(partition, end, now_ms)
+        return effects
+
+    def _place(self, target: Mapping[Partition, int], now_ms: int) -> list[Sided]:
+        """Begin each new partition behind what the target has."""
         effects: list[Sided] = []
         unplaced, self._unplaced = self._unplaced, {}
         for partition in unplaced:
             self._moved_ms[partition] = now_ms
-            position = Positioned(partition, heads.get(partition, -1) + 1)
+            position = Positioned(partition, target.get(partition, -1) + 1)
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)
-        for partition, done in asked.items():
-            # A consumer that reads from the beginning asks the mirror too. Only what the stores
-            # really lack is a reason to go back; what was stored while they were asked is not.
-            end = heads.get(partition, -1) + 1
-            if end < done:
-                effects += self._rewind(partition, end, now_ms)
-        if asked:
-            self._ask_due_ms = now_ms + ASK_AGAIN_MS
         return effects
 
     def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[Sided]:
@@ -239,7 +258,8 @@ class LinkMachine:
                 case Stored():
                     sided += self._stored(effect, now_ms)
                 case Wanted():
-                    self._wanted[effect.partition] = None
+                    # It may be a consumer that reads from the beginning; a survey tells.
+                    self._wanted = True
                 case _:
                     sided.append((Side.TARGET, effect))
         return sided
@@ -253,7 +273,12 @@ class LinkMachine:
         envelope = unpack(batch.content)
         if envelope is None:
             return [(Side.SOURCE, Dropped("envelope")), *self._drain(size, now_ms)]
-        if not should_forward(envelope.copy_flags, self._level):
+        pulled = self._is_pulled(batch)
+        if should_forward(envelope.copy_flags, self._level):
+            pulled, flags = False, with_copied(envelope.copy_flags, self._level)
+        elif pulled:
+            flags = EVERY_FLAG
+        else:
             return [(Side.SOURCE, Skipped(batch.count)), *self._drain(size, now_ms)]
         effects: list[Sided] = []
         if batch.sequence < delivered.start:
@@ -262,27 +287,38 @@ class LinkMachine:
             except RecordError as error:
                 return [(Side.SOURCE, Dropped(error.reason)), *self._drain(size, now_ms)]
             effects += self._drain(size - len(batch.content), now_ms)
-        mirrored = Mirrored(self._copied(batch, envelope))
-        hop = _Hop(batch.end, batch.count, len(batch.content), now_ms)
+        mirrored = Mirrored(self._copied(batch, envelope, flags))
+        hop = _Hop(batch.end, batch.count, len(batch.content), now_ms, pulled)
         self._hops.setdefault(partition, deque()).append(hop)
+        self._sent[partition] = batch.end
         return effects + self._from_target(self._mirror.handle(mirrored, now_ms), now_ms)
 
-    def _copied(self, batch: Batch, envelope: Envelope) -> Batch:
+    def _is_pulled(self, batch: Batch) -> bool:
+        """Whether the batch was asked for because nobody brings it to the target."""
+        goal = self._pulling.get(batch.partition)
+        if goal is None:
+            return False
+        if batch.end >= goal:
+            del self._pulling[batch.partition]
+        return batch.sequence < goal
+
+    def _copied(self, batch: Batch, envelope: Envelope, flags: int) -> Batch:
         """The batch as it stands in the target: the same records under new flags."""
         envelope = Envelope(
-            origin=envelope.origin or self._origin,
-            copy_flags=with_copied(envelope.copy_flags, self._level),
-            epoch=envelope.epoch,
+            origin=envelope.origin or self._origin, copy_flags=flags, epoch=envelope.epoch
         )
         return replace(batch, content=stamped(batch.content, envelope))
 
     def _stored(self, stored: Stored, now_ms: int) -> list[Sided]:
         sided: list[Sided] = []
+        self._comparison.stored(stored.partition, stored.end)
         hops = self._hops.get(stored.partition)
         while hops and hops[0].end <= stored.end:
             hop = hops.popleft()
             self._moved_ms[stored.partition] = now_ms
-            sided.append((Side.TARGET, Hopped(hop.records, hop.size, now_ms - hop.taken_ms)))
+            latency_ms = now_ms - hop.taken_ms
+            hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
+            sided.append((Side.TARGET, hopped))
         return sided + self._drain(stored.size, now_ms)
 
     def _drain(self, size: int, now_ms: int) -> list[Sided]:

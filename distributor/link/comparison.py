@@ -1,0 +1,94 @@
+"""Both ends' heads, one survey after the other: what the target has lost, what nobody brings it.
+
+Flags decide what is pushed, so in health a target's heads only rise, and what the source has more
+soon arrives, by this link or by another. Two things are neither:
+
+* a head that falls: the target has lost records (a new disk), whoever had brought them;
+* a head that stands still although the source has more: the one whose duty it was is gone.
+
+A target that is far behind but moves is being served; the clock begins anew with every move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.model import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a survey brought to light, each with the end the target has.
+
+    Attributes:
+        lost: Partitions of which the target has less than it had.
+        stalled: Partitions of which it has lacked something, without moving, for too long.
+    """
+
+    lost: dict[Partition, int]
+    stalled: dict[Partition, int]
+
+
+class Comparison:
+    """What is known of both ends.
+
+    Args:
+        repair_after_ms: How long a target may stand still behind its source; None for ever.
+    """
+
+    def __init__(self, repair_after_ms: int | None) -> None:
+        self._repair_after_ms = repair_after_ms
+        self._ends: dict[Partition, int] = {}
+        """What the target was last known to have."""
+        self._asked: dict[Partition, int] = {}
+        """The same when the survey under way was begun; its answer may be as old as that."""
+        self._behind: dict[Partition, tuple[int, int]] = {}
+        """Where the target has stood, and since when, of what the source has more."""
+
+    def begin(self) -> None:
+        """A survey is begun."""
+        self._asked = dict(self._ends)
+
+    def stored(self, partition: Partition, end: int) -> None:
+        """The target has acknowledged everything below `end`."""
+        if end > self._ends.get(partition, 0):
+            self._ends[partition] = end
+
+    def take(
+        self, source: Mapping[Partition, int], target: Mapping[Partition, int], now_ms: int
+    ) -> Findings:
+        """Compare the heads that a survey brought."""
+        lost = {
+            partition: end
+            for partition, before in self._asked.items()
+            if (end := target.get(partition, -1) + 1) < before
+        }
+        for partition, head in target.items():
+            self.stored(partition, head + 1)
+        self._ends.update(lost)
+        return Findings(lost, self._stalled(source, target, now_ms))
+
+    def _stalled(
+        self, source: Mapping[Partition, int], target: Mapping[Partition, int], now_ms: int
+    ) -> dict[Partition, int]:
+        if self._repair_after_ms is None or not source:
+            return {}
+        behind: dict[Partition, tuple[int, int]] = {}
+        stalled = {}
+        for partition, head in source.items():
+            end = target.get(partition, -1) + 1
+            if end > head:
+                continue
+            stood, since_ms = self._behind.get(partition, (end, now_ms))
+            if stood != end:
+                since_ms = now_ms
+            elif now_ms - since_ms >= self._repair_after_ms:
+                stalled[partition] = end
+                since_ms = now_ms
+            behind[partition] = (end, since_ms)
+        self._behind = behind
+        return stalled

@@ -1,0 +1,86 @@
+"""What a link is told and what it asks for, beside the events and effects of `dafka.protocol`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from dafka.protocol.effects import Effect
+from dafka.protocol.events import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.model import Partition
+
+
+class Side(Enum):
+    """Which mesh an event came from or an effect is for."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsRead:
+    """Event: the stores said what they hold, the last sequence of each partition.
+
+    Attributes:
+        target: Of the target's stores.
+        source: Of the source's; empty if none of them answered.
+    """
+
+    target: Mapping[Partition, int]
+    source: Mapping[Partition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsUnread:
+    """Event: no store of the target answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Event: copy nothing more; only what is under way is still brought to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskHeads:
+    """Effect: ask both ends' stores for their heads; answered by one of the two events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Effect, answers `Hold`: everything that was sent, the end of each partition."""
+
+    sent: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hopped:
+    """Effect, for the metrics: a batch is durable at the target.
+
+    Attributes:
+        records: How many.
+        size: Bytes of the batch.
+        latency_ms: From its delivery at the source.
+        pulled: Whether it was copied because nobody brought it, against its flags.
+    """
+
+    records: int
+    size: int
+    latency_ms: int
+    pulled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Effect, for the metrics: these records' flags say that this level is done."""
+
+    records: int
+
+
+LinkEvent = Event | HeadsRead | HeadsUnread | Hold
+LinkEffect = Effect | AskHeads | Held | Hopped | Skipped
+Sided = tuple[Side, LinkEffect]
