@@ -96,8 +96,8 @@ def link_totals(exposition: str) -> dict[tuple[str, str, str], LinkTotal]:
                 continue
             link = (labels["source"], labels["target"], labels["level"])
             total = totals.get(link, LinkTotal())
-            if sample.name == "distributor_records_total" and labels["result"] == "forwarded":
-                totals[link] = total._replace(records=sample.value)
+            if sample.name == "distributor_records_total" and labels["result"] != "skipped":
+                totals[link] = total._replace(records=total.records + sample.value)
             elif sample.name == "distributor_bytes_total":
                 totals[link] = total._replace(size=sample.value)
     return totals

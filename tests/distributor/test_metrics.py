@@ -72,9 +72,10 @@ def test_totals_are_read_back_from_what_is_served(meter):
     link = ("c1", "c2", "1")
     before = link_totals(generate_latest().decode()).get(link, LinkTotal())
     meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+    meter.hopped(Hopped(records=4, size=100, latency_ms=30, pulled=True))
     meter.skipped(Skipped(records=5))
     after = link_totals(generate_latest().decode())[link]
-    assert (after.records - before.records, after.size - before.size) == (3, 100)
+    assert (after.records - before.records, after.size - before.size) == (7, 200)
     assert link_totals("") == {}
 
 

@@ -18,6 +18,9 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=HOW_TO_INSTALL),
 ]
 
+# Generous, as machines that run tests may be busy; what comes sooner is not waited for.
+expect.set_options(timeout=30_000)
+
 STYLE = Path(__file__).parents[3] / "distributor/dashboard/static/style.css"
 HOSTILE = '<img src=x onerror="window.hacked=1">\'"&amp;</option>\u202e\x1b'
 ADDRESS = "AB" * 16
