@@ -137,7 +137,7 @@ class _Drill:
     def _bring_back(self, load: steps.Load, stalls: steps.Stalls) -> None:
         due = steps.union(steps.look(self._survivors))
         self._supervisor.bring_back(self._victim)
-        steps.wait_until_back(self._topology, self._supervisor)
+        steps.wait_until_back(self._topology, self._supervisor, stalls)
         self._say(f"{self._victim} is back, with the data it had")
         load.resume(self._victim)
         took_s = self._wait(self._topology, due, CATCH_UP_S, stalls)

@@ -268,12 +268,18 @@ def union(heads: Heads) -> dict[Partition, int]:
     return most
 
 
-def wait_until_back(topology: Topology, supervisor: Supervisor) -> None:
+def wait_until_back(
+    topology: Topology, supervisor: Supervisor, stalls: Stalls | None = None
+) -> None:
     """Wait until every cluster answers.
 
     Raises:
         ProcessError: One does not within `READY_S`.
     """
     names = {cluster.name for cluster in topology.clusters}
-    if watch_until(lambda heads: heads.keys() == names, READY_S, topology, supervisor) is None:
+
+    def answer(heads: Heads) -> bool:
+        return heads.keys() == names
+
+    if watch_until(answer, READY_S, topology, supervisor, stalls) is None:
         raise ProcessError(f"no answer from all clusters within {READY_S:.0f} s")
