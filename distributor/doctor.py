@@ -1,12 +1,13 @@
 """`distributor doctor`: what is wrong with a running topology, in plain words, and what to do.
 
 Findings come in the order in which to mend them: processes, then clusters, then disks, then links,
-which mostly suffer from one of the others.
+which mostly suffer from one of the others; and last what no link has to bring.
 """
 
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,11 +18,12 @@ from dafka.query.client import StoreClient
 from distributor.probe import Vitals, probe
 from distributor.processes import Kind
 from distributor.status import status_of
-from distributor.survey import ANSWER_TIMEOUT_MS
+from distributor.survey import ANSWER_TIMEOUT_MS, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dafka.model import Partition
     from distributor.processes import Process
     from distributor.status import ClusterStatus, LinkStatus
     from topology.model import Cluster, Topology
@@ -32,6 +34,10 @@ LATE_S = 60.0
 
 DISK_FREE_SHARE_MIN = 0.1
 """A disk with less of it free fills up before anybody is back from a weekend."""
+
+
+SETTLE_S = 5.0
+"""What one cluster has and another lacks for so long, while no link lags, is not under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
         *_of_links(status.links, status.clusters),
+        *_of_holdings(plan.topology, status.links),
     ]
 
 
@@ -153,4 +160,29 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
                 f"old, in {link.partitions:,} partitions",
                 f"look whether distributor run --cluster {link.source} --level {link.level} runs "
                 "and at its metrics; if the lag shrinks, wait",
+            )
+
+
+def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Finding]:
+    """What somebody has, somebody else lacks, and nobody brings. Flags alone do not show that."""
+    if any(link.error or link.lag_records for link in links):
+        return  # that is said already, or under way
+    before = survey(topology)
+    due: dict[Partition, int] = {}
+    for holding in before:
+        for partition, head in holding.heads.items():
+            due[partition] = max(head, due.get(partition, -1))
+    if all(holding.heads == due for holding in before):
+        return
+    time.sleep(SETTLE_S)
+    for holding in survey(topology):
+        short = [head - holding.heads.get(partition, -1) for partition, head in due.items()]
+        lacks = [records for records in short if records > 0]
+        if lacks:
+            yield Finding(
+                holding.cluster,
+                f"lacks {sum(lacks):,} records in {len(lacks):,} partitions that other clusters "
+                "have, and no link has them to bring",
+                "wait a minute, as links repair that by themselves; if it stays, run distributor "
+                "verify to see which",
             )

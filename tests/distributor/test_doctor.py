@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dafka.records.envelope import Envelope
 from distributor import doctor as module
 from distributor.doctor import LATE_S, examine
 from distributor.probe import Vitals
@@ -85,3 +86,22 @@ def test_a_disk_that_is_nearly_full_is_named(pair, monkeypatch):
         one, two = examined(pair)
     assert (one.about[:3], two.about[:3]) == ("c1 ", "c2 ")
     assert "9.9 of 100.0 GB left" in one.what
+
+
+def test_what_nobody_brings_is_named(pair, make_batch, monkeypatch):
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+    done = Envelope(origin=1, copy_flags=1, epoch=0)
+    pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
+    with pair.running():
+        (finding,) = examined(pair)
+    assert finding.about == "c2"
+    assert finding.what.startswith("lacks 3 records in 1 partitions that other clusters have")
+
+
+def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
+    everything = [SimpleNamespace(cluster=name, heads={"p": 5}) for name in ("c1", "c2")]
+    short = [everything[0], SimpleNamespace(cluster="c2", heads={"p": 4})]
+    looks = iter([short, everything])
+    monkeypatch.setattr(module, "survey", lambda _: next(looks))
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+    assert list(module._of_holdings(pair.topology, [])) == []
