@@ -11,7 +11,7 @@ from uuid import uuid4
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition, address_of, checked_topic
-from dafka.node.clock import wall_ms
+from dafka.node.clock import wall_ns
 from dafka.node.delivery import Deliveries, Delivery, described
 from dafka.node.node import Node, Role, open_mesh
 from dafka.node.open_batch import UNUSABLE, OpenBatch, check_size
@@ -135,7 +135,7 @@ class Producer:
             BufferFullError: The buffer stayed full for `max_block_ms`.
         """
         if timestamp_ms is None:
-            timestamp_ms = wall_ms()
+            timestamp_ms = wall_ns() // 1_000_000
         with self._lock:
             batch = self._open.get(topic)
             try:
@@ -175,7 +175,7 @@ class Producer:
             BufferFullError: The buffer stayed full for `max_block_ms`; some may have been sent.
         """
         if timestamp_ms is None:
-            timestamp_ms = wall_ms()
+            timestamp_ms = wall_ns() // 1_000_000
         future: Future[Delivery] | None = None
         sent = 0
         with self._lock:
