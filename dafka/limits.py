@@ -53,3 +53,9 @@ TABLE_BYTES_MAX = 32
 
 TABLE_KEY_BYTES_MAX = 470
 """A key of such a table: LMDB takes 511 bytes, with the table's name and a separator."""
+
+DELETED_BATCHES_MAX = 10_000
+"""Batches that one request may delete: some tens of milliseconds during which nothing is stored."""
+
+RETAINED_BATCHES_MAX = 1_000
+"""Batches that retention drops in one transaction, for the same reason."""

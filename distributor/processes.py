@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from topology.model import Topology
+    from topology.model import Retention, Topology
     from topology.plan import Distributor, Plan
 
 
@@ -80,11 +80,20 @@ def _stores(topology: Topology) -> list[_Draft]:
     for cluster in topology.clusters:
         for number, store in enumerate(cluster.stores, 1):
             command = ["dafka", "store", "--data", store.data, "--query", store.query]
-            command += ["--host", cluster.host]
+            command += ["--host", cluster.host, "--durability", store.durability]
+            for rule in topology.retention:
+                command += ["--retain", _retained(rule)]
             for tower in cluster.towers:
                 command += ["--tower", tower]
             drafts.append((f"{cluster.name}-store-{number}", Kind.STORE, cluster.name, command))
     return drafts
+
+
+def _retained(rule: Retention) -> str:
+    """A rule as `dafka store --retain` reads it."""
+    age = "" if rule.age_s is None else f",age_s={rule.age_s}"
+    size = "" if rule.bytes_max is None else f",bytes={rule.bytes_max}"
+    return rule.topics + age + size
 
 
 def _distributors(plan: Plan, file: Path) -> list[_Draft]:

@@ -19,6 +19,7 @@ from topology.model import (
     Cluster,
     ClusterName,
     Metrics,
+    Retention,
     StoreSpec,
     Topics,
     Topology,
@@ -35,17 +36,27 @@ FORMAT_VERSION = 1
 PORT_MAX = 65_535
 
 KEYS = {
-    "file": ("version", "name", "clusters", "tree", "topics", "metrics"),
+    "file": ("version", "name", "clusters", "tree", "topics", "retention", "metrics"),
     "cluster": ("name", "id", "host", "towers", "stores", "targets"),
-    "store": ("query", "data"),
+    "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
     "topics": ("include", "exclude"),
+    "retention": ("topics", "age_s", "bytes"),
     "metrics": ("host", "first_port"),
 }
 """Every key there is, by what it belongs to."""
 
-_OPTIONAL = {"topics", "metrics", "host", "targets", "include", "exclude"}
+_OPTIONAL = {
+    *("topics", "retention", "metrics", "host", "targets", "include", "exclude"),
+    *("durability", "age_s", "bytes"),
+}
 
+_REQUIRED = {("retention", "topics")}
+"""Keys that are optional elsewhere."""
+
+_DURABILITIES = ("fsync", "os")
+_AGE_S_MAX = 10**10
+_BYTES_MAX = 10**18
 _LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ENDPOINT = re.compile(r"tcp://(.+):([0-9]{1,5})")
@@ -77,6 +88,7 @@ class _Decoder:
             clusters=tuple(clusters),
             tree=self.tree(fields["tree"], "$.tree") if "tree" in fields else ClusterName(""),
             topics=self.topics(fields.get("topics", {}), "$.topics"),
+            retention=self.retentions(fields.get("retention", [])),
             metrics=self.metrics(fields["metrics"], "$.metrics") if "metrics" in fields else None,
         )
 
@@ -99,7 +111,13 @@ class _Decoder:
         if "data" in fields and (not isinstance(data, str) or not data or "\0" in data):
             self.complain(f"{path}.data", f"{short(data)} is not a directory's path")
         query = self.endpoint(fields["query"], f"{path}.query") if "query" in fields else ""
-        return StoreSpec(query=query, data=data if isinstance(data, str) else "")
+        durability = fields.get("durability", _DURABILITIES[0])
+        if durability not in _DURABILITIES:
+            self.complain(f"{path}.durability", f"{short(durability)} is not known", "fsync or os")
+            durability = ""
+        return StoreSpec(
+            query=query, data=data if isinstance(data, str) else "", durability=str(durability)
+        )
 
     def targets(self, values: object, path: str) -> dict[int, tuple[ClusterName, ...]]:
         if not isinstance(values, dict):
@@ -135,6 +153,21 @@ class _Decoder:
             include=self.patterns(fields, "include", path, default.include),
             exclude=self.patterns(fields, "exclude", path, default.exclude),
         )
+
+    def retentions(self, values: object) -> tuple[Retention, ...]:
+        return tuple(self.sequence(values, "$.retention", self.retention))
+
+    def retention(self, values: object, path: str) -> Retention:
+        fields = self.mapping(values, path, "retention")
+        if fields and not fields.keys() & {"age_s", "bytes"}:
+            self.complain(path, "nothing is said of how long to keep", "add age_s, bytes or both")
+        age_s = bytes_max = None
+        if "age_s" in fields:
+            age_s = self.integer(fields["age_s"], f"{path}.age_s", 1, _AGE_S_MAX)
+        if "bytes" in fields:
+            bytes_max = self.integer(fields["bytes"], f"{path}.bytes", 1, _BYTES_MAX)
+        topics = self.pattern(fields["topics"], f"{path}.topics") if "topics" in fields else ""
+        return Retention(topics=topics, age_s=age_s, bytes_max=bytes_max)
 
     def patterns(
         self, fields: dict[str, object], key: str, path: str, default: tuple[str, ...]
@@ -206,7 +239,7 @@ class _Decoder:
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
                 self.complain(below(path, key), f"unknown key {short(key)}", hint)
         for key in keys:
-            if key not in values and key not in _OPTIONAL:
+            if key not in values and (key not in _OPTIONAL or (kind, key) in _REQUIRED):
                 self.complain(path, f"key {key!r} is missing", "config/README.md tells what it is")
         return {key: value for key, value in values.items() if key in keys}
 

@@ -20,10 +20,12 @@ class StoreSpec:
     Attributes:
         query: Endpoint of its query port.
         data: Its directory, relative to where the process is started.
+        durability: What its ACK survives: `fsync` a power cut, `os` the process's death.
     """
 
     query: str
     data: str
+    durability: str = "fsync"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,21 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What stores need not keep of the topics that match a pattern.
+
+    Attributes:
+        topics: The pattern.
+        age_s: Records older than so many seconds; None keeps them.
+        bytes_max: The oldest beyond so many bytes of each topic and store; None keeps them.
+    """
+
+    topics: str
+    age_s: int | None = None
+    bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """Where processes serve metrics: the first on `first_port`, each further one on the next."""
 
@@ -96,6 +113,7 @@ class Topology:
     clusters: tuple[Cluster, ...]
     tree: Tree
     topics: Topics = Topics()
+    retention: tuple[Retention, ...] = ()
     metrics: Metrics | None = None
 
     def cluster(self, name: str) -> Cluster:

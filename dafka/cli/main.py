@@ -17,7 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46).",
 )
-for command in (tower, store, produce, consume, topics, peek):
+app.command()(tower)
+app.add_typer(store, name="store")
+for command in (produce, consume, topics, peek):
     app.command()(command)
 
 

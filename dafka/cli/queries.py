@@ -14,7 +14,7 @@ from rich.text import Text
 from dafka.cli.options import DEFAULT_QUERY, Json, Stores, bounded_seconds
 from dafka.cli.records import printable, to_json
 from dafka.errors import MisuseError
-from dafka.model import Partition
+from dafka.model import Partition, checked_topic
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 
@@ -28,17 +28,35 @@ Timeout = Annotated[
 ]
 
 
-def topics(store: Stores = DEFAULT_QUERY, json_lines: Json = False, timeout: Timeout = 5.0) -> None:
-    """List the topics of a store with their partitions and records.
+def topics(
+    store: Stores = DEFAULT_QUERY,
+    delete: Annotated[
+        str | None,
+        typer.Option(help="Drop all records of this topic instead; see `store --allow-delete`."),
+    ] = None,
+    json_lines: Json = False,
+    timeout: Timeout = 5.0,
+) -> None:
+    """List the topics of a store with their partitions and the records it keeps of them.
+
+    Deleting a topic drops its records from this one store, so do it on each store of the cluster.
+    Producers may go on: what they send next is stored.
 
     Example: dafka topics --store tcp://127.0.0.1:5558
     """
+    if delete is not None:
+        with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
+            deleted = client.delete(checked_topic(delete))
+        row = {"topic": delete, "deleted": deleted}
+        print(json.dumps(row) if json_lines else f"deleted {deleted:,} records of {delete!r}")
+        return
     partitions: dict[str, int] = {}
     records: dict[str, int] = {}
     with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
-        for partition, head in client.heads().items():
-            partitions[partition.topic] = partitions.get(partition.topic, 0) + 1
-            records[partition.topic] = records.get(partition.topic, 0) + head + 1
+        for partition, kept in client.ranges().items():
+            if kept:
+                partitions[partition.topic] = partitions.get(partition.topic, 0) + 1
+                records[partition.topic] = records.get(partition.topic, 0) + len(kept)
     if json_lines:
         for topic in sorted(partitions):
             row = {"topic": topic, "partitions": partitions[topic], "records": records[topic]}
@@ -68,15 +86,17 @@ def peek(
     Example: dafka peek numbers --start 2 --count 3 --json
     """
     with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
-        chosen = sorted(
-            partition
-            for partition in client.heads(topic)
+        chosen = {
+            partition: kept.start
+            for partition, kept in sorted(client.ranges(topic).items())
             if address is None or partition.address.startswith(address)
-        )
+        }
         if not chosen:
             raise MisuseError(f"no partition of topic {topic!r} at {store}: see `dafka topics`")
         records = [
-            record for partition in chosen for record in _some(client, partition, start, count)
+            record
+            for partition, first in chosen.items()
+            for record in _some(client, partition, max(start, first), count)
         ]
     if json_lines:
         for record in records:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from dafka.cli.options import (
     ShutdownMs,
     Towers,
 )
+from dafka.errors import MisuseError
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
@@ -25,6 +27,7 @@ from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
+from dafka.storage.retention import Retention
 
 log = logging.getLogger(__name__)
 
@@ -53,15 +56,54 @@ def tower(
         end_within(shutdown_ms)
 
 
-def store(
-    data: Annotated[Path, typer.Option(help="Directory of the log; made if it is not there.")],
+store = typer.Typer(invoke_without_command=True)
+
+_RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
+
+
+def retention_of(rules: list[str]) -> list[Retention]:
+    """Read rules as `--retain` takes them.
+
+    Raises:
+        MisuseError: One is not `PATTERN,age_s=SECONDS,bytes=BYTES`, at least one of the two.
+    """
+    found = []
+    for rule in rules:
+        match = _RULE.fullmatch(rule)
+        if match is None or not (match[2] or match[3]):
+            raise MisuseError(
+                f"rule {rule!r} cannot be used: write PATTERN,age_s=SECONDS,bytes=BYTES, "
+                "at least one of the two numbers"
+            )
+        age_ms = int(match[2]) * 1_000 if match[2] else None
+        bytes_max = int(match[3]) if match[3] else None
+        found.append(Retention(topics=match[1], age_ms=age_ms, bytes_max=bytes_max))
+    return found
+
+
+@store.callback()
+def serve(
+    context: typer.Context,
     tower: Towers,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory of the log; made if it is not there.")
+    ] = None,
     query: Annotated[str, typer.Option(help="Where the query port listens.")] = DEFAULT_QUERY,
     host: Host = "127.0.0.1",
     durability: Annotated[
         Durability,
         typer.Option(help="fsync: an ACK survives power loss; os: only the process's death."),
     ] = Durability.FSYNC,
+    retain: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="PATTERN,age_s=SECONDS,bytes=BYTES: what need not be kept of topics that match; "
+            "the first rule that matches counts. May be given repeatedly."
+        ),
+    ] = None,
+    allow_delete: Annotated[
+        bool, typer.Option("--allow-delete", help="Let `dafka topics --delete` drop topics.")
+    ] = False,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
@@ -71,12 +113,25 @@ def store(
 
     Example: dafka store --data data/store-1 --tower tcp://127.0.0.1:5556
     """
+    if context.invoked_subcommand is not None:
+        return
+    if data is None:
+        raise typer.BadParameter("a store needs a directory", param_hint="--data")
+    retention = retention_of(retain or [])
     set_up_logs(log_level, log_format)
     keep_freed_memory()
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)
-    with Store(data, tower, query=query, host=host, durability=durability) as running:
+    with Store(
+        data,
+        tower,
+        query=query,
+        host=host,
+        durability=durability,
+        retention=retention,
+        deletable=allow_delete,
+    ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)
         run_until_told(running)

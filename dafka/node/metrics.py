@@ -22,6 +22,9 @@ LOST = Counter("dafka_lost_records", "Records skipped because no store has them 
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
+APPEND_FAILURES = Counter("dafka_store_append_failures", "Transactions the disk refused")
+TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
+STORED_BYTES = Gauge("dafka_store_bytes", "Bytes of the batches a store keeps", ["address"])
 APPEND_SECONDS = Histogram(
     "dafka_store_append_seconds",
     "One transaction of a store, fsync included",

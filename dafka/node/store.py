@@ -8,13 +8,15 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError
+from dafka.limits import RETAINED_BATCHES_MAX
 from dafka.node import metrics
 from dafka.node.node import Node, Role, open_mesh
 from dafka.protocol.effects import Append, ReadRange
-from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead
+from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead, TurnEnded
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import answer
-from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.lmdb_log import Durability, LmdbLog, wall_ms
+from dafka.storage.retention import Retainer
 from dafka.transport.request import QueryServer
 
 if TYPE_CHECKING:
@@ -24,12 +26,19 @@ if TYPE_CHECKING:
     from typing import Never, Self
 
     from dafka.storage.log import RecordLog
+    from dafka.storage.retention import Retention
     from dafka.transport.poller import Pollable
 
 log = logging.getLogger(__name__)
 
 REQUESTS_PER_TURN_MAX = 64
 """Questions answered before the mesh gets its turn: answering must not hold up acknowledging."""
+
+RETENTION_INTERVAL_MS = 5_000
+"""How often to look for what need not be kept."""
+
+RETENTION_PAUSE_MS = 50
+"""Between the steps while there is some: most of the time is for storing."""
 
 
 class Store:
@@ -41,6 +50,8 @@ class Store:
         query: Endpoint of the query port, `tcp://host:port`.
         host: Interface to bind and advertise.
         durability: What an ACK promises to survive.
+        retention: What need not be kept; the first rule that matches a topic counts.
+        deletable: Whether topics may be deleted over the query port.
 
     Raises:
         StorageError: The directory cannot be used.
@@ -55,6 +66,8 @@ class Store:
         query: str,
         host: str = "127.0.0.1",
         durability: Durability = Durability.FSYNC,
+        retention: Sequence[Retention] = (),
+        deletable: bool = False,
     ) -> None:
         with ExitStack() as opened:
             record_log = LmdbLog(data, durability=durability)
@@ -64,7 +77,8 @@ class Store:
             self.address = record_log.identity
             mesh = open_mesh(self.address, towers, host)
             opened.pop_all()  # all there: from here on the node's thread closes them
-        role: Role[None, Never] = _StoreRole(record_log, server)
+        self._role = _StoreRole(record_log, server, Retainer(retention), deletable=deletable)
+        role: Role[None, Never] = self._role
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 
@@ -83,8 +97,8 @@ class Store:
         return self._node.unwell()
 
     def unready(self) -> str:
-        """Always empty: it serves from the moment it is open."""
-        return ""
+        """Why it takes nothing in, for people; empty if it does."""
+        return self._role.refusal
 
     def close(self) -> None:
         """Finish the write under way and leave the cluster."""
@@ -107,17 +121,30 @@ class _StoreRole:
 
     name = "store"
 
-    def __init__(self, record_log: RecordLog, server: QueryServer) -> None:
+    def __init__(
+        self, record_log: RecordLog, server: QueryServer, retainer: Retainer, *, deletable: bool
+    ) -> None:
+        self.refusal = ""
+        """What the disk says while it refuses to write; empty otherwise."""
         self._log = record_log
         self._server = server
+        self._retainer = retainer
+        self._retention_due_ms = 0
+        self._deletable = deletable
         self._machine = StoreMachine(record_log.identity, record_log.heads())
         self._observe()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
+        if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
+            dropped = self._retain()
+            self._retention_due_ms = now_ms + (
+                RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
+            )
         return [(side, effect) for effect in self._machine.handle(event, now_ms)]
 
     def wakeup_ms(self) -> int | None:
-        return self._machine.wakeup_ms()
+        due_ms = self._machine.wakeup_ms()
+        return self._retention_due_ms if due_ms is None else min(due_ms, self._retention_due_ms)
 
     def perform(self, _side: None, effect: object) -> Event | None:
         match effect:
@@ -143,12 +170,38 @@ class _StoreRole:
         began = time.perf_counter()
         try:
             self._log.append(effect.batches, trims=dict(effect.trims))
-        except StorageError:
+        except StorageError as error:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
-            log.exception("cannot append", extra={"batches": len(effect.batches)})
+            self._refused(error)
             return AppendFailed(effect.token)
+        if self.refusal:
+            log.warning("writing again")
+            self.refusal = ""
         metrics.APPEND_SECONDS.observe(time.perf_counter() - began)
         return Appended(effect.token)
+
+    def _refused(self, error: StorageError) -> None:
+        """Say once what is wrong, not at every try."""
+        metrics.APPEND_FAILURES.inc()
+        if str(error) != self.refusal:
+            log.error("nothing is taken in until this is mended: %s", error)
+        self.refusal = str(error)
+
+    def _retain(self) -> bool:
+        """Drop a bounded part of what need not be kept; whether there was any."""
+        try:
+            trims = self._retainer.due(self._log, wall_ms(), RETAINED_BATCHES_MAX)
+            if not trims:
+                return False
+            before = {partition: self._log.standings()[partition].start for partition in trims}
+            self._log.append((), trims=trims)
+        except StorageError as error:
+            self._refused(error)
+            return False
+        dropped = sum(self._log.standings()[one].start - start for one, start in before.items())
+        metrics.TRIMMED.labels(self._log.identity).inc(dropped)
+        log.info("dropped by retention", extra={"records": dropped, "partitions": len(trims)})
+        return True
 
     def _serve(self) -> Iterable[tuple[None, Event]]:
         for _ in range(REQUESTS_PER_TURN_MAX):
@@ -156,13 +209,17 @@ class _StoreRole:
             if request is None:
                 break
             client, question = request
-            self._server.reply(client, answer(question, self._log))
+            self._server.reply(client, answer(question, self._log, deletable=self._deletable))
         return ()
 
     def _observe(self) -> None:
         address = self._log.identity
         heads = self._machine.heads
         metrics.PARTITIONS.labels(address).set_function(lambda: len(heads))
+        standings = self._log.standings()
+        metrics.STORED_BYTES.labels(address).set_function(
+            lambda: sum(one.size for one in list(standings.values()))
+        )
         metrics.HEADS.labels(address).set_function(
             lambda: sum(head + 1 for head in list(heads.values()))
         )

@@ -126,6 +126,21 @@ class StoreClient:
                 yield batch
                 start = batch.end
 
+    def delete(self, topic: str) -> int:
+        """Drop all records of a topic from this store, and return how many there were.
+
+        Where its partitions ended is remembered: what comes later is stored, what was there is
+        not copied back. The store must have been started to allow it.
+        """
+        deleted = 0
+        while True:
+            answer = self._ask(messages.Delete(octets_of(topic)), messages.Deleted)
+            deleted += answer.records
+            if not answer.more:
+                return deleted
+            if answer.records == 0:
+                raise self._error("does not get on with deleting")
+
     def health(self) -> messages.Status:
         """Return who the store is and how much it holds."""
         return self._ask(messages.Health(), messages.Status)

@@ -73,11 +73,17 @@ class Find(Struct, frozen=True, array_like=True, tag="find"):
     timestamp_ms: Sequence
 
 
+class Delete(Struct, frozen=True, array_like=True, tag="delete"):
+    """Drop the records of a topic, some at a time; where its partitions ended is remembered."""
+
+    topic: Name
+
+
 class Health(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
-Question = Topics | Partitions | Ranges | Read | Find | Health
+Question = Topics | Partitions | Ranges | Read | Find | Delete | Health
 
 
 class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
@@ -116,6 +122,13 @@ class Found(Struct, frozen=True, array_like=True, tag="found"):
     sequence: Sequence | None
 
 
+class Deleted(Struct, frozen=True, array_like=True, tag="deleted"):
+    """So many records are gone; ask again if there are more."""
+
+    records: int
+    more: bool
+
+
 class Status(Struct, frozen=True, array_like=True, tag="status"):
     """A store that is well.
 
@@ -142,7 +155,7 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
-Answer = TopicPage | PartitionPage | RangePage | Batches | Found | Status | Refused
+Answer = TopicPage | PartitionPage | RangePage | Batches | Found | Deleted | Status | Refused
 
 _PREAMBLE = bytes((VERSION,))
 _encoder = Encoder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from dafka.errors import RecordError, StorageError, WireError
-from dafka.limits import READ_BYTES_MAX
+from dafka.limits import DELETED_BATCHES_MAX, READ_BYTES_MAX
 from dafka.model import Partition
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
@@ -27,17 +27,42 @@ _NUMBERS_BYTES = 25
 T = TypeVar("T")
 
 
-def answer(question: bytes, log: RecordLog) -> bytes:
-    """Return the answer to `question`, whatever it is: a peer cannot make this raise."""
+def answer(question: bytes, log: RecordLog, *, deletable: bool = False) -> bytes:
+    """Return the answer to `question`, whatever it is: a peer cannot make this raise.
+
+    Args:
+        question: What was received.
+        log: What it is about.
+        deletable: Whether topics may be deleted.
+    """
     try:
-        return encode(_answer(decode_question(question), log))
+        return encode(_answer(decode_question(question), log, deletable))
     except WireError as error:
         return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
     except (StorageError, RecordError) as error:
         return encode(messages.Refused("storage", str(error)))
 
 
-def _answer(question: Question, log: RecordLog) -> Answer:
+_NOT_DELETABLE = messages.Refused("delete", "this store was not started to allow that")
+
+
+def _delete(question: messages.Delete, log: RecordLog) -> messages.Deleted:
+    """Drop a bounded number of batches: acknowledging must not wait for long."""
+    topic, left, records = text(question.topic), DELETED_BATCHES_MAX, 0
+    trims: dict[Partition, int] = {}
+    for partition, standing in log.standings().items():
+        if partition.topic != topic or standing.start > standing.head or not left:
+            continue
+        outlines = log.outlines(partition, standing.start, left)
+        left -= len(outlines)
+        trims[partition] = outlines[-1].end
+        records += outlines[-1].end - standing.start
+    log.append((), trims=trims)
+    kept = (one for place, one in log.standings().items() if place.topic == topic)
+    return messages.Deleted(records, any(one.start <= one.head for one in kept))
+
+
+def _answer(question: Question, log: RecordLog, deletable: bool) -> Answer:
     match question:
         case messages.Topics():
             return _topics(question, log)
@@ -55,6 +80,8 @@ def _answer(question: Question, log: RecordLog) -> Answer:
             return _read(question, log)
         case messages.Find():
             return messages.Found(_found(question, log))
+        case messages.Delete():
+            return _delete(question, log) if deletable else _NOT_DELETABLE
         case messages.Health():
             heads = log.heads()
             records = sum(heads.values()) + len(heads)
@@ -64,7 +91,11 @@ def _answer(question: Question, log: RecordLog) -> Answer:
 
 
 def _topics(question: messages.Topics, log: RecordLog) -> messages.TopicPage:
-    names = {octets_of(partition.topic) for partition in log.standings()}
+    names = {
+        octets_of(partition.topic)
+        for partition, standing in log.standings().items()
+        if standing.start <= standing.head
+    }
     if question.after is not None:
         names = {name for name in names if name > question.after}
     topics, more = _page(sorted(names), len)

@@ -58,7 +58,8 @@ class Durability(Enum):
     the cluster has others, and for tests."""
 
 
-def _wall_ms() -> int:
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -80,7 +81,7 @@ class LmdbLog:
         directory: str | os.PathLike[str],
         *,
         durability: Durability = Durability.FSYNC,
-        clock: Callable[[], int] = _wall_ms,
+        clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._clock = clock
         sync = durability is Durability.FSYNC

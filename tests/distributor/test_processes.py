@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from dafka.cli.servers import retention_of
 from distributor.processes import Kind, processes_of
 from topology import load, plan
+from topology.model import Retention
 
 FOUR = Path(__file__).parents[2] / "config" / "four-clusters.yaml"
 
@@ -30,7 +33,8 @@ def test_commands_say_all_there_is_to_say():
     assert by_name["cluster-2-store-1"].command == (
         *(sys.executable, "-m", "dafka", "store", "--data", "data/cluster-2"),
         *("--query", "tcp://127.0.0.1:17112", "--host", "127.0.0.1"),
-        *("--tower", "tcp://127.0.0.1:17110", "--metrics", "127.0.0.1:17905"),
+        *("--durability", "fsync", "--tower", "tcp://127.0.0.1:17110"),
+        *("--metrics", "127.0.0.1:17905"),
     )
     link = by_name["cluster-4-level-3"]
     assert link.cluster == "cluster-4"
@@ -38,6 +42,20 @@ def test_commands_say_all_there_is_to_say():
         *("distributor", "run", "--topology", str(FOUR)),
         *("--cluster", "cluster-4", "--level", "3"),
     )
+
+
+def test_stores_are_told_what_they_need_not_keep(pair):
+    rules = (
+        Retention(topics="logs-*", age_s=60, bytes_max=1_000),
+        Retention(topics="*", age_s=9),
+        Retention(topics="big", bytes_max=7),
+    )
+    topology = replace(pair.topology, retention=rules)
+    stores = [one for one in processes_of(plan(topology), pair.file) if one.kind is Kind.STORE]
+    for process in stores:
+        words = [process.command[at + 1] for at, w in enumerate(process.command) if w == "--retain"]
+        assert words == ["logs-*,age_s=60,bytes=1000", "*,age_s=9", "big,bytes=7"]
+        assert [one.topics for one in retention_of(words)] == ["logs-*", "*", "big"]
 
 
 def test_without_metrics_there_are_no_ports(pair):

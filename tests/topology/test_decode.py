@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.decode import KEYS, decode
-from topology.model import Branch, Cluster, Metrics, StoreSpec, Topics, Topology
+from topology.model import Branch, Cluster, Metrics, Retention, StoreSpec, Topics, Topology
 
 REFERENCE = Path(__file__).parents[2] / "config/README.md"
 
@@ -89,6 +89,38 @@ def test_every_key_becomes_its_field():
 def test_without_topics_all_are_copied_but_internal_ones():
     topology, problems = decode(changed("topics", MISSING))
     assert (topology.topics, problems) == (Topics(include=("*",), exclude=("__*",)), [])
+
+
+def test_what_stores_need_not_keep():
+    rules = [{"topics": "logs-*", "age_s": 60}, {"topics": "*", "bytes": 7}]
+    topology, problems = decode(changed("retention", rules))
+    assert problems == []
+    assert topology.retention == (
+        Retention(topics="logs-*", age_s=60),
+        Retention(topics="*", bytes_max=7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "message"),
+    [
+        ({"topics": "x"}, "$.retention[0]", "nothing is said of how long to keep"),
+        ({"age_s": 1}, "$.retention[0]", "key 'topics' is missing"),
+        ({"topics": "", "age_s": 1}, "$.retention[0].topics", "'' is not a pattern"),
+        ({"topics": "x", "age_s": 0}, "$.retention[0].age_s", "0 is out of range"),
+        ({"topics": "x", "bytes": "1"}, "$.retention[0].bytes", "'1' is not a whole number"),
+    ],
+)
+def test_a_rule_that_cannot_be_used(rule, path, message):
+    assert (path, message) in [found[:2] for found in told(changed("retention", [rule]))]
+
+
+def test_how_durable_a_store_is():
+    topology, problems = decode(changed("clusters", 0, "stores", 0, "durability", "os"))
+    assert problems == []
+    assert topology.clusters[0].stores[0].durability == "os"
+    (problem,) = told(changed("clusters", 0, "stores", 0, "durability", "sometimes"))
+    assert problem[0] == "$.clusters[0].stores[0].durability"
 
 
 def test_without_metrics_nobody_serves_them():

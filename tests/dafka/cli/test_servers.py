@@ -8,8 +8,11 @@ import urllib.request
 
 import pytest
 
+from dafka.cli.servers import retention_of
+from dafka.errors import MisuseError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
+from dafka.storage.retention import Retention
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -61,6 +64,25 @@ def test_tower_and_store_serve_until_a_signal_ends_them(serve, tmp_path, free_po
         assert running.returncode == 0, error
         assert "Traceback" not in error
     assert time.monotonic() - began < 5
+
+
+def test_retention_rules_as_written():
+    assert retention_of(["logs-*,age_s=60,bytes=9", "a,b,bytes=1"]) == [
+        Retention(topics="logs-*", age_ms=60_000, bytes_max=9),
+        Retention(topics="a,b", bytes_max=1),
+    ]
+
+
+@pytest.mark.parametrize("rule", ["x", "", "x,age_s=0", "x,age_s=-1", ",bytes=1", "x,bytes=1e9"])
+def test_a_rule_that_is_none(rule):
+    with pytest.raises(MisuseError, match="cannot be used"):
+        retention_of([rule])
+
+
+def test_a_store_needs_a_directory(dafka):
+    done = dafka("store")
+    assert done.returncode == 2
+    assert b"--data" in done.stderr
 
 
 def test_a_tower_whose_endpoint_is_taken_is_refused(cluster, refused):

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import resource
+import time
 
-from dafka.errors import MisuseError, StorageError
+import pytest
+from prometheus_client import REGISTRY
+
+from dafka.errors import MisuseError, QueryError, StorageError
 from dafka.model import Batch, Partition
 from dafka.node.node import NodeFailedError
 from dafka.node.producer import Producer
@@ -11,6 +15,7 @@ from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.retention import Retention
 
 pytestmark = pytest.mark.net
 
@@ -108,6 +113,87 @@ def test_a_store_serves_a_log_filled_before_it_started(cluster, tmp_path, take):
     cluster.store()
     (record,) = take(cluster.consumer("orders"), 1)
     assert (record.address, record.value, record.timestamp_ms) == ("AB" * 16, b"old", 5)
+
+
+class Disk:
+    """A log's file that may grow only so far, as on a full disk; for this whole process."""
+
+    def __init__(self, size):
+        _, self.hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, self.hard))
+
+    def free(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.hard, self.hard))
+
+
+def test_a_full_disk_is_reported_not_acknowledged_and_resumed_when_there_is_room(
+    cluster, until, caplog
+):
+    store = cluster.store()
+    failures = REGISTRY.get_sample_value("dafka_store_append_failures_total")
+    producer = cluster.producer()
+    producer.send("orders", b"fits")
+    producer.flush(10)
+    disk = Disk(1 << 20)
+    try:
+        futures = [producer.send("orders", bytes(100_000)) for _ in range(40)]
+        until(store.unready)
+        assert "cannot append" in store.unready()
+        assert not futures[-1].done()
+        assert REGISTRY.get_sample_value("dafka_store_append_failures_total") > failures
+        assert any("nothing is taken in" in record.getMessage() for record in caplog.records)
+    finally:
+        disk.free()
+    assert futures[-1].result(30).sequence == 40
+    assert store.unready() == ""
+
+
+def test_retention_moves_the_log_start_and_readers_begin_there(cluster, tmp_path, until, take):
+    log = LmdbLog(tmp_path / "store")
+    partition = Partition("logs", "AB" * 16)
+    now_ms = time.time_ns() // 1_000_000
+    for sequence, age_ms in enumerate((3_600_000, 3_500_000, 60_000)):
+        builder = BatchBuilder(1_000)
+        builder.append(now_ms - age_ms, None, str(sequence).encode(), ())
+        log.append([Batch(partition, sequence, 1, enclosed(builder.build(), sequence))])
+    log.close()
+    rule = Retention(topics="log*", age_ms=600_000)
+    with Store(
+        tmp_path / "store",
+        cluster.endpoint,
+        query=cluster.query,
+        durability=Durability.OS,
+        retention=[rule],
+    ):
+        with StoreClient(cluster.query) as client:
+            until(lambda: client.ranges() == {partition: range(2, 3)})
+        (record,) = take(cluster.consumer("logs"), 1)
+        assert record.value == b"2"
+
+
+def test_a_topic_is_deleted_only_where_that_is_allowed(cluster, tmp_path):
+    for allowed in (False, True):
+        with (
+            Store(
+                tmp_path / str(allowed),
+                cluster.endpoint,
+                query=cluster.query,
+                durability=Durability.OS,
+                deletable=allowed,
+            ),
+            StoreClient(cluster.query) as client,
+            Producer(cluster.endpoint) as producer,
+        ):
+            producer.send("orders", b"x")
+            producer.flush(10)
+            if not allowed:
+                with pytest.raises(QueryError, match="delete"):
+                    client.delete("orders")
+                continue
+            assert client.delete("orders") == 1
+            assert client.topics() == []
+            assert producer.send("orders", b"y").result(10).sequence == 1
+            assert client.ranges() == {Partition("orders", producer.address): range(1, 2)}
 
 
 def test_a_failed_store_says_so_when_it_is_joined(cluster, until):

@@ -71,6 +71,23 @@ def test_what_was_trimmed_is_not_in_the_range(serving, client):
     assert client.read(ORDERS, 5, count_max=1) == batches[1:2]
 
 
+def test_deleting_a_topic(serving, client, monkeypatch):
+    fill(serving)
+    with pytest.raises(QueryError, match="not started to allow that"):
+        client.delete("orders")
+    serving.respond = lambda question: service.answer(question, serving.log, deletable=True)
+    monkeypatch.setattr(service, "DELETED_BATCHES_MAX", 3)
+    assert client.delete("orders") == 50
+    assert client.delete("orders") == 0
+    assert client.topics() == [ODD.topic]
+
+
+def test_a_store_that_does_not_get_on_with_deleting(serving, client):
+    serving.respond = lambda _: encode(messages.Deleted(0, True))
+    with pytest.raises(QueryError, match="does not get on"):
+        client.delete("orders")
+
+
 def test_finding_a_time(serving, client):
     for sequence, records in enumerate(([100, 300], [200, 250], [400, 500])):
         batch = raw_batch(ORDERS, 2 * sequence, records)

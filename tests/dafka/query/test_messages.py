@@ -23,6 +23,7 @@ questions = st.one_of(
     st.builds(messages.Ranges, st.none() | names, st.none() | places),
     st.builds(messages.Find, names, names, sequences),
     st.builds(messages.Read, names, names, sequences, counts, counts),
+    st.builds(messages.Delete, names),
     st.just(messages.Health()),
 )
 answers = st.one_of(
@@ -37,6 +38,7 @@ answers = st.one_of(
         messages.Batches,
         st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
     ),
+    st.builds(messages.Deleted, sequences, st.booleans()),
     st.builds(messages.Found, st.none() | sequences),
     st.builds(messages.Status, st.text(), sequences, sequences),
     st.builds(messages.Refused, st.text(), st.text()),

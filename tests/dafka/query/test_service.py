@@ -73,6 +73,32 @@ def test_read_is_bounded_whatever_is_asked():
     assert len(found.batches) == READ_BYTES_MAX >> 20
 
 
+def deleted(topic, log):
+    return decode_answer(answer(encode(messages.Delete(topic)), log, deletable=True))
+
+
+def test_a_deleted_topic_is_gone_and_its_ends_are_remembered(log):
+    log.append([], trims={Partition("b", "2"): 5})
+    assert deleted(b"b", log) == messages.Deleted(3, False)
+    assert deleted(b"b", log) == messages.Deleted(0, False)
+    assert asked(messages.Topics(), log).topics == (b"a", b"\xff\xfe")
+    assert asked(messages.Ranges(b"b"), log).ranges == ((b"b", b"1", 2, 2), (b"b", b"2", 6, 6))
+
+
+def test_deleting_is_done_a_bounded_part_at_a_time(monkeypatch):
+    monkeypatch.setattr(service, "DELETED_BATCHES_MAX", 4)
+    log = MemoryLog("AB" * 16)
+    places = Partition("t", "A"), Partition("t", "B")
+    log.append([Batch(place, n, 1, b"") for place in places for n in range(3)])
+    assert deleted(b"t", log) == messages.Deleted(4, True)
+    assert deleted(b"t", log) == messages.Deleted(2, False)
+
+
+def test_deleting_must_have_been_allowed(log):
+    assert asked(messages.Delete(b"b"), log).reason == "delete"
+    assert log.heads()[Partition("b", "1")] == 1
+
+
 def test_health(log):
     assert asked(messages.Health(), log) == messages.Status("AB" * 16, 4, 10)
 

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import random
+
+from dafka.model import Batch, Partition
+from dafka.storage.memory import MemoryLog
+from dafka.storage.retention import Retainer, Retention
+
+A, B = Partition("orders", "A"), Partition("orders", "B")
+OTHER = Partition("other", "A")
+
+
+class Filled:
+    """A log of batches of 100 bytes and 10 records, each arrived when the test says."""
+
+    def __init__(self):
+        self.now_ms = 0
+        self.log = MemoryLog("AB" * 16, clock=lambda: self.now_ms)
+
+    def add(self, partition, time_ms, size=100):
+        self.now_ms = time_ms
+        sequence = self.log.heads().get(partition, -1) + 1
+        self.log.append([Batch(partition, sequence, 10, bytes(size))])
+
+    def step(self, *rules, now_ms, batches_max=1_000):
+        trims = Retainer(rules).due(self.log, now_ms, batches_max)
+        self.log.append([], trims=trims)
+        return trims
+
+
+def test_without_rules_everything_is_kept():
+    filled = Filled()
+    filled.add(A, 0)
+    assert filled.step(now_ms=10**15) == {}
+    assert filled.step(Retention(topics="other", age_ms=1), now_ms=10**15) == {}
+
+
+def test_old_batches_go():
+    filled = Filled()
+    for time_ms in (100, 200, 300):
+        filled.add(A, time_ms)
+    filled.add(B, 250)
+    rule = Retention(topics="ord*", age_ms=1_000)
+    assert filled.step(rule, now_ms=1_100) == {}
+    assert filled.step(rule, now_ms=1_201) == {A: 20}
+    assert filled.step(rule, now_ms=5_000) == {A: 30, B: 10}
+    assert filled.step(rule, now_ms=5_000) == {}
+    assert filled.log.heads() == {A: 29, B: 9}
+
+
+def test_a_late_clock_keeps_longer():
+    filled = Filled()
+    filled.add(A, 9_000)
+    filled.add(A, 100)
+    assert filled.step(Retention(topics="*", age_ms=1_000), now_ms=2_000) == {}
+
+
+def test_the_oldest_of_a_topic_go_first_whatever_their_partition():
+    filled = Filled()
+    for time_ms, partition in ((1, A), (2, B), (3, B), (4, A), (5, A)):
+        filled.add(partition, time_ms)
+    filled.add(OTHER, 0)
+    rule = Retention(topics="*", bytes_max=250)
+    assert filled.step(rule, now_ms=0) == {A: 10, B: 20}
+    assert filled.step(rule, now_ms=0) == {}
+    assert filled.log.heads()[OTHER] == 9
+
+
+def test_the_first_rule_that_matches_counts():
+    filled = Filled()
+    filled.add(A, 0)
+    filled.add(OTHER, 0)
+    rules = Retention(topics="orders"), Retention(topics="*", age_ms=1)
+    assert filled.step(*rules, now_ms=100) == {OTHER: 10}
+
+
+def test_what_goes_by_age_counts_for_the_bytes():
+    filled = Filled()
+    for time_ms in range(10):
+        filled.add(A, time_ms)
+    rule = Retention(topics="*", age_ms=5, bytes_max=600)
+    assert filled.step(rule, now_ms=10) == {A: 50}
+    assert filled.step(rule, now_ms=10) == {}
+
+
+def test_a_step_is_bounded_and_the_next_goes_on():
+    filled = Filled()
+    for time_ms in range(10):
+        filled.add(A, time_ms)
+        filled.add(OTHER, time_ms)
+    rules = Retention(topics="orders", age_ms=0), Retention(topics="other", bytes_max=100)
+    steps = []
+    while trims := filled.step(*rules, now_ms=100, batches_max=4):
+        steps.append(trims)
+    assert steps == [{A: 40}, {A: 80}, {A: 100, OTHER: 20}, {OTHER: 60}, {OTHER: 90}]
+
+
+def test_age_and_bytes_of_one_topic_are_both_kept_to():
+    for seed in range(50):
+        chance = random.Random(seed)
+        filled = Filled()
+        for time_ms in range(60):
+            filled.add(chance.choice((A, B)), time_ms, chance.randrange(1, 200))
+        rule = Retention(topics="*", age_ms=chance.randrange(1, 60), bytes_max=2_000)
+        while filled.step(rule, now_ms=60, batches_max=chance.randrange(1, 70)):
+            pass
+        kept = filled.log.standings()
+        assert sum(one.size for one in kept.values()) <= 2_000
+        for one in kept.values():
+            assert one.start > one.head or one.oldest_ms >= 60 - rule.age_ms
