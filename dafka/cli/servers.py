@@ -19,6 +19,7 @@ from dafka.cli.options import (
     ShutdownMs,
     Towers,
 )
+from dafka.cli.upkeep import check, compact
 from dafka.errors import MisuseError
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
@@ -59,6 +60,10 @@ def tower(
 store = typer.Typer(invoke_without_command=True)
 
 _RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
+
+
+store.command()(check)
+store.command()(compact)
 
 
 def retention_of(rules: list[str]) -> list[Retention]:

@@ -151,11 +151,7 @@ class _StoreRole:
             case Append():
                 return self._append(effect)
             case ReadRange():
-                batches = self._log.read(
-                    effect.partition, effect.sequence, effect.count_max, effect.bytes_max
-                )
-                start = self._log.standings()[effect.partition].start
-                return RangeRead(effect.requester, effect.partition, tuple(batches), start)
+                return self._read(effect)
             case _:
                 raise AssertionError(effect)
 
@@ -179,6 +175,23 @@ class _StoreRole:
             self.refusal = ""
         metrics.APPEND_SECONDS.observe(time.perf_counter() - began)
         return Appended(effect.token)
+
+    def _read(self, effect: ReadRange) -> Event:
+        partition = effect.partition
+        try:
+            batches = self._log.read(partition, effect.sequence, effect.count_max, effect.bytes_max)
+        except StorageError as error:
+            return self._unread(effect, error)
+        start = self._log.standings()[partition].start
+        return RangeRead(effect.requester, partition, tuple(batches), start)
+
+    def _unread(self, effect: ReadRange, error: StorageError) -> Event:
+        """Another store may have them; the rest of this one may be whole."""
+        metrics.READ_FAILURES.inc()
+        topic, address = effect.partition
+        place = {"topic": topic, "partition": address, "sequence": effect.sequence}
+        log.error("%s", error, extra=place)
+        return RangeRead(effect.requester, effect.partition, (), 0)
 
     def _refused(self, error: StorageError) -> None:
         """Say once what is wrong, not at every try."""

@@ -82,7 +82,10 @@ class AppendFailed:
 
 @dataclass(frozen=True, slots=True)
 class RangeRead:
-    """Store: the batches a `ReadRange` asked for; none if the log starts behind them by now."""
+    """Store: the batches a `ReadRange` asked for.
+
+    None if the log starts behind them by now, or, with a start of 0, if the disk failed.
+    """
 
     requester: str
     partition: Partition

@@ -251,7 +251,7 @@ class StoreMachine:
         effects: list[Effect] = [
             Publish(direct_records(event.requester, batch)) for batch in event.batches
         ]
-        if not event.batches:
+        if not event.batches and event.start:
             topic, address = event.partition
             effects.append(
                 Publish(

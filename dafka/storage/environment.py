@@ -11,6 +11,7 @@ see and then one page that makes them visible: what a crash interrupts was never
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,13 @@ MAP_BYTES = 1 << 30
 """Address space mapped at first; it costs neither memory nor disk, and doubles when it is full."""
 
 _TABLES_MAX = 8
+
+_FILE = "data.mdb"
+_DRAFT = "draft"
+"""A directory in which a file is made whole before it gets its name. Whatever a process that died
+has left in it is of no use."""
+
+_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.PanicError)
 
 
 class Environment:
@@ -54,11 +62,13 @@ class Environment:
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
-            self._lmdb = lmdb.open(
-                str(self._directory), map_size=MAP_BYTES, max_dbs=_TABLES_MAX, sync=sync
-            )
+            shutil.rmtree(self._directory / _DRAFT, ignore_errors=True)
+            if not (self._directory / _FILE).exists():
+                self._create()
+            self._lmdb = _opened(self._directory, sync=sync)
             opened.callback(self._lmdb.close)
-            self.identity = self._own()
+            self._see_that_it_is_whole()
+            self.identity = self._own(self._lmdb)
             """The owner's address, drawn when the environment was created."""
             if created:
                 _sync_directory(self._directory.parent)
@@ -95,6 +105,31 @@ class Environment:
             while not self._written(work):
                 self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
 
+    def compact(self) -> tuple[int, int]:
+        """Write the file anew without the pages that are free, and close.
+
+        Returns:
+            The bytes before and after.
+
+        Raises:
+            StorageError: The disk refused, for instance because there is no room for both.
+        """
+        file, draft = self._directory / _FILE, self._directory / _DRAFT
+        with self.errors("compact"):
+            before = file.stat().st_size
+            draft.mkdir()
+            try:
+                self._lmdb.copy(str(draft), compact=True)
+                _sync(draft / _FILE, os.O_RDWR)
+                self._lmdb.close()
+                # Still locked: nobody can have opened the old file that loses its name here.
+                (draft / _FILE).replace(file)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+            _sync_directory(self._directory)
+            self.close()
+            return before, file.stat().st_size
+
     def close(self) -> None:
         """Release the directory; may be called again."""
         self._opened.close()
@@ -104,10 +139,38 @@ class Environment:
         """Say of the library's errors what was attempted, and where."""
         try:
             yield
+        except _DAMAGE as error:
+            raise self._damaged(attempt, str(error)) from error
         except (lmdb.Error, OSError) as error:
             raise StorageError(
                 f"cannot {attempt} {self._kind} at {str(self._directory)!r}: {error}"
             ) from error
+
+    def _damaged(self, attempt: str, what: str) -> StorageError:
+        return StorageError(
+            f"cannot {attempt} {self._kind} at {str(self._directory)!r}: its file {_FILE} is "
+            f"damaged ({what}); put back a copy, or move the directory away and begin anew"
+        )
+
+    def _create(self) -> None:
+        """Make the file elsewhere and give it its name when it is whole.
+
+        A process that dies between LMDB's first writes would leave one that cannot be opened.
+        """
+        draft = self._directory / _DRAFT
+        draft.mkdir()
+        with _opened(draft, sync=True) as made:
+            self._own(made)
+        (draft / _FILE).replace(self._directory / _FILE)
+        _sync_directory(self._directory)
+        shutil.rmtree(draft)
+
+    def _see_that_it_is_whole(self) -> None:
+        """Refuse a file that ends before its last page: touching that would end the process."""
+        size = (self._directory / _FILE).stat().st_size
+        needed = (self._lmdb.info()["last_pgno"] + 1) * self._lmdb.stat()["psize"]
+        if size < needed:
+            raise self._damaged("open", f"{size:,} bytes, {needed:,} are in use")
 
     def _written(self, work: Callable[[lmdb.Transaction[bytes]], None]) -> bool:
         """Whether the map was large enough."""
@@ -118,19 +181,19 @@ class Environment:
             return False
         return True
 
-    def _own(self) -> str:
+    def _own(self, environment: lmdb.Environment) -> str:
         """Check that this is one of ours, or make it one; returns its identity.
 
         Nothing else in it is touched before, so one of a newer version stays whole.
         """
-        with self._lmdb.begin() as transaction:
+        with environment.begin() as transaction:
             empty = transaction.stat()["entries"] == 0
             foreign = not empty and transaction.get(b"meta") is None
         if foreign:
             raise self._unusable(f"it holds an LMDB environment that is not a {self._kind}")
         layout = self._layout.encode()
-        with self._lmdb.begin(write=empty) as transaction:
-            meta = self._lmdb.open_db(b"meta", transaction, create=empty)
+        with environment.begin(write=empty) as transaction:
+            meta = environment.open_db(b"meta", transaction, create=empty)
             if empty:
                 transaction.put(b"format", layout, db=meta)
                 transaction.put(b"identity", address_of(uuid4()).encode(), db=meta)
@@ -158,9 +221,17 @@ class Environment:
         return created
 
 
+def _opened(directory: Path, *, sync: bool) -> lmdb.Environment:
+    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=_TABLES_MAX, sync=sync)
+
+
 def _sync_directory(directory: Path) -> None:
     """Make the names in `directory` durable: a synced file nobody can find is lost too."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -257,6 +257,17 @@ class LmdbLog:
                 there = cursor.next()
         return found
 
+    def compact(self) -> tuple[int, int]:
+        """Give the disk back what trimming has freed, and close.
+
+        Returns:
+            The bytes before and after.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        return self._environment.compact()
+
     def close(self) -> None:
         """Release the log and let other processes open it."""
         self._environment.close()

@@ -196,6 +196,26 @@ def test_a_topic_is_deleted_only_where_that_is_allowed(cluster, tmp_path):
             assert client.ranges() == {Partition("orders", producer.address): range(1, 2)}
 
 
+def test_a_store_whose_disk_does_not_give_some_batches_serves_the_others(
+    stored, take, monkeypatch, caplog
+):
+    producer = stored.producer()
+    for topic in ("whole", "damaged"):
+        producer.send(topic, b"x")
+    producer.flush(10)
+    read = LmdbLog.read
+
+    def failing(self, partition, *rest):
+        if partition.topic == "damaged":
+            raise StorageError("cannot read log: damaged")
+        return read(self, partition, *rest)
+
+    monkeypatch.setattr(LmdbLog, "read", failing)
+    (record,) = take(stored.consumer("damaged", "whole"), 1)
+    assert record.topic == "whole"
+    assert any("damaged" in record.getMessage() for record in caplog.records)
+
+
 def test_a_failed_store_says_so_when_it_is_joined(cluster, until):
     store = cluster.store()
     assert not store.join(0)

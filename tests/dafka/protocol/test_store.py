@@ -238,6 +238,13 @@ def test_a_fetch_below_the_log_start_is_told_where_that_is():
     assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
 
 
+def test_what_the_disk_does_not_give_is_not_answered():
+    bench = Bench({P: 9})
+    bench.hear(messages.Fetch("flights", "AA", "YOU", 2, 3))
+    (head,) = sent(bench.give(RangeRead("YOU", P, (), 0)))
+    assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
+
+
 def test_it_goes_on_where_nobody_has_more(batch):
     bench = Bench({P: 3})
     bench.hear(messages.Head("flights", "AA", 20))

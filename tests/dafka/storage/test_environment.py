@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import lmdb
 import pytest
@@ -105,6 +106,106 @@ def test_an_unwritable_directory(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(StorageError, match="cannot lock thing directory"):
         opened(tmp_path)
+
+
+@pytest.mark.parametrize("written", [0, 100, 4_096, 8_000])
+def test_a_creation_that_was_killed_at_its_first_write_is_done_again(tmp_path, written):
+    (tmp_path / "draft").mkdir()
+    (tmp_path / "draft" / "data.mdb").write_bytes(bytes(written))
+    opened(tmp_path).close()
+    assert {path.name for path in tmp_path.iterdir()} == {"data.mdb", "lock.mdb", "owner.pid"}
+
+
+def test_killed_at_any_point_of_its_creation_it_is_created_by_the_next(tmp_path):
+    points = 0
+    for name in ("mkdir", "replace"):
+        for number in range(3):
+            directory = tmp_path / f"{name}{number}"
+            child = os.fork()
+            if child == 0:
+                calls = iter(range(10))
+                original = getattr(Path, name)
+
+                def killed(*words, original=original, calls=calls, number=number):
+                    if next(calls) == number:
+                        os._exit(9)
+                    return original(*words)
+
+                setattr(Path, name, lambda self, *words, **_: killed(self, *words))
+                opened(directory)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            points += os.waitstatus_to_exitcode(status) == 9
+            one = opened(directory)
+            assert contents(one) == {}
+            one.close()
+    assert points >= 2
+
+
+@pytest.mark.parametrize("left", [100, 5_000, 50_000])
+def test_a_file_that_was_cut_is_refused_with_what_to_do(tmp_path, left):
+    one = opened(tmp_path)
+    put(one, b"key", bytes(200_000))
+    one.close()
+    os.truncate(tmp_path / "data.mdb", left)
+    with pytest.raises(StorageError, match="cannot open thing"):
+        opened(tmp_path)
+    if left > 8_192:
+        with pytest.raises(StorageError, match=r"data\.mdb is damaged .* begin anew"):
+            opened(tmp_path)
+
+
+def test_a_page_torn_in_an_unfinished_transaction_was_never_there(tmp_path):
+    one = opened(tmp_path)
+    put(one, b"key", b"first")
+    one.close()
+    whole = (tmp_path / "data.mdb").read_bytes()
+    one = opened(tmp_path)
+    put(one, b"key", b"second")
+    one.close()
+    torn = bytearray((tmp_path / "data.mdb").read_bytes())
+    # Every page that the second transaction has written, but not the one that makes it visible.
+    torn[: 2 * 4096] = whole[: 2 * 4096]
+    for page in range(2, len(torn) // 4096):
+        place = slice(page * 4096, (page + 1) * 4096)
+        if torn[place] != whole[place].ljust(4096, b"\0")[: len(torn[place])]:
+            torn[page * 4096 + 2048 : (page + 1) * 4096] = bytes(2048)
+    (tmp_path / "data.mdb").write_bytes(torn)
+    one = opened(tmp_path)
+    assert contents(one) == {b"key": b"first"}
+    one.close()
+
+
+def test_compacting_gives_back_what_is_free(tmp_path):
+    one = opened(tmp_path)
+    put(one, b"large", bytes(1 << 20))
+    put(one, b"key", b"value")
+    table = one.table(b"table")
+    one.write("write to", lambda transaction: transaction.delete(b"large", db=table))
+    identity = one.identity
+    before, after = one.compact()
+    assert after < 100_000 < before
+    again = opened(tmp_path)
+    assert (contents(again), again.identity) == ({b"key": b"value"}, identity)
+    again.close()
+
+
+def test_compacting_without_room_changes_nothing(tmp_path, monkeypatch):
+    one = opened(tmp_path)
+    put(one, b"key", b"value")
+
+    def full(*_, **__):
+        raise lmdb.DiskError("no space left")
+
+    monkeypatch.setattr(environment, "_sync", full)
+    with pytest.raises(StorageError, match=r"cannot compact thing .* no space left"):
+        one.compact()
+    monkeypatch.undo()
+    one.close()
+    again = opened(tmp_path)
+    assert contents(again) == {b"key": b"value"}
+    assert not (tmp_path / "draft").exists()
+    again.close()
 
 
 def test_one_whose_creation_was_interrupted_is_created(tmp_path):

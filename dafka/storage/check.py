@@ -1,0 +1,87 @@
+"""Reading a whole log to see whether it is what it says.
+
+LMDB keeps no checksums of its pages; a record batch has one. A damaged page can also end the
+process that reads it, so whoever wants to go on does this in another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dafka.errors import RecordError, StorageError
+from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
+from dafka.records.batch import checked_count
+
+if TYPE_CHECKING:
+    from dafka.model import Batch, Partition
+    from dafka.storage.log import RecordLog, Standing
+
+PROBLEMS_MAX = 100
+"""A log with so many has more; nobody reads them."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What there is, and what is wrong with it."""
+
+    partitions: int = 0
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def check(log: RecordLog) -> Findings:
+    """Read every batch of `log`; changes nothing.
+
+    Checked are the order and the count of sequences, the checksum of each batch, and the sums the
+    log keeps of its partitions.
+    """
+    findings = Findings()
+    for partition, standing in sorted(log.standings().items()):
+        findings.partitions += 1
+        try:
+            _check(log, partition, standing, findings)
+        except StorageError as error:
+            findings.problems.append(f"{_name(partition)}: {error}")
+        if len(findings.problems) >= PROBLEMS_MAX:
+            break
+    return findings
+
+
+def _check(log: RecordLog, partition: Partition, standing: Standing, findings: Findings) -> None:
+    expected, size = standing.start, 0
+    while expected <= standing.head:
+        batches = log.read(partition, expected, BATCH_RECORDS_MAX, READ_BYTES_MAX)
+        if not batches or batches[0].sequence != expected:
+            findings.problems.append(f"{_name(partition)}: records from {expected} on are missing")
+            return
+        for batch in batches:
+            if batch.sequence != expected:
+                break  # told at the next read
+            findings.batches += 1
+            findings.records += batch.count
+            size += len(batch.content)
+            problem = _problem(batch)
+            if problem is not None:
+                findings.problems.append(f"{_name(partition)} at {expected}: {problem}")
+            expected = batch.end
+    findings.size += size
+    if expected != standing.head + 1 or size != standing.size:
+        findings.problems.append(
+            f"{_name(partition)}: {size:,} bytes up to {expected - 1}, "
+            f"it says {standing.size:,} up to {standing.head}"
+        )
+
+
+def _problem(batch: Batch) -> str | None:
+    try:
+        count = checked_count(batch.content, batch.sequence)
+    except RecordError as error:
+        return error.reason
+    return None if count == batch.count else f"{count} records, it says {batch.count}"
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition.topic}/{partition.address}"
