@@ -78,6 +78,13 @@ _MEANS = {
 }
 
 
+_WAITS_FOR = {
+    Kind.TOWER: "wait a moment",
+    Kind.STORE: "make room on its disk, or mend it",
+    Kind.DISTRIBUTOR: "start the clusters that it does not find",
+}
+
+
 def _of_processes(all_vitals: list[Vitals]) -> Iterator[Finding]:
     for vitals in all_vitals:
         process = vitals.process
@@ -92,7 +99,9 @@ def _of_processes(all_vitals: list[Vitals]) -> Iterator[Finding]:
                 yield Finding(process.name, what, "read the end of its log, then restart it")
             case "not ready":
                 what = f"runs but waits ({reasons}): {means} until then"
-                yield Finding(process.name, what, "start what it waits for; it goes on by itself")
+                yield Finding(
+                    process.name, what, f"{_WAITS_FOR[process.kind]}; it goes on by itself"
+                )
             case _:
                 continue
 

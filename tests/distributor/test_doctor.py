@@ -58,7 +58,7 @@ def test_a_process_that_does_not_answer_comes_with_its_command(make_pair, free_p
     ("state", "what", "do"),
     [
         ("unwell", "runs but does not work (stuck)", "restart it"),
-        ("not ready", "runs but waits (stuck)", "start what it waits for"),
+        ("not ready", "runs but waits (stuck)", "it goes on by itself"),
     ],
 )
 def test_a_process_that_is_not_well_says_why(pair, monkeypatch, state, what, do):

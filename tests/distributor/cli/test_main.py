@@ -9,7 +9,9 @@ from distributor.cli import main as module
 from distributor.cli.main import app, main
 
 FOUR = str(Path(__file__).parents[3] / "config" / "four-clusters.yaml")
-COMMANDS = ("run", "up", "status", "verify", "trace", "doctor", "dashboard", "demo", "drill")
+COMMANDS = (
+    *("run", "up", "status", "verify", "audit", "trace", "doctor", "dashboard", "demo", "drill"),
+)
 
 
 @pytest.fixture
