@@ -22,3 +22,5 @@ from dafka.node.producer import Producer as Producer
 from dafka.node.store import Store as Store
 from dafka.node.tower import Tower as Tower
 from dafka.query.client import StoreClient as StoreClient
+from dafka.transport.keys import Credentials as Credentials
+from dafka.transport.keys import load_credentials as load_credentials

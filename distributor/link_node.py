@@ -6,11 +6,9 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from dafka.errors import QueryError
-from dafka.model import address_of
-from dafka.node.node import Node, Role, open_mesh
+from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
@@ -58,7 +56,7 @@ class LinkNode:
     def __init__(self, topology: Topology, link: Link) -> None:
         source = topology.cluster(link.source)
         target = topology.cluster(link.target)
-        address = address_of(uuid4())
+        address = new_address(source.towers)
         wants = topology.topics.wants
         settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
         machine = LinkMachine(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from topology.model import Retention, Topology
+    from topology.model import Cluster, Retention, Topology
     from topology.plan import Distributor, Plan
 
 
@@ -50,7 +50,12 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
         plan: Of the topology in `file`.
         file: Distributors read it themselves.
     """
-    drafts = [*_towers(plan.topology), *_stores(plan.topology), *_distributors(plan, file)]
+    directory = file.parent
+    drafts = [
+        *_towers(plan.topology, directory),
+        *_stores(plan.topology, directory),
+        *_distributors(plan, file),
+    ]
     reads = {
         _name(distributor): _read_by(plan.topology, distributor)
         for distributor in plan.distributors
@@ -62,20 +67,28 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
 _Draft = tuple[str, Kind, str, list[str]]
 
 
-def _towers(topology: Topology) -> list[_Draft]:
+def _keys(cluster: Cluster, directory: Path) -> list[str]:
+    """What a tower or store of a cluster is told of keys."""
+    if cluster.security is None:
+        return ["--insecure"] if cluster.insecure else []
+    access, key = directory / cluster.security.access, directory / cluster.security.cluster_key
+    return ["--access", str(access), "--key", str(key)]
+
+
+def _towers(topology: Topology, directory: Path) -> list[_Draft]:
     return [
         (
             f"{cluster.name}-tower-{number}",
             Kind.TOWER,
             cluster.name,
-            ["dafka", "tower", "--endpoint", endpoint],
+            ["dafka", "tower", "--endpoint", endpoint, *_keys(cluster, directory)],
         )
         for cluster in topology.clusters
         for number, endpoint in enumerate(cluster.towers, 1)
     ]
 
 
-def _stores(topology: Topology) -> list[_Draft]:
+def _stores(topology: Topology, directory: Path) -> list[_Draft]:
     drafts: list[_Draft] = []
     for cluster in topology.clusters:
         for number, store in enumerate(cluster.stores, 1):
@@ -83,6 +96,7 @@ def _stores(topology: Topology) -> list[_Draft]:
             command += ["--host", cluster.host, "--durability", store.durability]
             for rule in topology.retention:
                 command += ["--retain", _retained(rule)]
+            command += _keys(cluster, directory)
             for tower in cluster.towers:
                 command += ["--tower", tower]
             drafts.append((f"{cluster.name}-store-{number}", Kind.STORE, cluster.name, command))

@@ -16,6 +16,7 @@ PUBLIC = {
     dafka: {
         *(
             "Consumer",
+            "Credentials",
             "Delivery",
             "Header",
             "Partition",
@@ -24,7 +25,7 @@ PUBLIC = {
             "Record",
             "Store",
         ),
-        *("StoreClient", "Tower"),
+        *("StoreClient", "Tower", "load_credentials"),
         *("BufferFullError", "DafkaError", "MisuseError", "NotStoredError", "QueryError"),
         *("RecordError", "StorageError"),
     },

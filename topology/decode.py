@@ -20,6 +20,7 @@ from topology.model import (
     ClusterName,
     Metrics,
     Retention,
+    Security,
     StoreSpec,
     Topics,
     Topology,
@@ -37,7 +38,8 @@ PORT_MAX = 65_535
 
 KEYS = {
     "file": ("version", "name", "clusters", "tree", "topics", "retention", "metrics"),
-    "cluster": ("name", "id", "host", "towers", "stores", "targets"),
+    "cluster": ("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
+    "security": ("access", "cluster_key", "key"),
     "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
     "topics": ("include", "exclude"),
@@ -48,7 +50,7 @@ KEYS = {
 
 _OPTIONAL = {
     *("topics", "retention", "metrics", "host", "targets", "include", "exclude"),
-    *("durability", "age_s", "bytes"),
+    *("durability", "age_s", "bytes", "security", "insecure"),
 }
 
 _REQUIRED = {("retention", "topics")}
@@ -103,7 +105,22 @@ class _Decoder:
             towers=self.some(fields.get("towers"), f"{path}.towers", self.tower),
             stores=self.some(fields.get("stores"), f"{path}.stores", self.store),
             targets=self.targets(fields.get("targets", {}), f"{path}.targets"),
+            security=self.security(fields["security"], f"{path}.security")
+            if "security" in fields
+            else None,
+            insecure=self.flag(fields.get("insecure", False), f"{path}.insecure"),
         )
+
+    def security(self, values: object, path: str) -> Security:
+        fields = self.mapping(values, path, "security")
+        files = {key: self.file(fields[key], f"{path}.{key}") for key in fields}
+        return Security(**({"access": "", "cluster_key": "", "key": ""} | files))
+
+    def file(self, value: object, path: str) -> str:
+        if not isinstance(value, str) or not value or "\0" in value:
+            self.complain(path, f"{short(value)} is not a file's path")
+            return ""
+        return value
 
     def store(self, values: object, path: str) -> StoreSpec:
         fields = self.mapping(values, path, "store")
@@ -257,6 +274,12 @@ class _Decoder:
         if values == []:
             self.complain(path, "the list is empty", "at least one is needed")
         return tuple(found)
+
+    def flag(self, value: object, path: str) -> bool:
+        if not isinstance(value, bool):
+            self.complain(path, f"{short(value)} is neither true nor false")
+            return False
+        return value
 
     def integer(self, value: object, path: str, low: int, high: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):

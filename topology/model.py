@@ -29,6 +29,21 @@ class StoreSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """The key files of a cluster; paths are relative to the topology file.
+
+    Attributes:
+        access: The keys that the cluster knows, and their rights.
+        cluster_key: Secret key of its towers and stores.
+        key: Secret key of its distributors, and of who looks at it.
+    """
+
+    access: str
+    cluster_key: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One Dafka cluster, a leaf of the tree.
 
@@ -39,6 +54,8 @@ class Cluster:
         towers: Their endpoints; each tower publishes on the next port.
         stores: At least one.
         targets: Per level, the clusters to copy to, the preferred one first.
+        security: Its keys; without them only this machine can come in, unless it is insecure.
+        insecure: Anybody who reaches it may come in: something else keeps strangers out.
     """
 
     name: ClusterName
@@ -47,6 +64,8 @@ class Cluster:
     towers: tuple[str, ...] = ()
     stores: tuple[StoreSpec, ...] = ()
     targets: Mapping[int, tuple[ClusterName, ...]] = field(default_factory=dict)
+    security: Security | None = None
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))

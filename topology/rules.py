@@ -38,7 +38,18 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_hosts(topology),
         *_endpoints(topology),
         *_directories(topology),
+        *_security(topology),
     ]
+
+
+def _security(topology: Topology) -> Iterator[Problem]:
+    for index, cluster in enumerate(topology.clusters):
+        if cluster.security is not None and cluster.insecure:
+            yield Problem(
+                f"$.clusters[{index}].insecure",
+                f"cluster {cluster.name!r} has keys and is insecure",
+                "take one of them out",
+            )
 
 
 def _names(topology: Topology) -> Iterator[Problem]:

@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from dafka.cli.options import Host, Json, LogLevel, Towers, bounded_seconds
+from dafka.cli.options import (
+    Access,
+    Host,
+    Insecure,
+    Json,
+    Key,
+    LogLevel,
+    Towers,
+    bounded_seconds,
+    credentials_of,
+)
 from dafka.cli.records import from_json, to_json
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
@@ -36,6 +46,9 @@ def produce(
             help="Directory that keeps what is not stored yet: run again, and it is sent first."
         ),
     ] = None,
+    access: Access = None,
+    key: Key = None,
+    insecure: Insecure = False,
     log_level: LogLevel = "warning",
 ) -> None:
     """Publish every line of standard input as a record.
@@ -44,7 +57,13 @@ def produce(
     """
     set_up_logs(log_level)
     sent = 0
-    producer = Producer(tower, host=host, spool=spool)
+    producer = Producer(
+        tower,
+        host=host,
+        spool=spool,
+        credentials=credentials_of(access, key),
+        insecure=insecure,
+    )
     try:
         for line in sys.stdin.buffer:
             record = line.rstrip(b"\r\n")
@@ -79,6 +98,9 @@ def consume(
             callback=bounded_seconds, help="End when no record has come for this many seconds."
         ),
     ] = None,
+    access: Access = None,
+    key: Key = None,
+    insecure: Insecure = False,
     log_level: LogLevel = "warning",
 ) -> None:
     """Print the records of topics as they come, values only or as JSON.
@@ -90,7 +112,14 @@ def consume(
     heard = time.monotonic()
     start = "earliest" if from_beginning else "latest"
     try:
-        with Consumer(tower, topic, start=start, host=host) as consumer:
+        with Consumer(
+            tower,
+            topic,
+            start=start,
+            host=host,
+            credentials=credentials_of(access, key),
+            insecure=insecure,
+        ) as consumer:
             while max_records is None or printed < max_records:
                 record = consumer.poll(0.2)
                 if record is not None:

@@ -1,4 +1,4 @@
-"""`dafka`: tower, store, produce, consume, topics, peek."""
+"""`dafka`: tower, store, produce, consume, topics, peek, keys."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import typer
 
 from dafka.cli.clients import consume, produce
+from dafka.cli.keys import keys
 from dafka.cli.queries import peek, topics
 from dafka.cli.servers import store, tower
 from dafka.errors import DafkaError, MisuseError, StorageError
@@ -19,7 +20,7 @@ app = typer.Typer(
 )
 app.command()(tower)
 app.add_typer(store, name="store")
-for command in (produce, consume, topics, peek):
+for command in (produce, consume, topics, peek, keys):
     app.command()(command)
 
 

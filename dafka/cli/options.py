@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dafka.errors import MisuseError
 from dafka.node.logs import Format
+from dafka.transport.keys import Credentials, load_credentials
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
@@ -26,6 +29,29 @@ def bounded_seconds(seconds: float | None) -> float | None:
     return seconds
 
 
+def credentials_of(access: Path | None, key: Path | None) -> Credentials | None:
+    """Return what `--access` and `--key` say; None if neither is given.
+
+    Raises:
+        MisuseError: Only one is, or a file cannot be used.
+    """
+    if (access is None) != (key is None):
+        raise MisuseError("--access and --key belong together: the cluster's keys, and one's own")
+    return None if access is None or key is None else load_credentials(access, key)
+
+
+Access = Annotated[
+    Path | None, typer.Option("--access", help="Access file of a cluster with keys.")
+]
+Key = Annotated[
+    Path | None, typer.Option("--key", help="Secret key file of whoever runs this command.")
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure", help="Bind other hosts than this machine's own without keys, for anybody."
+    ),
+]
 Towers = Annotated[
     list[str],
     typer.Option(

@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dafka.cli.options import DEFAULT_QUERY, Json, Stores, bounded_seconds
+from dafka.cli.options import (
+    DEFAULT_QUERY,
+    Access,
+    Json,
+    Key,
+    Stores,
+    bounded_seconds,
+    credentials_of,
+)
 from dafka.cli.records import printable, to_json
 from dafka.errors import MisuseError
 from dafka.model import Partition, checked_topic
@@ -20,6 +28,7 @@ from dafka.records.batch import records_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from dafka.model import Record
 
@@ -36,6 +45,8 @@ def topics(
     ] = None,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
+    access: Access = None,
+    key: Key = None,
 ) -> None:
     """List the topics of a store with their partitions and the records it keeps of them.
 
@@ -45,14 +56,14 @@ def topics(
     Example: dafka topics --store tcp://127.0.0.1:5558
     """
     if delete is not None:
-        with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
+        with _client(store, timeout, access, key) as client:
             deleted = client.delete(checked_topic(delete))
         row = {"topic": delete, "deleted": deleted}
         print(json.dumps(row) if json_lines else f"deleted {deleted:,} records of {delete!r}")
         return
     partitions: dict[str, int] = {}
     records: dict[str, int] = {}
-    with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
+    with _client(store, timeout, access, key) as client:
         for partition, kept in client.ranges().items():
             if kept:
                 partitions[partition.topic] = partitions.get(partition.topic, 0) + 1
@@ -80,12 +91,14 @@ def peek(
     count: Annotated[int, typer.Option(min=1, help="Records of each partition.")] = 10,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
+    access: Access = None,
+    key: Key = None,
 ) -> None:
     """Read some records of a topic out of a store; moves nobody's position.
 
     Example: dafka peek numbers --start 2 --count 3 --json
     """
-    with StoreClient(store, timeout_ms=int(timeout * 1_000)) as client:
+    with _client(store, timeout, access, key) as client:
         chosen = {
             partition: kept.start
             for partition, kept in sorted(client.ranges(topic).items())
@@ -103,6 +116,11 @@ def peek(
             print(json.dumps(to_json(record)))
     else:
         Console().print(_table(topic, records))
+
+
+def _client(store: str, timeout: float, access: Path | None, key: Path | None) -> StoreClient:
+    credentials = credentials_of(access, key)
+    return StoreClient(store, timeout_ms=int(timeout * 1_000), credentials=credentials)
 
 
 def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:

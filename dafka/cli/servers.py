@@ -12,12 +12,16 @@ import typer
 from dafka.cli.options import (
     DEFAULT_QUERY,
     DEFAULT_TOWER,
+    Access,
     Host,
+    Insecure,
+    Key,
     LogFormat,
     LogLevel,
     Metrics,
     ShutdownMs,
     Towers,
+    credentials_of,
 )
 from dafka.cli.upkeep import check, compact
 from dafka.errors import MisuseError
@@ -37,6 +41,9 @@ def tower(
     endpoint: Annotated[
         str, typer.Option(help="Where beacons come in; it publishes on the next port.")
     ] = DEFAULT_TOWER,
+    access: Access = None,
+    key: Key = None,
+    insecure: Insecure = False,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
@@ -50,7 +57,8 @@ def tower(
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)
-    with Tower(endpoint) as running:
+    credentials = credentials_of(access, key)
+    with Tower(endpoint, credentials=credentials, insecure=insecure) as running:
         log.info("tower is up", extra={"endpoint": endpoint})
         health.watch(running)
         run_until_told(running)
@@ -109,6 +117,9 @@ def serve(
     allow_delete: Annotated[
         bool, typer.Option("--allow-delete", help="Let `dafka topics --delete` drop topics.")
     ] = False,
+    access: Access = None,
+    key: Key = None,
+    insecure: Insecure = False,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
@@ -128,6 +139,7 @@ def serve(
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)
+    credentials = credentials_of(access, key)
     with Store(
         data,
         tower,
@@ -136,6 +148,8 @@ def serve(
         durability=durability,
         retention=retention,
         deletable=allow_delete,
+        credentials=credentials,
+        insecure=insecure,
     ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)

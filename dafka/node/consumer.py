@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import queue
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from dafka.errors import MisuseError
-from dafka.model import Partition, Record, address_of, checked_topic
-from dafka.node.node import Node, Role, open_mesh
+from dafka.model import Partition, Record, checked_topic
+from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Drained, Event, TurnEnded
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Never, Self
 
     from dafka.model import Batch
+    from dafka.transport.keys import Credentials
     from dafka.transport.poller import Pollable
 
 _CHECK_S = 1.0
@@ -75,6 +75,8 @@ class Consumer:
         positions: Sequence to begin at, for some partitions.
         host: Interface to bind and advertise.
         buffer_bytes_max: Bytes received ahead of the application.
+        credentials: The node's key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -89,6 +91,8 @@ class Consumer:
         positions: Mapping[Partition, int] | None = None,
         host: str = "127.0.0.1",
         buffer_bytes_max: int = 32 * 1024 * 1024,
+        credentials: Credentials | None = None,
+        insecure: bool = False,
     ) -> None:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -98,7 +102,7 @@ class Consumer:
         for partition, sequence in (positions or {}).items():
             if sequence < 0:
                 raise MisuseError(f"position of {partition} must not be negative: {sequence}")
-        self.address = address_of(uuid4())
+        self.address = new_address(towers, credentials)
         settings = ConsumerSettings(
             topics=tuple(checked_topic(name) for name in names),
             start=Start(start),
@@ -115,7 +119,8 @@ class Consumer:
         role: Role[None, Never] = _ConsumerRole(
             ConsumerMachine(self.address, settings), self._delivered
         )
-        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
+        self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 
     def __iter__(self) -> Iterator[Record]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from dafka.errors import NotStoredError
-from dafka.model import address_of
-from dafka.node.node import Node, Role, open_mesh
+from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Mirrored, TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch, Partition
     from dafka.protocol.events import Event
+    from dafka.transport.keys import Credentials
     from dafka.transport.poller import Pollable
 
 
@@ -42,6 +41,8 @@ class Mirror:
         host: Interface to bind and advertise.
         min_acks: How many distinct stores must have a record before it counts as stored.
         buffer_bytes_max: Bytes published and not stored yet at which `publish` begins to wait.
+        credentials: The node's key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -54,8 +55,10 @@ class Mirror:
         host: str = "127.0.0.1",
         min_acks: int = 1,
         buffer_bytes_max: int = 32 * 1024 * 1024,
+        credentials: Credentials | None = None,
+        insecure: bool = False,
     ) -> None:
-        self.address = address_of(uuid4())
+        self.address = new_address(towers, credentials)
         self._buffer_bytes_max = buffer_bytes_max
         self._changed = threading.Condition()
         """Guards what follows, and tells of progress."""
@@ -66,7 +69,8 @@ class Mirror:
         """How often stores have said that they have more: progress."""
         machine = MirrorMachine(MirrorSettings(min_acks=min_acks))
         role: Role[None, Forgotten] = _MirrorRole(machine, self._on_stored, self._on_forgotten)
-        self._node = Node(role, self.address, {None: open_mesh(self.address, towers, host)})
+        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
+        self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 
     def publish(self, batch: Batch, silence_s: float) -> None:

@@ -8,9 +8,10 @@ import threading
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from uuid import uuid4
 
 from dafka.errors import DafkaError, MisuseError
-from dafka.model import TowerEndpoints
+from dafka.model import TowerEndpoints, address_of
 from dafka.node import metrics
 from dafka.node.clock import now_ms
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish
@@ -18,12 +19,14 @@ from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.mesh import Mesh
 from dafka.transport.poller import Poller
+from dafka.transport.security import checked_binding, keyring
 from dafka.wire import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dafka.protocol.events import Event
+    from dafka.transport.keys import Credentials
     from dafka.transport.poller import Pollable
 
 S = TypeVar("S")
@@ -277,18 +280,46 @@ class Node(Generic[S, E]):
         self._wake_pending = False
 
 
-def open_mesh(address: str, towers: str | Sequence[str], host: str) -> Mesh:
+def open_mesh(
+    address: str,
+    towers: str | Sequence[str],
+    host: str,
+    credentials: Credentials | None = None,
+    *,
+    insecure: bool = False,
+) -> Mesh:
     """Open a node's mesh from what the public classes are given.
 
+    Without credentials, those of the keyring for the first tower are used, if there are any.
+
     Raises:
-        MisuseError: No tower is given, or one is not an endpoint.
+        MisuseError: No tower is given, or one is not an endpoint, or strangers could come in.
     """
-    names = [towers] if isinstance(towers, str) else list(towers)
-    if not names:
-        raise MisuseError("at least one tower is needed")
+    names = _names(towers)
+    credentials = credentials or keyring.of(names[0])
+    checked_binding(host, credentials, insecure=insecure or keyring.insecure(names[0]))
     return Mesh(
         address=address,
         host=host,
         towers=[TowerEndpoints.parse(name) for name in names],
         settings=PresenceSettings(),
+        credentials=credentials,
     )
+
+
+def new_address(towers: str | Sequence[str], credentials: Credentials | None = None) -> str:
+    """Draw an address for a node: in a cluster with keys, one that is its key's.
+
+    Raises:
+        MisuseError: No tower is given.
+    """
+    credentials = credentials or keyring.of(_names(towers)[0])
+    drawn = address_of(uuid4())
+    return drawn if credentials is None else credentials.new_address(drawn)
+
+
+def _names(towers: str | Sequence[str]) -> list[str]:
+    names = [towers] if isinstance(towers, str) else list(towers)
+    if not names:
+        raise MisuseError("at least one tower is needed")
+    return names

@@ -6,14 +6,13 @@ import threading
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Partition, address_of, checked_topic
+from dafka.model import Partition, checked_topic
 from dafka.node.clock import wall_ns
 from dafka.node.delivery import Deliveries, Delivery, described
-from dafka.node.node import Node, Role, open_mesh
+from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.node.open_batch import UNUSABLE, OpenBatch, check_size
 from dafka.node.producer_role import ProducerRole
 from dafka.protocol.events import Submitted
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch
     from dafka.protocol.effects import Stored
+    from dafka.transport.keys import Credentials
 
 
 class Producer:
@@ -50,6 +50,8 @@ class Producer:
             producer that is given it goes on where this one ended, however that was: under the
             same address, with the records that were left and then with the next sequence. Every
             record is on disk before it is published. It holds `buffer_bytes_max` at most.
+        credentials: The producer's key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -67,6 +69,8 @@ class Producer:
         max_block_ms: int = 60_000,
         min_acks: int = 1,
         spool: str | os.PathLike[str] | None = None,
+        credentials: Credentials | None = None,
+        insecure: bool = False,
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
@@ -92,7 +96,7 @@ class Producer:
                 kept_in = LmdbSpool(spool)
                 opened.callback(kept_in.close)
                 ends, kept = kept_in.ends(), kept_in.batches()
-            self.address = address_of(uuid4()) if kept_in is None else kept_in.address
+            self.address = new_address(towers, credentials) if kept_in is None else kept_in.address
             """Names this producer, and with a topic a partition."""
             self.resumed = sum(batch.count for batch in kept)
             """Records found in the spool: sent earlier, stored by nobody yet as far as is known."""
@@ -102,7 +106,7 @@ class Producer:
             """By topic, the end below which everything is in the spool."""
             settings = ProducerSettings(min_acks=min_acks, spooled=kept_in is not None)
             machine = ProducerMachine(self.address, settings, ends, kept)
-            mesh = open_mesh(self.address, towers, host)
+            mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
             opened.pop_all()  # all there: from here on the node's thread closes them
         role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)
         self._node = Node(role, self.address, {None: mesh})

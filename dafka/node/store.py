@@ -11,6 +11,7 @@ from dafka.errors import StorageError
 from dafka.limits import RETAINED_BATCHES_MAX
 from dafka.node import metrics
 from dafka.node.node import Node, Role, open_mesh
+from dafka.protocol.access import ANYBODY, Rights
 from dafka.protocol.effects import Append, ReadRange
 from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead, TurnEnded
 from dafka.protocol.store import StoreMachine
@@ -18,6 +19,7 @@ from dafka.query.service import answer
 from dafka.storage.lmdb_log import Durability, LmdbLog, wall_ms
 from dafka.storage.retention import Retainer
 from dafka.transport.request import QueryServer
+from dafka.transport.security import checked_infrastructure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from dafka.storage.log import RecordLog
     from dafka.storage.retention import Retention
+    from dafka.transport.keys import Credentials
     from dafka.transport.poller import Pollable
 
 log = logging.getLogger(__name__)
@@ -52,6 +55,8 @@ class Store:
         durability: What an ACK promises to survive.
         retention: What need not be kept; the first rule that matches a topic counts.
         deletable: Whether topics may be deleted over the query port.
+        credentials: The cluster's key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at other hosts than this machine's own, without keys.
 
     Raises:
         StorageError: The directory cannot be used.
@@ -68,16 +73,21 @@ class Store:
         durability: Durability = Durability.FSYNC,
         retention: Sequence[Retention] = (),
         deletable: bool = False,
+        credentials: Credentials | None = None,
+        insecure: bool = False,
     ) -> None:
+        checked_infrastructure(query, credentials, insecure=insecure)
         with ExitStack() as opened:
             record_log = LmdbLog(data, durability=durability)
             opened.callback(record_log.close)
-            server = QueryServer(query)
+            server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
-            mesh = open_mesh(self.address, towers, host)
+            mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
             opened.pop_all()  # all there: from here on the node's thread closes them
-        self._role = _StoreRole(record_log, server, Retainer(retention), deletable=deletable)
+        self._role = _StoreRole(
+            record_log, server, Retainer(retention), credentials, deletable=deletable
+        )
         role: Role[None, Never] = self._role
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
@@ -122,10 +132,17 @@ class _StoreRole:
     name = "store"
 
     def __init__(
-        self, record_log: RecordLog, server: QueryServer, retainer: Retainer, *, deletable: bool
+        self,
+        record_log: RecordLog,
+        server: QueryServer,
+        retainer: Retainer,
+        credentials: Credentials | None,
+        *,
+        deletable: bool,
     ) -> None:
         self.refusal = ""
         """What the disk says while it refuses to write; empty otherwise."""
+        self._access = None if credentials is None else credentials.access
         self._log = record_log
         self._server = server
         self._retainer = retainer
@@ -222,7 +239,9 @@ class _StoreRole:
             if request is None:
                 break
             client, question = request
-            self._server.reply(client, answer(question, self._log, deletable=self._deletable))
+            rights = ANYBODY if self._access is None else self._access.of(client.key) or Rights()
+            reply = answer(question, self._log, rights, deletable=self._deletable)
+            self._server.reply(client, reply)
         return ()
 
     def _observe(self) -> None:

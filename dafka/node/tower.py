@@ -11,11 +11,14 @@ from dafka.node import metrics
 from dafka.node.clock import now_ms
 from dafka.node.node import STUCK_MS, NodeFailedError
 from dafka.transport.poller import Poller
+from dafka.transport.security import checked_infrastructure
 from dafka.transport.tower import TowerSockets
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+    from dafka.transport.keys import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +34,23 @@ class Tower:
 
     Args:
         endpoint: `tcp://host:port` for the nodes' beacons; it publishes on the next port.
+        credentials: The cluster's key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
 
     Raises:
-        MisuseError: It is not an endpoint, or it is taken.
+        MisuseError: It is not an endpoint, or it is taken, or strangers could come in.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        credentials: Credentials | None = None,
+        insecure: bool = False,
+    ) -> None:
         self.endpoint = endpoint
-        self._sockets = TowerSockets(TowerEndpoints.parse(endpoint))
+        checked_infrastructure(endpoint, credentials, insecure=insecure)
+        self._sockets = TowerSockets(TowerEndpoints.parse(endpoint), credentials)
         self._seen_ms: dict[str, int] = {}
         self._stopping = threading.Event()
         self._turned_ms = now_ms()

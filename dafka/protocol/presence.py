@@ -34,9 +34,10 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Connect to a peer's publisher."""
+    """Connect to a peer's publisher, which must prove `key` if there is one."""
 
     endpoint: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class PresenceMachine:
         self._settings = settings
         self._peers: dict[str, int] = {}
         """Endpoints connected to, and when each was heard last."""
+        self._keys: dict[str, str] = {}
+        """The key that each was connected to with."""
         self._announce_due_ms: int | None = None
         self._echo_ms: int | None = None
         """When a tower was heard last, by our own beacon coming back."""
@@ -91,12 +94,15 @@ class PresenceMachine:
             self._tower_heard(now_ms)
             return []
         if beacon.endpoint in self._peers:
-            self._peers[beacon.endpoint] = now_ms
+            # Another key at a known endpoint is a newcomer there; first the old one must be silent.
+            if self._keys[beacon.endpoint] == beacon.key:
+                self._peers[beacon.endpoint] = now_ms
             return []
         if len(self._peers) >= PEERS_MAX:
             return []
         self._peers[beacon.endpoint] = now_ms
-        return [Connect(beacon.endpoint), Announce(self._beacon)]
+        self._keys[beacon.endpoint] = beacon.key
+        return [Connect(beacon.endpoint, beacon.key), Announce(self._beacon)]
 
     def wake(self, now_ms: int) -> list[PresenceEffect]:
         """Send what is due, leave who is silent."""
@@ -129,6 +135,7 @@ class PresenceMachine:
         ]
         for endpoint in silent:
             del self._peers[endpoint]
+            del self._keys[endpoint]
         return [Disconnect(endpoint) for endpoint in silent]
 
 
@@ -146,4 +153,4 @@ def tower_beacon(beacon: NodeBeacon, peer_host: str) -> TowerBeacon | None:
         endpoint = Endpoint.parse(f"tcp://{host}:{beacon.port}")
     except MisuseError:
         return None
-    return TowerBeacon(beacon.address, str(endpoint))
+    return TowerBeacon(beacon.address, str(endpoint), beacon.key)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from dafka.transport.keys import Credentials
+
 A = TypeVar("A")
 
 
@@ -29,13 +31,16 @@ class StoreClient:
     Args:
         endpoint: `tcp://host:port`. That nobody listens there shows at the first question.
         timeout_ms: For each question; a list in several pages takes several.
+        credentials: Whose to use; those of the process's keyring for the endpoint by default.
 
     Raises:
         MisuseError: The endpoint cannot be used.
     """
 
-    def __init__(self, endpoint: str, timeout_ms: int = 5_000) -> None:
-        self._client = QueryClient(endpoint)
+    def __init__(
+        self, endpoint: str, timeout_ms: int = 5_000, credentials: Credentials | None = None
+    ) -> None:
+        self._client = QueryClient(endpoint, credentials)
         self._timeout_ms = timeout_ms
 
     def topics(self) -> list[str]:

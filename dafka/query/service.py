@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from dafka.errors import RecordError, StorageError, WireError
 from dafka.limits import DELETED_BATCHES_MAX, READ_BYTES_MAX
 from dafka.model import Partition
+from dafka.protocol.access import ANYBODY
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.records.batch import newest_ms, raw_records
@@ -15,6 +16,7 @@ from dafka.wire.octets import octets_of, text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from dafka.protocol.access import Rights
     from dafka.query.messages import Answer, Place, Question
     from dafka.storage.log import RecordLog
 
@@ -27,16 +29,22 @@ _NUMBERS_BYTES = 25
 T = TypeVar("T")
 
 
-def answer(question: bytes, log: RecordLog, *, deletable: bool = False) -> bytes:
+def answer(
+    question: bytes, log: RecordLog, rights: Rights = ANYBODY, *, deletable: bool = False
+) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
 
     Args:
         question: What was received.
         log: What it is about.
+        rights: Those of whoever asks.
         deletable: Whether topics may be deleted.
     """
     try:
-        return encode(_answer(decode_question(question), log, deletable))
+        asked = decode_question(question)
+        if not _permitted(asked, rights):
+            return encode(messages.Refused("not permitted", "this key has no right to that"))
+        return encode(_answer(asked, log, deletable))
     except WireError as error:
         return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
     except (StorageError, RecordError) as error:
@@ -60,6 +68,19 @@ def _delete(question: messages.Delete, log: RecordLog) -> messages.Deleted:
     log.append((), trims=trims)
     kept = (one for place, one in log.standings().items() if place.topic == topic)
     return messages.Deleted(records, any(one.start <= one.head for one in kept))
+
+
+def _permitted(question: Question, rights: Rights) -> bool:
+    """Whether it may be answered; what is asked of all topics takes the right to all."""
+    match question:
+        case messages.Health():
+            return True  # only numbers
+        case messages.Topics():
+            return rights.may_read("")
+        case messages.Delete():
+            return rights.may_write(text(question.topic))
+        case _:
+            return rights.may_read(text(question.topic or b""))
 
 
 def _answer(question: Question, log: RecordLog, deletable: bool) -> Answer:

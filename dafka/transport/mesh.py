@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from dafka.errors import MisuseError, WireError
+from dafka.protocol.access import ANYBODY, Rights, may_send, may_subscribe
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
 from dafka.protocol.presence import (
@@ -22,6 +23,7 @@ from dafka.protocol.presence import (
     PresenceSettings,
 )
 from dafka.transport import sockets
+from dafka.transport.security import guard, prove, user_of
 from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dafka.model import TowerEndpoints
+    from dafka.transport.keys import Credentials
     from dafka.wire.messages import Message, MessageId
 
 MESSAGES_PER_TURN_MAX = 256
@@ -46,6 +49,8 @@ class Mesh:
         host: Interface to bind the publisher to, and to advertise.
         towers: At least one.
         settings: Beacon times.
+        credentials: The node's, if the cluster has keys. Then there is one subscriber for each
+            combination of rights, so that it is known what may be taken from it.
 
     Raises:
         MisuseError: The host is not one of this machine's.
@@ -58,11 +63,21 @@ class Mesh:
         host: str,
         towers: Sequence[TowerEndpoints],
         settings: PresenceSettings,
+        credentials: Credentials | None = None,
     ) -> None:
+        self._credentials = credentials
         self._publisher = sockets.publisher()
-        self._subscriber = sockets.subscriber()
+        if credentials is not None:
+            self._publisher.set(zmq.XPUB_MANUAL, 1)
+        guard(self._publisher, credentials)
+        groups = [ANYBODY] if credentials is None else credentials.access.groups()
+        self._subscribers = {rights: sockets.subscriber() for rights in groups}
+        self._connected: dict[str, zmq.Socket[bytes]] = {}
+        """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
         self._beacons_in = sockets.subscriber()
+        for socket in (self._beacons_out, self._beacons_in):
+            prove(socket, credentials)
         try:
             port = self._publisher.bind_to_random_port(f"tcp://{sockets.numeric(host)}")
         except zmq.ZMQError as error:
@@ -73,13 +88,14 @@ class Mesh:
         for tower in towers:
             self._beacons_out.connect(tower.inbound)
             self._beacons_in.connect(tower.outbound)
-        beacon = NodeBeacon(address, host, port)
+        key = "" if credentials is None else credentials.public
+        beacon = NodeBeacon(address, host, port, key)
         self._presence = PresenceMachine(beacon, settings)
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
         """Sockets to poll for reading; when one is readable, call `receive`."""
-        return [self._publisher, self._subscriber, self._beacons_in]
+        return [self._publisher, *self._subscribers.values(), self._beacons_in]
 
     @property
     def peers(self) -> int:
@@ -88,7 +104,8 @@ class Mesh:
 
     def listen(self, message_id: MessageId, key: str) -> None:
         """Subscribe to messages of every peer, present and future."""
-        self._subscriber.subscribe(rfc46.prefix(message_id, key))
+        for socket in self._subscribers.values():
+            socket.subscribe(rfc46.prefix(message_id, key))
 
     def publish(self, message: Message) -> None:
         """Send a message to every peer that listens; dropped for those whose queue is full."""
@@ -101,8 +118,14 @@ class Mesh:
         """Yield what has arrived, at most a turn's worth."""
         yield from self._receive_subscriptions()
         self._receive_beacons(now_ms)
+        for rights, socket in self._subscribers.items():
+            yield from self._receive_messages(rights, socket)
+
+    def _receive_messages(
+        self, rights: Rights, socket: zmq.Socket[bytes]
+    ) -> Iterator[Received | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
-            frames = receive_frames(self._subscriber)
+            frames = receive_frames(socket)
             if frames is None:
                 return
             try:
@@ -110,7 +133,8 @@ class Mesh:
             except WireError as error:
                 yield Dropped(error.reason)
             else:
-                yield Received(message)
+                allowed = may_send(rights, message)
+                yield Received(message) if allowed else Dropped("not permitted")
 
     def wake(self, now_ms: int) -> None:
         """Send the beacons that are due."""
@@ -123,18 +147,36 @@ class Mesh:
     def close(self, linger_ms: int) -> None:
         """Leave the mesh; what was published may take `linger_ms` to go out."""
         self._publisher.close(linger_ms)
-        for socket in (self._subscriber, self._beacons_out, self._beacons_in):
+        for socket in (*self._subscribers.values(), self._beacons_out, self._beacons_in):
             socket.close(0)
 
-    def _receive_subscriptions(self) -> Iterator[PeerListened]:
+    def _receive_subscriptions(self) -> Iterator[PeerListened | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
-            frames = receive_frames(self._publisher)
-            if frames is None:
+            try:
+                frame = self._publisher.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
                 return
-            if frames[0][:1] == b"\x01":
-                subscription = rfc46.subscription(frames[0][1:])
-                if subscription is not None:
-                    yield PeerListened(*subscription)
+            verb, prefix = frame.bytes[:1], frame.bytes[1:]
+            if verb != b"\x01":
+                if self._credentials is not None:
+                    self._publisher.set(zmq.UNSUBSCRIBE, prefix)
+                continue
+            subscription = rfc46.subscription(prefix)
+            if self._credentials is not None:
+                if not self._may_subscribe(user_of(frame), subscription):
+                    yield Dropped("subscription not permitted")
+                    continue
+                # To whom the subscription just received belongs: nobody is subscribed otherwise.
+                self._publisher.set(zmq.SUBSCRIBE, prefix)
+            if subscription is not None:
+                yield PeerListened(*subscription)
+
+    def _may_subscribe(self, key: str, subscription: tuple[MessageId, str] | None) -> bool:
+        assert self._credentials is not None
+        rights = self._credentials.access.of(key)
+        if rights is None or subscription is None:
+            return False
+        return may_subscribe(rights, key, *subscription)
 
     def _receive_beacons(self, now_ms: int) -> None:
         for _ in range(MESSAGES_PER_TURN_MAX):
@@ -154,9 +196,24 @@ class Mesh:
                 case Announce():
                     self._announce(effect.beacon)
                 case Connect():
-                    self._subscriber.connect(effect.endpoint)
+                    self._connect(effect)
                 case Disconnect():
-                    self._subscriber.disconnect(effect.endpoint)
+                    socket = self._connected.pop(effect.endpoint, None)
+                    if socket is not None:
+                        socket.disconnect(effect.endpoint)
+
+    def _connect(self, effect: Connect) -> None:
+        """Connect the subscriber of the peer's rights; nobody else's key can be there then."""
+        rights: Rights | None = ANYBODY
+        if self._credentials is not None:
+            rights = self._credentials.access.of(effect.key)
+            if rights is None:
+                return  # a tower of ours would not have passed it on
+        assert rights is not None
+        socket = self._subscribers[rights]
+        prove(socket, self._credentials, effect.key)
+        socket.connect(effect.endpoint)
+        self._connected[effect.endpoint] = socket
 
     def _announce(self, beacon: NodeBeacon) -> None:
         *first, last = encode_node_beacon(beacon)

@@ -19,19 +19,29 @@ import zmq
 
 from dafka.errors import MisuseError, QueryError
 from dafka.transport import sockets
+from dafka.transport.security import guard, keyring, prove, user_of
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from dafka.transport.keys import Credentials
+
 _NUMBER_BYTES = 8
 
 
 class Client(NamedTuple):
-    """Who asked, and which of its questions it was."""
+    """Who asked, and which of its questions it was.
+
+    Attributes:
+        connection: Where the answer goes.
+        number: Repeated in it.
+        key: The public key that was proved; empty in a cluster without keys.
+    """
 
     connection: bytes
     number: bytes
+    key: str = ""
 
 
 class QueryServer:
@@ -39,14 +49,16 @@ class QueryServer:
 
     Args:
         endpoint: `tcp://host:port`; the port `*` takes a free one.
+        credentials: The cluster's own, if it has keys.
 
     Raises:
         MisuseError: The endpoint cannot be bound.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, credentials: Credentials | None = None) -> None:
         self.socket = sockets.router()
         """To be polled; when it is readable, call `receive`."""
+        guard(self.socket, credentials)
         try:
             sockets.bind(self.socket, endpoint)
         except zmq.ZMQError as error:
@@ -60,17 +72,18 @@ class QueryServer:
     def receive(self) -> tuple[Client, bytes] | None:
         """Return the next question; None if there is none, or what came is none."""
         try:
-            frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return None
-        if len(frames) != 3 or len(frames[1]) != _NUMBER_BYTES:
+        if len(frames) != 3 or len(frames[1].bytes) != _NUMBER_BYTES:
             return None
-        return Client(frames[0], frames[1]), frames[2]
+        connection, number, question = (frame.bytes for frame in frames)
+        return Client(connection, number, user_of(frames[2])), question
 
     def reply(self, client: Client, answer: bytes) -> bool:
         """Answer a question; False if the client has gone, or does not take its answers."""
         try:
-            self.socket.send_multipart((*client, answer), zmq.NOBLOCK)
+            self.socket.send_multipart((client.connection, client.number, answer), zmq.NOBLOCK)
         except zmq.ZMQError as error:
             if error.errno in (errno.EAGAIN, errno.EHOSTUNREACH):
                 return False
@@ -87,14 +100,16 @@ class QueryClient:
 
     Args:
         endpoint: `tcp://host:port`; it is connected to in the background, for as long as it takes.
+        credentials: Whose to use; those of the process's keyring for the endpoint by default.
 
     Raises:
         MisuseError: The endpoint cannot be used.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, credentials: Credentials | None = None) -> None:
         self.endpoint = endpoint
         self.socket = sockets.dealer()
+        prove(self.socket, credentials or keyring.of(endpoint))
         """To be polled; when it is readable, call `receive`."""
         self._asked = 0
         try:

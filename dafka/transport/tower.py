@@ -9,6 +9,7 @@ import zmq
 from dafka.errors import MisuseError, WireError
 from dafka.protocol.presence import tower_beacon
 from dafka.transport import sockets
+from dafka.transport.security import guard, user_of
 from dafka.wire.beacon import (
     BEACON,
     WELCOME,
@@ -20,6 +21,7 @@ from dafka.wire.beacon import (
 
 if TYPE_CHECKING:
     from dafka.model import TowerEndpoints
+    from dafka.transport.keys import Credentials
 
 BEACONS_PER_TURN_MAX = 1_000
 """Beacons passed on before the loop looks at anything else."""
@@ -28,13 +30,20 @@ BEACONS_PER_TURN_MAX = 1_000
 class TowerSockets:
     """Bound at both endpoints of a tower.
 
+    Args:
+        endpoints: Where.
+        credentials: The cluster's own, if it has keys.
+
     Raises:
         MisuseError: An endpoint cannot be bound.
     """
 
-    def __init__(self, endpoints: TowerEndpoints) -> None:
+    def __init__(self, endpoints: TowerEndpoints, credentials: Credentials | None = None) -> None:
+        self._secured = credentials is not None
         self._inbound = sockets.subscriber()
         self._outbound = sockets.publisher()
+        for socket in (self._inbound, self._outbound):
+            guard(socket, credentials)
         self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
         self._inbound.subscribe(BEACON)
         try:
@@ -63,7 +72,11 @@ class TowerSockets:
                 continue
             if arrived is None:
                 break
-            beacon = tower_beacon(*arrived)
+            node_beacon, peer_host, key = arrived
+            if self._secured and node_beacon.key != key:
+                dropped.append("beacon key")
+                continue
+            beacon = tower_beacon(node_beacon, peer_host)
             if beacon is None:
                 dropped.append("beacon endpoint")
                 continue
@@ -79,8 +92,8 @@ class TowerSockets:
         self._inbound.close(0)
         self._outbound.close(0)
 
-    def _receive(self) -> tuple[NodeBeacon, str] | None:
-        """One node's beacon and the host it came from."""
+    def _receive(self) -> tuple[NodeBeacon, str, str] | None:
+        """One node's beacon, the host it came from and the key proved there."""
         try:
             frames = self._inbound.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -90,7 +103,8 @@ class TowerSockets:
             peer_host = str(frames[0].get("Peer-Address")).removeprefix("::ffff:")
         except zmq.ZMQError:
             peer_host = ""
-        return decode_node_beacon([frame.bytes for frame in frames]), peer_host
+        beacon = decode_node_beacon([frame.bytes for frame in frames])
+        return beacon, peer_host, user_of(frames[0])
 
     def _discard_subscription(self) -> bool:
         """Towers have no use for subscriptions, but they must not pile up."""

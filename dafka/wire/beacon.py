@@ -2,9 +2,11 @@
 
 | who sends | frames |
 |---|---|
-| node to tower | `B`, address, host (empty: the tower takes the connection's), port in decimal |
-| tower to nodes | `B`, address, endpoint |
+| node to tower | `B`, address, host (empty: the connection's), port in decimal, [key] |
+| tower to nodes | `B`, address, endpoint, [key] |
 | tower to a new node | `W`: a welcome |
+
+In a cluster with keys a beacon carries the node's public key, which the tower has seen proved.
 
 Source: 46/DAFKA, Node Discovery and Presence.
 """
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 BEACON = b"B"
 WELCOME = b"W"
 
+KEY_BYTES = 40
+"""A CURVE key in Z85."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeBeacon:
@@ -33,6 +38,7 @@ class NodeBeacon:
     address: str
     host: str
     port: int
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,13 @@ class TowerBeacon:
 
     address: str
     endpoint: str
+    key: str = ""
 
 
 def encode_node_beacon(beacon: NodeBeacon) -> list[bytes]:
-    """Return the four frames a node sends to its towers."""
-    host = octets_of(beacon.host)
-    return [BEACON, octets_of(beacon.address), host, str(beacon.port).encode("ascii")]
+    """Return the four frames, five with a key, that a node sends to its towers."""
+    host, port = octets_of(beacon.host), str(beacon.port).encode("ascii")
+    return [BEACON, octets_of(beacon.address), host, port, *_key_frame(beacon.key)]
 
 
 def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
@@ -55,7 +62,7 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     Raises:
         WireError: It is not one.
     """
-    if len(frames) != 4 or frames[0] != BEACON:
+    if len(frames) not in (4, 5) or frames[0] != BEACON:
         raise WireError("beacon")
     _check_address(frames[1])
     if len(frames[2]) > 255 or not frames[3].isdigit() or len(frames[3]) > 5:
@@ -63,12 +70,13 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     port = int(frames[3])
     if not 0 < port < 65_536:
         raise WireError("beacon endpoint")
-    return NodeBeacon(text(frames[1]), text(frames[2]), port)
+    return NodeBeacon(text(frames[1]), text(frames[2]), port, _key(frames[4:]))
 
 
 def encode_tower_beacon(beacon: TowerBeacon) -> list[bytes]:
-    """Return the three frames a tower publishes."""
-    return [BEACON, octets_of(beacon.address), octets_of(beacon.endpoint)]
+    """Return the three frames, four with a key, that a tower publishes."""
+    named = [BEACON, octets_of(beacon.address), octets_of(beacon.endpoint)]
+    return named + _key_frame(beacon.key)
 
 
 def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
@@ -79,14 +87,26 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
     """
     if len(frames) == 1 and frames[0] == WELCOME:
         return None
-    if len(frames) != 3 or frames[0] != BEACON:
+    if len(frames) not in (3, 4) or frames[0] != BEACON:
         raise WireError("beacon")
     _check_address(frames[1])
     try:
         endpoint = Endpoint.parse(text(frames[2]))
     except MisuseError as error:
         raise WireError("beacon endpoint") from error
-    return TowerBeacon(text(frames[1]), str(endpoint))
+    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]))
+
+
+def _key_frame(key: str) -> list[bytes]:
+    return [octets_of(key)] if key else []
+
+
+def _key(frames: Sequence[bytes]) -> str:
+    if not frames:
+        return ""
+    if len(frames[0]) != KEY_BYTES or not frames[0].isascii():
+        raise WireError("beacon key")
+    return text(frames[0])
 
 
 def _check_address(octets: bytes) -> None:

@@ -15,7 +15,7 @@ from dafka.cli.records import printable
 from dafka.errors import MisuseError
 from distributor.cli.options import File
 from distributor.cli.spark import Conf, Engine, Master, session
-from topology import load
+from distributor.declared import load
 
 if TYPE_CHECKING:
     from distributor.spark.audit import Audit

@@ -11,10 +11,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from dafka.node.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.cli.view import status_view, verdict_view
+from distributor.declared import load
 from distributor.status import status_of
 from distributor.verify import Verdict
 from distributor.verify import verify as compare
-from topology import Topology, load, plan
+from topology import Topology, plan
 
 
 def status(file: File, json_lines: Json = False) -> None:

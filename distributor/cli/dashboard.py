@@ -10,8 +10,9 @@ from rich.console import Console
 from dafka.node.running import stop_event
 from distributor.cli.options import File
 from distributor.dashboard.server import Dashboard
+from distributor.declared import load
 from distributor.processes import processes_of
-from topology import load, plan
+from topology import plan
 
 
 def dashboard(

@@ -13,11 +13,12 @@ from dafka.node.running import stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import report
 from distributor.cli.up import watch
+from distributor.declared import load
 from distributor.demo import job
 from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
 from distributor.verify import verify
-from topology import load, plan, render_text
+from topology import plan, render_text
 
 if TYPE_CHECKING:
     from topology import Plan

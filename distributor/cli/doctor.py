@@ -10,9 +10,10 @@ from rich.text import Text
 
 from dafka.node.clock import wall_ms
 from distributor.cli.options import File, Json
+from distributor.declared import load
 from distributor.doctor import examine
 from distributor.processes import processes_of
-from topology import load, plan
+from topology import plan
 
 
 def doctor(file: File, json_lines: Json = False) -> None:

@@ -13,13 +13,14 @@ from rich.text import Text
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import proofs_view
 from distributor.cli.view import verdict_view
+from distributor.declared import load
 from distributor.demo import drill as steps
 from distributor.demo.job import prove, wait_until_ready
 from distributor.errors import ProcessError
 from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
 from distributor.verify import verify
-from topology import load, plan
+from topology import plan
 
 if TYPE_CHECKING:
     from dafka.model import Partition

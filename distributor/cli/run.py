@@ -16,9 +16,10 @@ from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
 from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
+from distributor.declared import load
 from distributor.errors import PlanError
 from distributor.link_node import LinkNode
-from topology import load, plan
+from topology import plan
 
 log = logging.getLogger(__name__)
 

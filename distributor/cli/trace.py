@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from distributor.cli.options import File, Json
+from distributor.declared import load
 from distributor.errors import PlanError
-from topology import load, plan, spread
+from topology import plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName
 

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.live import Live
 
+from dafka.errors import MisuseError
 from dafka.node.clock import wall_ms
 from dafka.node.running import reload_event, stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
+from distributor.declared import load
 from distributor.processes import processes_of
 from distributor.status import status_of
 from distributor.supervisor import Supervisor
-from topology import load, plan
+from topology import plan
 from topology.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console) ->
     """Read the file again and run what it says; returns the plan that holds from now on."""
     try:
         new = plan(load(file))
-    except TopologyError as error:
+    except (TopologyError, MisuseError) as error:
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
         return old
     changes = supervisor.apply(processes_of(new, file))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.spark.source import BatchDataSource, DafkaDataSource
-from topology import load
+from distributor.declared import load
 from topology.errors import TopologyError
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from dafka.node.producer import Producer
 from distributor.dashboard.server import Dashboard
+from distributor.declared import load
 from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
 from distributor.testing.browser import browser
-from topology import load, plan
+from topology import plan
 
 if TYPE_CHECKING:
     from topology import Plan, Topology

@@ -6,6 +6,7 @@ import zmq
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
 from dafka.node.clock import now_ms
+from dafka.protocol.access import ANYBODY
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
 from dafka.protocol.presence import PresenceSettings
@@ -140,12 +141,12 @@ def test_what_has_no_signature_is_dropped(world, opened, frames):
     port = stranger.bind_to_random_port("tcp://127.0.0.1")
     mesh = world.mesh("AA")
     # No node listens to everything; one that did would not fall over either.
-    mesh._subscriber.subscribe(b"")
-    mesh._subscriber.connect(f"tcp://127.0.0.1:{port}")
+    mesh._subscribers[ANYBODY].subscribe(b"")
+    mesh._subscribers[ANYBODY].connect(f"tcp://127.0.0.1:{port}")
     found = []
     while not found:
         stranger.send_multipart(frames)
-        mesh._subscriber.poll(20)
+        mesh._subscribers[ANYBODY].poll(20)
         found = world.turn()[0]
     assert all(isinstance(event, Dropped) for event in found)
 

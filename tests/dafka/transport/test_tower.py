@@ -83,7 +83,7 @@ def test_an_empty_host_is_where_the_beacon_came_from(tower, speaker, listener):
     [
         ([b"B"], "beacon"),
         ([b"B", b"AB", b"h"], "beacon"),
-        ([b"B", b"AB", b"h", b"7", b"more"], "beacon"),
+        ([b"B", b"AB", b"h", b"7", b"more"], "beacon key"),
         ([b"BB", b"AB", b"h", b"7"], "beacon"),
         ([b"B", b"", b"h", b"7"], "beacon address"),
         ([b"B", b"A" * 256, b"h", b"7"], "beacon address"),

@@ -1,0 +1,182 @@
+"""Key files: a node's secret key, and the access file that says whom a cluster knows.
+
+| file | what |
+|---|---|
+| `access.toml` | `cluster`: public key of towers and stores; `keys.NAME`: public, read, write |
+| `NAME.secret` | a secret key; nobody but its owner may read it |
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import zmq
+
+from dafka.errors import MisuseError
+from dafka.protocol.access import Access, Rights, fingerprint, rule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY_CHARACTERS = 40
+"""A CURVE key in Z85."""
+
+KEYS_MAX = 10_000
+"""Keys of one cluster."""
+
+FILE_BYTES_MAX = 4 * 1024 * 1024
+"""Ten thousand keys with their rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who a node is in one cluster, and whom it lets in.
+
+    Attributes:
+        access: The cluster's keys.
+        public: The node's own key.
+        secret: The other half of it; not shown by `repr`.
+    """
+
+    access: Access
+    public: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Credentials(public={self.public!r})"
+
+    @property
+    def rights(self) -> Rights:
+        """What the node's own key may do."""
+        rights = self.access.of(self.public)
+        assert rights is not None
+        return rights
+
+    def new_address(self, random_digits: str) -> str:
+        """An address that proves to be this key's: its fingerprint, then random digits."""
+        mark = fingerprint(self.public)
+        return mark + random_digits[len(mark) :]
+
+
+def load_credentials(access: Path, key: Path) -> Credentials:
+    """Read a node's credentials.
+
+    Args:
+        access: The cluster's access file: TOML, with `cluster` and a table `keys`.
+        key: The node's secret key file, which nobody else may be able to read.
+
+    Raises:
+        MisuseError: A file cannot be read, or says nothing usable, or is open to others, or the
+            access file does not know the key.
+    """
+    known = load_access(access)
+    public, secret = _read_secret(key)
+    if known.of(public) is None:
+        raise MisuseError(f"key in {str(key)!r} is not among those of {str(access)!r}")
+    return Credentials(known, public, secret)
+
+
+def load_access(file: Path) -> Access:
+    """Read a cluster's access file.
+
+    Raises:
+        MisuseError: It cannot be read, or is not one.
+    """
+    try:
+        return _access(tomllib.loads(_text(file, FILE_BYTES_MAX)))
+    except (tomllib.TOMLDecodeError, _AccessError, RecursionError) as error:
+        raise MisuseError(f"access file {str(file)!r} cannot be used: {error}") from error
+
+
+def new_keys() -> tuple[str, str]:
+    """A public key and its secret one."""
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
+
+
+def write_secret(file: Path, secret: str) -> None:
+    """Write a secret key file that only its owner can read; never over one that is there.
+
+    Raises:
+        MisuseError: It is there, or cannot be written.
+    """
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise MisuseError(f"cannot write key file {str(file)!r}: {error.strerror}") from error
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(secret + "\n")
+
+
+class _AccessError(Exception):
+    """What is wrong with an access file, without its name."""
+
+
+def _access(document: dict[str, Any]) -> Access:
+    unknown = document.keys() - {"cluster", "keys"}
+    if unknown:
+        raise _AccessError(f"unknown key {min(unknown)!r}")
+    tables = document.get("keys", {})
+    if not isinstance(tables, dict) or len(tables) > KEYS_MAX:
+        raise _AccessError(f"`keys` must be at most {KEYS_MAX} tables")
+    rights = dict(_entry(name, table) for name, table in tables.items())
+    if len(rights) < len(tables):
+        raise _AccessError("a public key stands under two names")
+    return Access(_checked_key("cluster", document.get("cluster")), rights)
+
+
+def _entry(name: str, table: object) -> tuple[str, Rights]:
+    if not isinstance(table, dict) or table.keys() - {"public", "read", "write"}:
+        raise _AccessError(f"key {name!r} must have public, read and write, and nothing else")
+    read, write = (_rules(name, table.get(what, [])) for what in ("read", "write"))
+    return _checked_key(name, table.get("public")), Rights(read, write)
+
+
+def _rules(name: str, patterns: object) -> tuple[str, ...]:
+    if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
+        raise _AccessError(f"rules of key {name!r} must be a list of prefixes")
+    try:
+        return tuple(rule(pattern) for pattern in patterns)
+    except MisuseError as error:
+        raise _AccessError(f"key {name!r}: {error}") from error
+
+
+def _checked_key(name: str, key: object) -> str:
+    if not isinstance(key, str) or len(key) != KEY_CHARACTERS or not key.isascii():
+        shown = repr(key)[:60]
+        raise _AccessError(f"public key of {name!r} must have {KEY_CHARACTERS} characters: {shown}")
+    return key
+
+
+def _read_secret(file: Path) -> tuple[str, str]:
+    """The public key of a secret key file, and the secret one."""
+    secret = _text(file, 1_024, private=True).strip()
+    try:
+        public = zmq.curve_public(secret.encode()).decode()
+    except (ValueError, zmq.ZMQError) as error:
+        raise MisuseError(f"key file {str(file)!r} cannot be used: it holds no key") from error
+    return public, secret
+
+
+def _text(file: Path, bytes_max: int, *, private: bool = False) -> str:
+    try:
+        with file.open("rb") as opened:
+            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            octets = opened.read(bytes_max + 1)
+        text = octets.decode()
+    except OSError as error:
+        raise MisuseError(f"cannot read {str(file)!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise MisuseError(f"file {str(file)!r} cannot be used: not UTF-8 text") from error
+    if private and mode & 0o077:
+        raise MisuseError(
+            f"key file {str(file)!r} cannot be used: others may read it (mode {mode:o}); "
+            f"chmod 600 {file}"
+        )
+    if len(octets) > bytes_max:
+        raise MisuseError(f"file {str(file)!r} cannot be used: larger than {bytes_max} bytes")
+    return text

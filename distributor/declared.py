@@ -1,0 +1,32 @@
+"""A topology from its file, with the keys that this process needs in its clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import topology
+from dafka.transport.keys import load_credentials
+from dafka.transport.security import keyring
+
+if TYPE_CHECKING:
+    from topology.model import Topology
+
+
+def load(file: Path | str) -> Topology:
+    """Read a topology file, and take up the keys it names: paths are relative to the file.
+
+    Raises:
+        TopologyError: The file cannot be used.
+        MisuseError: A key file cannot be used.
+    """
+    declared = topology.load(file)
+    directory = Path(file).parent
+    for cluster in declared.clusters:
+        endpoints = [*cluster.towers, *(store.query for store in cluster.stores)]
+        if cluster.security is not None:
+            access, key = directory / cluster.security.access, directory / cluster.security.key
+            keyring.add(endpoints, load_credentials(access, key))
+        elif cluster.insecure:
+            keyring.allow(endpoints)
+    return declared

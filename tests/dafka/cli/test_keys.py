@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.protocol.access import ANYBODY, Rights
+from dafka.transport.keys import load_credentials
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_cluster_and_those_who_may_use_it(dafka, tmp_path):
+    where = tmp_path / "keys"
+    assert dafka("keys", "cluster", "--dir", str(where)).returncode == 0
+    rules = ["--read", "orders*", "--read", "a.\u00e9*", "--write", "*"]
+    made = dafka("keys", "shop.1", "--dir", str(where), *rules)
+    assert made.returncode == 0, made.stderr
+    assert b"keep it secret" in made.stdout
+    assert dafka("keys", "idle", "--dir", str(where)).returncode == 0
+    access = where / "access.toml"
+    assert load_credentials(access, where / "cluster.secret").rights == ANYBODY
+    shop = load_credentials(access, where / "shop.1.secret")
+    assert shop.rights == Rights(("orders", "a.\u00e9"), ("",))
+    assert load_credentials(access, where / "idle.secret").rights == Rights()
+    assert (where.stat().st_mode & 0o777) == 0o700
+
+
+def test_mistakes_change_nothing(refused, dafka, tmp_path):
+    where = ["--dir", str(tmp_path)]
+    assert "access.toml" in refused(2, "keys", "shop", *where)
+    dafka("keys", "cluster", *where)
+    before = (tmp_path / "access.toml").read_text()
+    assert "File exists" in refused(2, "keys", "cluster", *where)
+    assert "rule 'orders'" in refused(2, "keys", "shop", *where, "--read", "orders")
+    assert "takes no rules" in refused(2, "keys", "cluster", *where, "--read", "*")
+    assert "'../shop'" in refused(2, "keys", "../shop", *where)
+    assert (tmp_path / "access.toml").read_text() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"access.toml", "cluster.secret"}
+
+
+def test_key_and_access_belong_together(refused, tmp_path):
+    words = ("topics", "--key", str(tmp_path / "me.secret"))
+    assert "--access and --key belong together" in refused(2, *words)
+
+
+def test_a_server_without_keys_stays_on_this_machine(refused):
+    assert "`dafka keys`" in refused(2, "tower", "--endpoint", "tcp://0.0.0.0:5556")

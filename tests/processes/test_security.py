@@ -1,0 +1,232 @@
+"""Keys on real sockets: who is let in, what each may read and write, and who is not."""
+
+from __future__ import annotations
+
+import pytest
+import zmq
+
+from dafka.errors import MisuseError, NotStoredError, QueryError
+from dafka.model import Partition, TowerEndpoints
+from dafka.node.consumer import Consumer
+from dafka.node.producer import Producer
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.protocol.access import Access, Rights
+from dafka.protocol.presence import PresenceSettings
+from dafka.query.client import StoreClient
+from dafka.storage.lmdb_log import Durability
+from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.mesh import Mesh
+from dafka.transport.security import authenticator
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+RIGHTS = {
+    "alice": Rights(("orders",), ("orders",)),
+    "bob": Rights(("orders", "secret"), ("secret",)),
+    "eve": Rights(),
+}
+
+
+class Guarded:
+    """A cluster with keys: a tower, a store, and somebody with every kind of rights."""
+
+    def __init__(self, directory, first):
+        self.tower = f"tcp://127.0.0.1:{first}"
+        self.query = f"tcp://127.0.0.1:{first + 2}"
+        pairs = {name: new_keys() for name in ("cluster", *RIGHTS)}
+        rights = {pairs[name][0]: granted for name, granted in RIGHTS.items()}
+        self.access = Access(pairs["cluster"][0], rights)
+        self.who = {name: Credentials(self.access, *pair) for name, pair in pairs.items()}
+        self._directory = directory
+
+    def infrastructure(self):
+        cluster = self.who["cluster"]
+        return (
+            Tower(self.tower, credentials=cluster),
+            Store(
+                self._directory / "store",
+                self.tower,
+                query=self.query,
+                durability=Durability.OS,
+                credentials=cluster,
+            ),
+        )
+
+    def producer(self, name, **settings):
+        return Producer(self.tower, credentials=self.who[name], linger_ms=0, **settings)
+
+    def consumer(self, name, *topics):
+        return Consumer(self.tower, topics, credentials=self.who[name])
+
+    def client(self, name):
+        return StoreClient(self.query, timeout_ms=1_000, credentials=self.who[name])
+
+
+@pytest.fixture
+def guarded(tmp_path, free_ports):
+    cluster = Guarded(tmp_path, free_ports(3))
+    tower, store = cluster.infrastructure()
+    yield cluster
+    store.close()
+    tower.close()
+
+
+def store_one(producer, topic, value):
+    return producer.send(topic, value).result(20)
+
+
+def nothing_stored(producer, topic, seconds=1.5):
+    producer.send(topic, b"x")
+    with pytest.raises(NotStoredError):
+        producer.close(seconds)
+
+
+def test_the_right_key_reads_and_writes(guarded):
+    with guarded.producer("alice") as alice, guarded.consumer("alice", "orders") as reader:
+        store_one(alice, "orders", b"hello")
+        assert reader.poll(20).value == b"hello"
+    # All again out of the store, its producer gone.
+    with guarded.consumer("bob", "orders") as late:
+        assert late.poll(20).value == b"hello"
+    with guarded.client("alice") as client:
+        assert [partition.topic for partition in client.heads("orders")] == ["orders"]
+
+
+def test_no_key_a_wrong_key_and_an_unknown_cluster_are_refused(guarded):
+    stranger = new_keys()
+    wrong_server = Access(new_keys()[0], {stranger[0]: RIGHTS["alice"]})
+    wrong_client = Access(guarded.access.cluster, {stranger[0]: RIGHTS["alice"]})
+    for credentials in (
+        None,
+        Credentials(wrong_client, *stranger),
+        Credentials(wrong_server, *stranger),
+    ):
+        producer = Producer(guarded.tower, credentials=credentials)
+        nothing_stored(producer, "orders", 1.0)
+        with StoreClient(guarded.query, 300) as client, pytest.raises(QueryError):
+            client.health()
+    with guarded.client("alice") as client:
+        assert client.health().records == 0
+
+
+def test_what_may_not_be_written_is_not_stored(guarded):
+    nothing_stored(guarded.producer("alice"), "secret")
+    nothing_stored(guarded.producer("eve"), "orders")
+    with guarded.producer("bob") as bob:
+        store_one(bob, "secret", b"mine")
+    with guarded.client("bob") as client:
+        assert {partition.topic for partition in client.heads("secret")} == {"secret"}
+        assert client.heads("orders") == {}
+
+
+def test_what_may_not_be_read_is_not_given(guarded):
+    with guarded.producer("bob") as bob:
+        store_one(bob, "secret", b"1")
+        with guarded.consumer("alice", "secret", "secr", "orders") as alice:
+            with guarded.consumer("bob", "secret") as allowed:
+                store_one(bob, "secret", b"2")
+                assert [allowed.poll(20).value for _ in range(2)] == [b"1", b"2"]
+            assert alice.poll(1.0) is None
+        with guarded.client("alice") as client:
+            with pytest.raises(QueryError, match="not permitted"):
+                client.heads("secret")
+            with pytest.raises(QueryError, match="not permitted"):
+                client.topics()
+            with pytest.raises(QueryError, match="not permitted"):
+                client.read(Partition("secret", bob.address), 0)
+
+
+def test_what_is_sent_to_another_cannot_be_overheard(guarded):
+    with guarded.consumer("bob", "secret") as bob, guarded.producer("bob") as producer:
+        store_one(producer, "secret", b"1")
+        assert bob.poll(20).value == b"1"
+        mesh = Mesh(
+            address=guarded.who["eve"].new_address("F" * 32),
+            host="127.0.0.1",
+            towers=[TowerEndpoints.parse(guarded.tower)],
+            settings=PresenceSettings(),
+            credentials=guarded.who["eve"],
+        )
+        try:
+            for message_id in MessageId:
+                mesh.listen(message_id, "")
+            mesh.listen(MessageId.DIRECT_RECORDS, bob.address)
+            heard = overheard(mesh, guarded, producer)
+        finally:
+            mesh.close(0)
+    kinds = {type(message) for message in heard}
+    assert not kinds & {messages.Records, messages.DirectRecords, messages.Head}
+
+
+def overheard(mesh, guarded, producer, turns=150):
+    """What a mesh hears while a second reader fetches everything."""
+    heard, now = [], 0
+    with guarded.consumer("bob", "secret") as late:
+        for turn in range(turns):
+            now += 20
+            mesh.wake(now)
+            if turn == turns // 2:
+                store_one(producer, "secret", b"2")
+                assert late.poll(20) is not None
+            for event in mesh.receive(now):
+                heard += [event.message] if hasattr(event, "message") else []
+            mesh.pollable[1].poll(10)
+    return heard
+
+
+def test_a_dead_authenticator_lets_nobody_in(guarded):
+    with guarded.producer("alice") as before:
+        store_one(before, "orders", b"x")
+        authenticator.stop()
+        try:
+            context = zmq.Context.instance()
+            with context.socket(zmq.DEALER) as socket:
+                events = socket.get_monitor_socket()
+                alice = guarded.who["alice"]
+                socket.set(zmq.CURVE_PUBLICKEY, alice.public.encode())
+                socket.set(zmq.CURVE_SECRETKEY, alice.secret.encode())
+                socket.set(zmq.CURVE_SERVERKEY, guarded.access.cluster.encode())
+                socket.set(zmq.LINGER, 0)
+                socket.connect(guarded.query)
+                seen = set()
+                for _ in range(10):
+                    if not events.poll(300):
+                        break
+                    seen.add(int.from_bytes(events.recv_multipart()[0][:2], "little"))
+                socket.disable_monitor()
+                events.close()
+            assert zmq.EVENT_CONNECTED in seen
+            assert zmq.EVENT_HANDSHAKE_SUCCEEDED not in seen
+        finally:
+            authenticator.answer_for(guarded.access)
+        # Who was in stays in, and who is known comes in again.
+        store_one(before, "orders", b"y")
+    with guarded.client("alice") as client:
+        assert sum(head + 1 for head in client.heads("orders").values()) == 2
+
+
+def test_another_clusters_domain_does_not_open_this_one(guarded):
+    other = new_keys()
+    access = Access(new_keys()[0], {other[0]: RIGHTS["bob"]})
+    authenticator.answer_for(access)  # this process is in that cluster too, and knows the key there
+    forged = Credentials(Access(guarded.access.cluster, {other[0]: RIGHTS["bob"]}), *other)
+    nothing_stored(Producer(guarded.tower, credentials=forged), "secret", 1.0)
+
+
+def test_towers_and_stores_need_the_clusters_key(guarded, free_ports):
+    first = free_ports(2)
+    with pytest.raises(MisuseError, match="need the cluster's key"):
+        Tower(f"tcp://127.0.0.1:{first}", credentials=guarded.who["alice"])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "*", "192.0.2.1", "example.org", "[::]"])
+def test_other_hosts_need_keys_or_a_word(tmp_path, host):
+    with pytest.raises(MisuseError, match="without keys"):
+        Tower(f"tcp://{host}:1")
+    with pytest.raises(MisuseError, match="without keys"):
+        Store(tmp_path / "s", "tcp://127.0.0.1:9", query=f"tcp://{host}:1")
+    with pytest.raises(MisuseError, match="without keys"):
+        Producer("tcp://127.0.0.1:9", host=host)
