@@ -1,10 +1,24 @@
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import tarfile
+from contextlib import contextmanager
+from pathlib import Path
 
+import pyspark
 import pytest
 
+import dafka
+import distributor
+import topology
+from dafka.model import Partition
 from dafka.query.client import StoreClient
+from dafka.spark.java import ensure_java
+from distributor.verify import verify
 
 
 @pytest.mark.slow
@@ -32,3 +46,170 @@ def test_options_that_do_not_fit(run, pair, monkeypatch):
     code, _, err = run(*link, "--engine", "spark")
     assert code == 2
     assert "pip install 'dafka-distributor[spark]'" in err
+
+
+RECORDS = 300_000
+
+
+def fill_with_many(pair, make_batch):
+    """So many that a copy takes a while."""
+    for number in range(4):
+        partition = Partition("orders", f"{number:032X}")
+        pair.fill(
+            1,
+            *(
+                make_batch([b"x" * 100] * 500, first, partition)
+                for first in range(0, RECORDS // 4, 500)
+            ),
+        )
+
+
+@contextmanager
+def command(pair, master, *settings, env=None):
+    """The command, running; ended whatever happens."""
+    words = ["run", "--topology", str(pair.file), "--cluster", "c1", "--level", "1"]
+    words += ["--engine", "spark", "--available-now", "--master", master]
+    settings = ("spark.driver.host=127.0.0.1", "spark.executor.memory=600m", *settings)
+    for setting in settings:
+        words += ["--conf", setting]
+    with subprocess.Popen(
+        [sys.executable, "-m", "distributor", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=env,
+    ) as job:
+        try:
+            yield job
+        finally:
+            job.kill()
+
+
+def held(pair):
+    with StoreClient(pair.topology.cluster("c2").stores[0].query) as client:
+        return client.health().records
+
+
+class Standalone:
+    """A master and two workers of one core, from the installed pyspark, in their own processes."""
+
+    def __init__(self, directory, port):
+        self.master = f"spark://127.0.0.1:{port}"
+        self._directory = directory
+        self._processes = []
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PY")
+        }
+        self._environment = {
+            **environment,
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_NO_DAEMONIZE": "1",
+        }
+        self._run("master.Master", "--port", str(port), "--webui-port", "0")
+        for _ in range(2):
+            resources = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
+            work = ("--work-dir", str(directory / "work"))
+            self._run("worker.Worker", *resources, *work, self.master)
+
+    def _run(self, kind, *words):
+        home = Path(pyspark.__file__).parent
+        with (self._directory / f"{len(self._processes)}.log").open("wb") as log:
+            words = (f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *words)
+            self._processes.append(
+                subprocess.Popen(
+                    [home / "bin" / "spark-class", *words],
+                    env=self._environment,
+                    cwd=self._directory,
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+
+    def workers(self):
+        return (self._directory / "0.log").read_text().count("Registering worker")
+
+    def kill_an_executor(self):
+        """kill -9 the first executor of one of our workers; returns whether there was one."""
+        for worker in self._processes[1:]:
+            children = Path(f"/proc/{worker.pid}/task").glob("*/children")
+            for pid in " ".join(path.read_text() for path in children).split():
+                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
+                    return True
+        return False
+
+    def close(self):
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in self._processes:
+            process.wait(20)
+
+
+@pytest.fixture
+def standalone(tmp_path, free_ports, until):
+    ensure_java()
+    started = Standalone(tmp_path, free_ports(1))
+    try:
+        until(lambda: started.workers() == 2, 60)
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Our packages and nothing else, as `pip install --target` and tar would leave them."""
+    path = tmp_path / "deps.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for package in (dafka, distributor, topology):
+            folder = Path(package.__file__).parent
+            archive.add(folder, folder.name)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.net
+@pytest.mark.timeout(240)
+def test_a_real_cluster_survives_the_death_of_an_executor(
+    standalone, archive, pair, make_batch, until
+):
+    """Executors have a bare Python and get our packages as an archive."""
+    fill_with_many(pair, make_batch)
+    libraries = Path(pyspark.__file__).parents[1]
+    python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    root = Path(dafka.__file__).parents[1]
+    driver = {**os.environ, "PYTHONPATH": f"{root}:{libraries}", "PYSPARK_PYTHON": str(python)}
+    settings = (
+        f"spark.archives={archive}#deps",
+        f"spark.executorEnv.PYTHONPATH=deps:{libraries}",
+    )
+    with (
+        pair.running(),
+        command(pair, standalone.master, *settings, env=driver) as job,
+    ):
+        until(lambda: job.poll() is not None or held(pair) > 0, 100)
+        killed = standalone.kill_an_executor()
+        out, _ = job.communicate(timeout=120)
+        assert job.returncode == 0, out
+        assert killed, out
+        assert f"c1 to c2: {RECORDS:,} records read" in out
+        verdict = verify(pair.topology)
+        assert verdict.equal, verdict.differences
+        assert verdict.clusters == {"c1": RECORDS, "c2": RECORDS}
+
+
+@pytest.mark.slow
+@pytest.mark.net
+@pytest.mark.timeout(240)
+def test_a_cluster_on_this_machine(pair, make_batch):
+    ensure_java()
+    pair.fill(1, make_batch([b"0", b"1", b"2"]))
+    work = Path(pyspark.__file__).parent / "work"
+    there = work.exists()
+    with pair.running(), command(pair, "local-cluster[2,1,1024]") as job:
+        out, _ = job.communicate(timeout=200)
+        assert job.returncode == 0, out
+        assert held(pair) == 3
+    if not there:
+        shutil.rmtree(work)
