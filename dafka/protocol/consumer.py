@@ -159,7 +159,8 @@ class ConsumerMachine:
             case messages.LogStart():
                 return self._log_start(message, now_ms)
             case messages.Ack():
-                self._inflow.heard_from(message.store, now_ms)
+                if message.store is not None:
+                    self._inflow.heard_from(message.store, now_ms)
                 partition = Partition(message.topic, message.address)
                 return self._committed(partition, message.sequence + 1)
             case messages.StoreHello():

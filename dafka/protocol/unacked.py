@@ -22,8 +22,8 @@ class _Window:
 
     # A list, not a deque: thousands of partitions are idle, and an empty deque has 600 bytes.
     batches: list[Batch] = field(default_factory=list)
-    acked: dict[str, int] = field(default_factory=dict)
-    """Per store, the sequence below which it has everything."""
+    acked: dict[str | None, int] = field(default_factory=dict)
+    """Per store, the sequence below which it has everything; those without a name are one."""
     stored: int = 0
     """Sequence below which enough stores have everything."""
     end: int = 0
@@ -57,7 +57,7 @@ class Unacked:
         window.batches.append(batch)
         window.end = batch.end
 
-    def acked(self, partition: Partition, store: str, end: int) -> tuple[int, int] | None:
+    def acked(self, partition: Partition, store: str | None, end: int) -> tuple[int, int] | None:
         """`store` has everything below `end`.
 
         Returns:

@@ -9,18 +9,20 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, RawRecord, enclosed
 from dafka.records.envelope import Envelope
 from dafka.wire import messages
+from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.octets import text
-from dafka.wire.rfc46 import SEQUENCE_MAX
 
-strings = st.binary(max_size=ADDRESS_BYTES_MAX).map(text)
-addresses = st.binary(min_size=1, max_size=ADDRESS_BYTES_MAX).map(text)
-topics = (
-    st.binary(min_size=1, max_size=TOPIC_BYTES_MAX)
-    .map(lambda octets: octets.replace(b"\0", b"."))
-    .map(text)
-)
+
+def _names(bytes_max: int) -> st.SearchStrategy[str]:
+    octets = st.binary(min_size=1, max_size=bytes_max)
+    return octets.map(lambda some: text(some.replace(b"\0", b".")))
+
+
+addresses = _names(ADDRESS_BYTES_MAX)
+topics = _names(TOPIC_BYTES_MAX)
 partitions = st.builds(Partition, topics, addresses)
 sequences = st.integers(0, SEQUENCE_MAX)
+topic_lists = st.lists(topics, max_size=5).map(tuple)
 counts = st.integers(1, BATCH_RECORDS_MAX)
 contents = st.binary(max_size=200)
 envelopes = st.builds(
@@ -31,10 +33,10 @@ envelopes = st.builds(
 )
 
 wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
-    st.builds(messages.Record, topics, addresses, sequences, contents),
-    st.builds(messages.DirectRecord, strings, topics, addresses, sequences, contents),
+    st.builds(messages.Record, topics, addresses, sequences, contents, st.booleans()),
+    st.builds(messages.DirectRecord, addresses, topics, addresses, sequences, contents),
     st.builds(messages.Records, topics, addresses, sequences, counts, contents),
-    st.builds(messages.DirectRecords, strings, topics, addresses, sequences, counts, contents),
+    st.builds(messages.DirectRecords, addresses, topics, addresses, sequences, counts, contents),
     st.builds(
         messages.Fetch,
         topics,
@@ -46,11 +48,13 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
     ),
     st.builds(messages.Ack, topics, addresses, addresses, sequences),
     st.builds(messages.Head, topics, addresses, sequences),
-    st.builds(messages.DirectHead, strings, topics, addresses, sequences, st.none() | addresses),
-    st.builds(messages.GetHeads, st.just("") | topics, strings),
-    st.builds(messages.ConsumerHello, strings, strings, st.lists(topics, max_size=5).map(tuple)),
-    st.builds(messages.StoreHello, strings, strings),
-    st.builds(messages.LogStart, strings, topics, addresses, sequences, addresses),
+    st.builds(messages.DirectHead, addresses, topics, addresses, sequences, st.none() | addresses),
+    st.builds(messages.GetHeads, st.just("") | topics, addresses),
+    st.builds(
+        messages.ConsumerHello, addresses, addresses, st.lists(topics, max_size=5).map(tuple)
+    ),
+    st.builds(messages.StoreHello, addresses, addresses),
+    st.builds(messages.LogStart, addresses, topics, addresses, sequences, addresses),
 )
 
 _header_names = st.text(max_size=20)

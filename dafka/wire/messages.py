@@ -30,7 +30,11 @@ class MessageId(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record, from its producer to everybody. Listened to by topic."""
+    """One record, from its producer to everybody. Listened to by topic.
+
+    `batched` says that it was published in a RECORDS as well (extension: a trailing byte, ignored
+    by others): who takes those has no use for it.
+    """
 
     id: ClassVar[MessageId] = MessageId.RECORD
     count: ClassVar[int] = 1
@@ -38,6 +42,7 @@ class Record:
     address: str
     sequence: int
     content: bytes
+    batched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +102,15 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A store has every record of the partition up to `sequence` on disk."""
+    """A store has every record of the partition up to `sequence` on disk.
+
+    Stores of the C implementation do not say who they are: `store` is None.
+    """
 
     id: ClassVar[MessageId] = MessageId.ACK
     topic: str
     address: str
-    store: str
+    store: str | None
     sequence: int
 
 

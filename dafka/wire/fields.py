@@ -1,0 +1,212 @@
+"""The fields of each message, in the order of the grammar: what both dialects share.
+
+Only an ACK differs, which `dafka.wire.libdafka` therefore writes and reads itself.
+
+Source: 46/DAFKA, Protocol Grammar.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from dafka.errors import WireError
+from dafka.limits import (
+    BATCH_RECORDS_MAX,
+    FRAME_BYTES_MAX,
+    HELLO_TOPICS_MAX,
+    TOPIC_BYTES_MAX,
+)
+from dafka.wire import messages
+from dafka.wire.messages import Message, MessageId
+from dafka.wire.octets import Reader, longstr, number_4, number_8, octets_of, string
+
+SEQUENCE_MAX = 2**63 - 1
+"""Largest sequence accepted: storage and Kafka batches keep it as a signed 64-bit number."""
+
+_BATCHED = b"B"
+"""Behind the fields of a RECORD whose record is in a RECORDS, too."""
+
+
+def parts(message: Message) -> tuple[str, bytes, bytes | None]:
+    """Key, fields and content of a message; the content is None where there is no such frame."""
+    match message:
+        case messages.Records():
+            return message.topic, _place(message) + number_4(message.count), message.content
+        case messages.DirectRecords():
+            return message.requester, _place(message) + number_4(message.count), message.content
+        case messages.Record():
+            mark = _BATCHED if message.batched else b""
+            return message.topic, _place(message) + mark, message.content
+        case messages.DirectRecord():
+            return message.requester, _place(message), message.content
+        case messages.Head():
+            return message.topic, _place(message), None
+        case _:
+            return _control_parts(message)
+
+
+def _control_parts(
+    message: messages.Fetch
+    | messages.Ack
+    | messages.DirectHead
+    | messages.GetHeads
+    | messages.ConsumerHello
+    | messages.StoreHello
+    | messages.LogStart,
+) -> tuple[str, bytes, None]:
+    match message:
+        case messages.Fetch():
+            fields = string(message.requester) + string(message.topic)
+            fields += number_8(message.sequence) + number_4(message.count)
+            return message.address, fields + trailer(message.store), None
+        case messages.Ack():
+            fields = (
+                string(message.store or "") + string(message.topic) + number_8(message.sequence)
+            )
+            return message.address, fields, None
+        case messages.DirectHead():
+            return message.requester, _place(message) + trailer(message.store), None
+        case messages.LogStart():
+            return message.requester, _place(message) + string(message.sender), None
+        case messages.GetHeads():
+            return message.topic, string(message.requester), None
+        case messages.ConsumerHello():
+            topics = b"".join(longstr(topic) for topic in message.topics)
+            fields = string(message.consumer) + number_4(len(message.topics)) + topics
+            return message.store, fields, None
+        case messages.StoreHello():
+            return message.consumer, string(message.store), None
+        case _:
+            assert_never(message)
+
+
+def _place(
+    message: messages.Batch | messages.Head | messages.DirectHead | messages.LogStart,
+) -> bytes:
+    return string(message.address) + string(message.topic) + number_8(message.sequence)
+
+
+def trailer(store: str | None) -> bytes:
+    """Behind the fields of the RFC, where peers that do not know it do not look."""
+    return b"" if store is None else string(store)
+
+
+WITH_CONTENT = frozenset(
+    (
+        MessageId.RECORD,
+        MessageId.DIRECT_RECORD,
+        MessageId.RECORDS,
+        MessageId.DIRECT_RECORDS,
+    )
+)
+"""Messages that have a content frame."""
+
+
+def read_batch(message_id: MessageId, key: str, reader: Reader, content: bytes) -> Message:
+    """Read a message of `WITH_CONTENT` off its fields.
+
+    Raises:
+        WireError: A field is not what it may be.
+    """
+    address, topic, sequence = _read_place(reader)
+    if len(content) > FRAME_BYTES_MAX:
+        raise WireError("content size")
+    if message_id is MessageId.RECORD:
+        batched = bool(reader.remaining) and reader.number_1() == _BATCHED[0]
+        return messages.Record(_same(topic, key), address, sequence, content, batched)
+    if message_id is MessageId.DIRECT_RECORD:
+        return messages.DirectRecord(named(key), topic, address, sequence, content)
+    count = reader.number_4()
+    if not 1 <= count <= BATCH_RECORDS_MAX:
+        raise WireError("count")
+    if message_id is MessageId.RECORDS:
+        return messages.Records(_same(topic, key), address, sequence, count, content)
+    return messages.DirectRecords(named(key), topic, address, sequence, count, content)
+
+
+def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
+    """Read any other message off its fields.
+
+    Raises:
+        WireError: A field is not what it may be.
+    """
+    match message_id:
+        case MessageId.HEAD:
+            address, topic, sequence = _read_place(reader)
+            return messages.Head(_same(topic, key), address, sequence)
+        case MessageId.DIRECT_HEAD:
+            address, topic, sequence = _read_place(reader)
+            return messages.DirectHead(named(key), topic, address, sequence, read_trailer(reader))
+        case MessageId.LOG_START:
+            address, topic, sequence = _read_place(reader)
+            return messages.LogStart(named(key), topic, address, sequence, _read_address(reader))
+        case MessageId.FETCH:
+            requester, topic, sequence = _read_place(reader)
+            count, store = reader.number_4(), read_trailer(reader)
+            return messages.Fetch(topic, named(key), requester, sequence, count, store)
+        case MessageId.ACK:
+            store, topic, sequence = _read_place(reader)
+            return messages.Ack(topic, named(key), store, sequence)
+        case MessageId.GET_HEADS:
+            return messages.GetHeads(key, _read_address(reader))
+        case MessageId.STORE_HELLO:
+            return messages.StoreHello(named(key), _read_address(reader))
+        case MessageId.CONSUMER_HELLO:
+            return messages.ConsumerHello(named(key), _read_address(reader), _read_topics(reader))
+        case _:
+            raise WireError("message id")
+
+
+def read_trailer(reader: Reader) -> str | None:
+    """The inverse of `trailer`."""
+    return _read_address(reader) if reader.remaining else None
+
+
+def _read_place(reader: Reader) -> tuple[str, str, int]:
+    """Address, topic and sequence: the fields most messages begin with."""
+    return _read_address(reader), *read_position(reader)
+
+
+def read_position(reader: Reader) -> tuple[str, int]:
+    """Read topic and sequence.
+
+    Raises:
+        WireError: One is not what it may be.
+    """
+    topic, sequence = reader.string(), reader.number_8()
+    if not topic or len(octets_of(topic)) > TOPIC_BYTES_MAX or "\0" in topic:
+        raise WireError("topic")
+    if sequence > SEQUENCE_MAX:
+        raise WireError("sequence")
+    return topic, sequence
+
+
+def _read_topics(reader: Reader) -> tuple[str, ...]:
+    count = reader.number_4()
+    if count > HELLO_TOPICS_MAX or count * 4 > reader.remaining:
+        raise WireError("topic count")
+    topics = tuple(reader.longstr() for _ in range(count))
+    if any(len(octets_of(topic)) > TOPIC_BYTES_MAX or "\0" in topic for topic in topics):
+        raise WireError("topic")
+    return topics
+
+
+def _read_address(reader: Reader) -> str:
+    return named(reader.string())
+
+
+def named(address: str) -> str:
+    """Return an address that names somebody, and can stand where a NUL ends it.
+
+    Raises:
+        WireError: It is empty or contains a NUL.
+    """
+    if not address or "\0" in address:
+        raise WireError("address")
+    return address
+
+
+def _same(topic: str, key: str) -> str:
+    if topic != key:
+        raise WireError("topic frame")
+    return topic
