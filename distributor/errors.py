@@ -19,3 +19,7 @@ class DataSetError(DistributorError):
 
 class AuditError(DistributorError):
     """Clusters cannot be compared: one does not answer."""
+
+
+class CommandError(DistributorError):
+    """A distributor did not do what it was told: it does not answer, or it refuses."""

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
+from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
@@ -17,6 +18,7 @@ from distributor.link.events import (
     AskHeads,
     HeadsRead,
     HeadsUnread,
+    Held,
     Hold,
     Hopped,
     LinkEvent,
@@ -51,11 +53,12 @@ class LinkNode:
     Args:
         topology: Where both clusters are declared.
         link: Which arrow of the plan.
+        aim: Which of its targets; by default the preferred one.
     """
 
-    def __init__(self, topology: Topology, link: Link) -> None:
+    def __init__(self, topology: Topology, link: Link, aim: str = "") -> None:
         source = topology.cluster(link.source)
-        target = topology.cluster(link.target)
+        target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
         wants = topology.topics.wants
         settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
@@ -64,11 +67,9 @@ class LinkNode:
             origin=source.id,
             source=ConsumerMachine(address, settings),
             mirror=MirrorMachine(MirrorSettings()),
-            settings=LinkSettings(),
+            settings=LinkSettings(repair_after_ms=topology.links.repair_after_ms),
         )
-        role: Role[Side, HeadsRead | HeadsUnread | Hold] = _LinkRole(
-            machine, LinkMeter(link), source, target, self._answered
-        )
+        role = _LinkRole(machine, LinkMeter(link, target.name), source, target, self._answered)
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}
         with ExitStack() as opened:
@@ -77,8 +78,10 @@ class LinkNode:
                 meshes[side] = open_mesh(address, cluster.towers, source.host)
                 opened.callback(meshes[side].close, 0)
             opened.pop_all()  # all there: from here on the node's thread closes them
-        self._clusters = {Side.SOURCE: link.source, Side.TARGET: link.target}
-        self._node = Node(role, address, meshes)
+        self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
+        self._role = role
+        live: Role[Side, HeadsRead | HeadsUnread | Hold] = role
+        self._node = Node(live, address, meshes)
         self._node.start()
 
     def join(self, timeout: float) -> bool:
@@ -103,6 +106,19 @@ class LinkNode:
     def close(self) -> None:
         """Leave both meshes. Nothing has to be saved: the target knows what it has."""
         self._node.stop()
+
+    @property
+    def sent(self) -> Mapping[Partition, int] | None:
+        """Once it is on hold: everything it sent, the end of each partition."""
+        return self._role.sent
+
+    def hold(self) -> None:
+        """Copy nothing more, and say what was sent."""
+        self._node.post(Side.SOURCE, Hold())
+
+    def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
+        """What a cluster last said it holds, and when (monotonic, in milliseconds)."""
+        return self._role.surveyed.get(cluster)
 
     def _answered(self, event: LinkEvent) -> None:
         self._node.post(Side.TARGET, event)
@@ -129,6 +145,9 @@ class _LinkRole:
         # Asking blocks and takes many pages where there are many partitions; the meshes go on.
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
         self._lag_due_ms = 0
+        # Read by other threads; each is replaced whole.
+        self.sent: Mapping[Partition, int] | None = None
+        self.surveyed: dict[str, tuple[int, Mapping[Partition, int]]] = {}
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
         if isinstance(event, TurnEnded):
@@ -150,6 +169,8 @@ class _LinkRole:
                 self._meter.hopped(effect)
             case Skipped():
                 self._meter.skipped(effect)
+            case Held():
+                self.sent = effect.sent
             case _:
                 raise AssertionError(effect)
 
@@ -176,7 +197,9 @@ class _LinkRole:
         for store in cluster.stores:
             try:
                 with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    return client.heads()
+                    heads = client.heads()
+                    self.surveyed[cluster.name] = (now_ms(), heads)
+                    return heads
             except QueryError as error:
                 facts = {"cluster": cluster.name, "store": store.query, "error": str(error)}
                 log.warning("a store does not say what it holds", extra=facts)

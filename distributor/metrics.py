@@ -30,10 +30,10 @@ HOP_SECONDS = Histogram(
 
 
 class LinkMeter:
-    """The series of one link."""
+    """The series of one link towards one of its targets."""
 
-    def __init__(self, link: Link) -> None:
-        labels = (link.source, link.target, str(link.level))
+    def __init__(self, link: Link, target: str = "") -> None:
+        labels = (link.source, target or link.target, str(link.level))
         self._forwarded = RECORDS.labels(*labels, "forwarded")
         self._pulled = RECORDS.labels(*labels, "pulled")
         self._skipped = RECORDS.labels(*labels, "skipped")

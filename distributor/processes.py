@@ -119,9 +119,19 @@ def _distributors(plan: Plan, file: Path) -> list[_Draft]:
             [
                 *("distributor", "run", "--topology", str(file)),
                 *("--cluster", distributor.cluster, "--level", str(distributor.level)),
+                *(("--control", endpoint) if endpoint else ()),
             ],
         )
-        for distributor in plan.distributors
+        for distributor, endpoint in control_endpoints(plan)
+    ]
+
+
+def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:
+    """Every distributor and where it takes commands; empty if it takes none."""
+    ports = plan.topology.control
+    return [
+        (distributor, f"tcp://{ports.host}:{ports.first_port + index}" if ports else "")
+        for index, distributor in enumerate(plan.distributors)
     ]
 
 

@@ -18,7 +18,8 @@ from topology.model import (
     Branch,
     Cluster,
     ClusterName,
-    Metrics,
+    Links,
+    Ports,
     Retention,
     Security,
     StoreSpec,
@@ -37,21 +38,29 @@ FORMAT_VERSION = 1
 PORT_MAX = 65_535
 
 KEYS = {
-    "file": ("version", "name", "clusters", "tree", "topics", "retention", "metrics"),
+    "file": (
+        *("version", "name", "clusters", "tree", "topics", "retention", "links"),
+        *("metrics", "control"),
+    ),
     "cluster": ("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
     "security": ("access", "cluster_key", "key"),
     "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
     "topics": ("include", "exclude"),
     "retention": ("topics", "age_s", "bytes"),
-    "metrics": ("host", "first_port"),
+    "links": ("failover_after_ms", "failback", "repair_after_ms"),
+    "ports": ("host", "first_port"),
 }
 """Every key there is, by what it belongs to."""
 
 _OPTIONAL = {
-    *("topics", "retention", "metrics", "host", "targets", "include", "exclude"),
-    *("durability", "age_s", "bytes", "security", "insecure"),
+    *("topics", "retention", "links", "metrics", "control", "host", "targets"),
+    *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
+    *KEYS["links"],
 }
+
+_WAIT_MS = (1_000, 86_400_000)
+"""A second to a day: below, a pause of the machine is taken for a death."""
 
 _REQUIRED = {("retention", "topics")}
 """Keys that are optional elsewhere."""
@@ -91,7 +100,9 @@ class _Decoder:
             tree=self.tree(fields["tree"], "$.tree") if "tree" in fields else ClusterName(""),
             topics=self.topics(fields.get("topics", {}), "$.topics"),
             retention=self.retentions(fields.get("retention", [])),
-            metrics=self.metrics(fields["metrics"], "$.metrics") if "metrics" in fields else None,
+            links=self.links(fields.get("links", {}), "$.links"),
+            metrics=self.ports(fields["metrics"], "$.metrics") if "metrics" in fields else None,
+            control=self.ports(fields["control"], "$.control") if "control" in fields else None,
         )
 
     def cluster(self, values: object, path: str) -> Cluster:
@@ -200,13 +211,33 @@ class _Decoder:
             return ""
         return value
 
-    def metrics(self, values: object, path: str) -> Metrics:
-        fields = self.mapping(values, path, "metrics")
+    def links(self, values: object, path: str) -> Links:
+        fields = self.mapping(values, path, "links")
+        default = Links()
+        failback = fields.get("failback", default.failback)
+        if not isinstance(failback, bool):
+            self.complain(f"{path}.failback", f"{short(failback)} is neither true nor false")
+        return Links(
+            failover_after_ms=self.integer(
+                fields.get("failover_after_ms", default.failover_after_ms),
+                f"{path}.failover_after_ms",
+                *_WAIT_MS,
+            ),
+            failback=failback is True,
+            repair_after_ms=self.integer(
+                fields.get("repair_after_ms", default.repair_after_ms),
+                f"{path}.repair_after_ms",
+                *_WAIT_MS,
+            ),
+        )
+
+    def ports(self, values: object, path: str) -> Ports:
+        fields = self.mapping(values, path, "ports")
         port = 0
         if "first_port" in fields:
             port = self.integer(fields["first_port"], f"{path}.first_port", 1, PORT_MAX)
         host = self.host(fields.get("host", _LOOPBACK), f"{path}.host")
-        return Metrics(host=host, first_port=port)
+        return Ports(host=host, first_port=port)
 
     def name(self, value: object, path: str) -> str:
         if isinstance(value, str) and _NAME.fullmatch(value):

@@ -117,11 +117,26 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
-    """Where processes serve metrics: the first on `first_port`, each further one on the next."""
+class Ports:
+    """Where processes listen: the first on `first_port`, each further one on the next."""
 
     host: str = "127.0.0.1"
     first_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """How every link behaves when something is wrong.
+
+    Attributes:
+        failover_after_ms: Silence of all stores of a target after which the next one is served.
+        failback: Whether to return to the preferred target when it has been well for as long.
+        repair_after_ms: How long a target may lack, without moving, what the source has.
+    """
+
+    failover_after_ms: int = 30_000
+    failback: bool = False
+    repair_after_ms: int = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +148,9 @@ class Topology:
     tree: Tree
     topics: Topics = Topics()
     retention: tuple[Retention, ...] = ()
-    metrics: Metrics | None = None
+    links: Links = Links()
+    metrics: Ports | None = None
+    control: Ports | None = None
 
     def cluster(self, name: str) -> Cluster:
         """Return the cluster of this name.

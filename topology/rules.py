@@ -21,7 +21,7 @@ from topology.model import Branch, Topology, Tree, branches, host_and_port, leav
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from topology.model import ClusterName
+    from topology.model import ClusterName, Ports
 
 _PORT_MAX = 65_535
 _NAMES_SHOWN_MAX = 8
@@ -185,22 +185,33 @@ def _endpoints(topology: Topology) -> Iterator[Problem]:
                 yield Problem(path, f"{what}{note} is taken", f"by {by}")
             note = " (a tower also takes the next port)" if number != port else ""
             taken.setdefault(number, []).append((_normal(host), path + note))
-    if topology.metrics is not None and topology.metrics.first_port and topology.metrics.host:
-        yield from _metrics(topology, taken)
+    served = process_count(topology)
+    yield from _ports(topology.metrics, "metrics", served, "processes serve metrics", taken)
+    served = distributor_count(topology)
+    yield from _ports(topology.control, "control", served, "distributors take commands", taken)
 
 
-def _metrics(topology: Topology, taken: dict[int, list[tuple[str, str]]]) -> Iterator[Problem]:
-    assert topology.metrics is not None
-    host, first = topology.metrics.host, topology.metrics.first_port
-    last = first + process_count(topology) - 1
-    what = f"{process_count(topology)} processes serve metrics on ports {first} to {last}"
+def _ports(
+    ports: Ports | None,
+    key: str,
+    count: int,
+    who: str,
+    taken: dict[int, list[tuple[str, str]]],
+) -> Iterator[Problem]:
+    if ports is None or not ports.first_port or not ports.host:
+        return
+    path = f"$.{key}.first_port"
+    first, last = ports.first_port, ports.first_port + count - 1
+    what = f"{count} {who} on ports {first} to {last}"
     if last > _PORT_MAX:
-        yield Problem("$.metrics.first_port", f"{what}, beyond {_PORT_MAX}", "begin lower")
+        yield Problem(path, f"{what}, beyond {_PORT_MAX}", "begin lower")
     for port in sorted(taken):
-        by = _holder(taken, host, port)
+        by = _holder(taken, ports.host, port)
         if by and first <= port <= last:
-            yield Problem("$.metrics.first_port", f"{what}; {port} is taken", f"by {by}")
-            return
+            yield Problem(path, f"{what}; {port} is taken", f"by {by}")
+            break
+    for port in range(first, min(last, _PORT_MAX) + 1):
+        taken.setdefault(port, []).append((_normal(ports.host), path))
 
 
 def _holder(taken: dict[int, list[tuple[str, str]]], host: str, port: int) -> str:
@@ -233,7 +244,12 @@ def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
 def process_count(topology: Topology) -> int:
     """How many processes a topology has: towers, stores and, per branch above it, distributors."""
     nodes = sum(len(cluster.towers) + len(cluster.stores) for cluster in topology.clusters)
-    return nodes + sum(len(list(leaves(branch))) for branch in branches(topology.tree))
+    return nodes + distributor_count(topology)
+
+
+def distributor_count(topology: Topology) -> int:
+    """How many distributors a topology has: one for each cluster and branch above it."""
+    return sum(len(list(leaves(branch))) for branch in branches(topology.tree))
 
 
 def _directories(topology: Topology) -> Iterator[Problem]:

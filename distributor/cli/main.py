@@ -7,6 +7,7 @@ import sys
 import typer
 
 from dafka.errors import DafkaError, MisuseError
+from distributor.cli.aim import links, lost, retarget
 from distributor.cli.audit import audit
 from distributor.cli.check import status, verify
 from distributor.cli.dashboard import dashboard
@@ -25,7 +26,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
 )
-for command in (run, up, status, verify, audit, trace, doctor, dashboard, demo, drill):
+for command in (
+    run,
+    up,
+    status,
+    verify,
+    audit,
+    trace,
+    doctor,
+    dashboard,
+    demo,
+    drill,
+    links,
+    retarget,
+    lost,
+):
     app.command()(command)
 
 

@@ -16,9 +16,10 @@ from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
 from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
+from distributor.control.server import ControlServer
 from distributor.declared import load
 from distributor.errors import PlanError
-from distributor.link_node import LinkNode
+from distributor.steering import SteeredLink
 from topology import plan
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,9 @@ def run(
         bool,
         typer.Option("--available-now", help="spark: copy what is there now, with progress; end."),
     ] = False,
+    control: Annotated[
+        str, typer.Option(help="Take commands here, tcp://HOST:PORT; none if not given.")
+    ] = "",
     metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
@@ -67,11 +71,15 @@ def run(
     if metrics is not None:
         serve_health(metrics, health)
     with ExitStack() as stack:
-        nodes = [LinkNode(declared, link) for link in links]
-        for node, link in zip(nodes, links, strict=True):
+        nodes: list[SteeredLink] = []
+        for link in links:
+            node = SteeredLink(declared, link)
             stack.callback(node.close)
+            nodes.append(node)
             facts = {"source": link.source, "target": link.target, "level": link.level}
             log.info("link is up", extra=facts)
+        if control:
+            stack.callback(ControlServer(control, nodes).close)
         health.watch(*nodes)
         run_until_told(*nodes)
         end_within(shutdown_ms)

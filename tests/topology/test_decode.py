@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.decode import KEYS, decode
-from topology.model import Branch, Cluster, Metrics, Retention, StoreSpec, Topics, Topology
+from topology.model import Branch, Cluster, Links, Ports, Retention, StoreSpec, Topics, Topology
 
 REFERENCE = Path(__file__).parents[2] / "config/README.md"
 
@@ -32,7 +32,9 @@ GOOD = {
     ],
     "tree": {"level": 1, "children": ["a", "b"]},
     "topics": {"include": ["orders-*"], "exclude": []},
+    "links": {"failover_after_ms": 2000, "failback": True, "repair_after_ms": 3000},
     "metrics": {"host": "127.0.0.2", "first_port": 17900},
+    "control": {"first_port": 17950},
 }
 
 MISSING = object()
@@ -82,7 +84,9 @@ def test_every_key_becomes_its_field():
         ),
         tree=Branch(level=1, children=("a", "b")),
         topics=Topics(include=("orders-*",), exclude=()),
-        metrics=Metrics(host="127.0.0.2", first_port=17_900),
+        links=Links(failover_after_ms=2_000, failback=True, repair_after_ms=3_000),
+        metrics=Ports(host="127.0.0.2", first_port=17_900),
+        control=Ports(first_port=17_950),
     )
 
 
@@ -232,6 +236,8 @@ def test_what_must_not_be_left_out(path, where):
         (("topics", "include", [""]), "$.topics.include[0]", "'' is not a pattern", "orders-*"),
         (("topics", "exclude", [7]), "$.topics.exclude[0]", "7 is not a pattern", "orders-*"),
         (("metrics", None), "$.metrics", "None is not a mapping", "first_port"),
+        (("links", "failback", 1), "$.links.failback", "1 is neither true nor false", ""),
+        (("links", "repair_after_ms", 5), "$.links.repair_after_ms", "5 is out", "1000 to"),
         (("metrics", "first_port", 0), "$.metrics.first_port", "0 is out", "1 to 65535"),
         (("metrics", "first_port", "1"), "$.metrics.first_port", "'1' is not", "1 to 65535"),
     ],

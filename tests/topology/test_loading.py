@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from topology.errors import InvalidError, TopologyError, UnreadableError
 from topology.loading import DEPTH_MAX, FILE_BYTES_MAX, load, parse
-from topology.model import Metrics, Topology
+from topology.model import Ports, Topology
 from topology.plan import plan
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -46,7 +46,7 @@ def test_the_four_clusters_are_read():
     ]
     assert topology.clusters[1].towers == ("tcp://127.0.0.1:17110",)
     assert topology.clusters[1].stores[0].data == "data/cluster-2"
-    assert topology.metrics == Metrics(first_port=17_900)
+    assert topology.metrics == Ports(first_port=17_900)
     assert topology.topics.exclude == ("__*",)
 
 
@@ -169,7 +169,7 @@ def test_a_merge_key_without_an_anchor_is_just_an_unknown_key(written):
 
 def test_a_key_that_is_a_list_or_a_mapping_is_refused(written):
     (problem,) = problems_in(written(GOOD + "\n? [a, b]\n: 1\n"))
-    assert problem.message == "a key in line 39 is neither a word nor a number"
+    assert problem.message == "a key in line 40 is neither a word nor a number"
 
 
 @pytest.mark.parametrize(

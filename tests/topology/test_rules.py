@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from topology.model import Metrics, StoreSpec
+from topology.model import Ports, StoreSpec
 from topology.rules import problems_of, process_count
 from topology.testing import topology_of, tree_of
 
@@ -138,25 +138,31 @@ def test_a_single_cluster_is_a_right_topology():
             "one interface",
         ),
         (
-            replace(FOUR, metrics=Metrics(first_port=19_990)),
+            replace(FOUR, metrics=Ports(first_port=19_990)),
             "$.metrics.first_port",
             "16 processes serve metrics on ports 19990 to 20005; 20000 is taken",
             "$.clusters[0].towers[0]",
         ),
         (
-            replace(FOUR, metrics=Metrics(host="localhost", first_port=20_002)),
+            replace(FOUR, metrics=Ports(host="localhost", first_port=20_002)),
             "$.metrics.first_port",
             "20002 is taken",
             "$.clusters[0].stores[0].query",
         ),
         (
-            replace(FOUR, metrics=Metrics(host="0.0.0.0", first_port=20_002)),
+            replace(FOUR, metrics=Ports(host="0.0.0.0", first_port=20_002)),
             "$.metrics.first_port",
             "20002 is taken",
             "$.clusters[0].stores[0].query",
         ),
         (
-            replace(FOUR, metrics=Metrics(first_port=65_521)),
+            replace(FOUR, metrics=Ports(first_port=17_000), control=Ports(first_port=17_015)),
+            "$.control.first_port",
+            "8 distributors take commands on ports 17015 to 17022; 17015 is taken",
+            "by $.metrics.first_port",
+        ),
+        (
+            replace(FOUR, metrics=Ports(first_port=65_521)),
             "$.metrics.first_port",
             "ports 65521 to 65536, beyond 65535",
             "begin lower",
@@ -200,8 +206,8 @@ def test_a_hint_does_not_list_a_hundred_clusters():
         with_cluster(1, host="node-b", stores=(store("tcp://node-b:20002", "data/c1"),)),
         with_cluster(1, stores=(store("tcp://10.0.0.1:20002"),)),
         with_cluster(1, stores=(store(data="data/c1/inner"),)),
-        replace(FOUR, metrics=Metrics(first_port=65_520)),
-        replace(FOUR, metrics=Metrics(host="10.0.0.1", first_port=20_000)),
+        replace(FOUR, metrics=Ports(first_port=65_520)),
+        replace(FOUR, metrics=Ports(host="10.0.0.1", first_port=20_000)),
     ],
 )
 def test_what_breaks_no_rule_is_not_complained_of(topology):
@@ -221,7 +227,7 @@ def test_every_broken_rule_is_told_at_once():
     topology = replace(
         with_cluster(0, targets={7: ("c2",)}, stores=(store(data="data/c2"),)),
         tree=tree_of((1, (1, "c1", "c2"), (1, "c3", "c4"))),
-        metrics=Metrics(first_port=65_535),
+        metrics=Ports(first_port=65_535),
     )
     assert sorted({path for path, _, _ in told(topology)}) == [
         "$.clusters[0].targets.7",
@@ -239,8 +245,8 @@ def test_every_broken_rule_is_told_at_once():
         with_tree((3, (1, "c1", "c2"), (1, "c3", ""))),
         with_cluster(0, id=0, targets={0: ("",)}),
         with_cluster(0, towers=("",), stores=(store("", ""), store("", "")), host=""),
-        replace(FOUR, metrics=Metrics(host="", first_port=20_000)),
-        replace(FOUR, metrics=Metrics(first_port=0)),
+        replace(FOUR, metrics=Ports(host="", first_port=20_000)),
+        replace(FOUR, metrics=Ports(first_port=0)),
     ],
 )
 def test_nothing_is_said_of_what_could_not_be_read(topology):

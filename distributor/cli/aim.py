@@ -1,0 +1,167 @@
+"""`distributor links`, `retarget` and `lost`: where links aim, and aiming them elsewhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from distributor.cli.options import File, Json
+from distributor.control.client import ControlClient
+from distributor.control.messages import LinkRow
+from distributor.errors import CommandError, PlanError
+from distributor.losses import declare_lost
+from distributor.processes import control_endpoints
+from topology import Plan, load, plan
+
+RETARGET_S_MAX = 90.0
+"""A barrier is given up after a minute; opening the next link takes seconds."""
+
+LOOK_S = 0.2
+
+GONE_SHOWN_MAX = 20
+"""More would scroll the summary away; --json has them all."""
+
+Cluster = Annotated[str, typer.Option("--cluster", help="The cluster.")]
+
+
+def links(file: File, json_lines: Json = False) -> None:
+    """Show where every link aims, and whether it drains or stands still.
+
+    Exit code 1 if a distributor does not answer.
+
+    Example: distributor links config/four-clusters.yaml
+    """
+    rows: list[LinkRow] = []
+    silent: list[str] = []
+    for name, endpoint in _endpoints(plan(load(file))).items():
+        try:
+            with ControlClient(endpoint) as client:
+                rows += client.links()
+        except CommandError as error:
+            silent.append(f"{name[0]} level {name[1]}: {error}")
+    if json_lines:
+        print(json.dumps({"links": [_as_json(row) for row in rows], "unreachable": silent}))
+    else:
+        console = Console()
+        console.print(_table(rows))
+        for line in silent:
+            console.print(Text(line, style="red"))
+    if silent:
+        raise typer.Exit(1)
+
+
+def retarget(
+    file: File,
+    cluster: Cluster,
+    level: Annotated[int, typer.Option(help="The level of the link.")],
+    to: Annotated[str, typer.Option(help="The cluster to copy to from now on.")],
+    json_lines: Json = False,
+) -> None:
+    """Let a link serve another of its targets, without losing, repeating or reordering a record.
+
+    It stops, waits until everything it sent is on every cluster behind its target, and goes on
+    towards the other. Until the process is started again: write it into the file too, under
+    `targets` of the cluster. Exit code 1 if the barrier is not met; nothing has changed then.
+
+    Example: distributor retarget F --cluster cluster-1 --level 3 --to cluster-4
+    """
+    endpoints = _endpoints(plan(load(file)))
+    if (cluster, level) not in endpoints:
+        known = ", ".join(f"{name} level {number}" for name, number in endpoints)
+        raise PlanError(f"no distributor for {cluster!r} and level {level}: there are {known}")
+    with ControlClient(endpoints[cluster, level]) as client:
+        row = _retargeted(client, to)
+    if json_lines:
+        print(json.dumps(_as_json(row)))
+    else:
+        name = f"{row.source} level {row.level}"
+        print(f"{name} serves {row.target}; it stood still {row.stall_ms} ms")
+
+
+def _retargeted(client: ControlClient, to: str) -> LinkRow:
+    """Give the command and wait for its end."""
+    client.retarget(to)
+    deadline = time.monotonic() + RETARGET_S_MAX
+    branch: int | None = None
+    waits_for = ""
+    while time.monotonic() < deadline:
+        for row in client.links():
+            if row.target == to and row.stall_ms >= 0:
+                return row
+            if row.next == to:
+                waits_for, branch = row.waits_for or waits_for, row.branch
+            elif row.branch == branch and not row.next and row.target != to:
+                raise CommandError(f"not drained in time, nothing has changed: {waits_for}")
+        time.sleep(LOOK_S)
+    raise CommandError(f"not within {RETARGET_S_MAX:.0f} s: {waits_for or 'no link goes there'}")
+
+
+def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
+    """Take a cluster that will not come back out at once, and say which records nobody has.
+
+    Links leave it without waiting for its silence. What only it had is gone: that is reported per
+    partition, as far as it was known. Exit code 1 if something is gone or somebody did not answer.
+
+    Example: distributor lost F --cluster cluster-3
+    """
+    the_plan = plan(load(file))
+    _endpoints(the_plan)
+    known = [declared.name for declared in the_plan.topology.clusters]
+    if cluster not in known:
+        raise PlanError(f"no cluster {cluster!r} in {file}: there are {', '.join(known)}")
+    loss = declare_lost(the_plan, cluster)
+    if json_lines:
+        print(json.dumps(loss.as_json()))
+    else:
+        records = sum(gone.records for gone in loss.gone)
+        age = "never" if loss.age_s is None else f"{loss.age_s:.1f} s ago"
+        print(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
+        print(f"{records:,} records in {len(loss.gone):,} partitions are on no other cluster")
+        for gone in loss.gone[:GONE_SHOWN_MAX]:
+            print(f"  {gone.topic!r}/{gone.address[:8]}: {gone.records:,} from {gone.first:,} on")
+        for line in loss.untold:
+            print(f"  not told: {line}")
+        for name in loss.unreachable:
+            print(f"  does not answer: {name}")
+    if loss.gone or loss.untold or loss.unreachable:
+        raise typer.Exit(1)
+
+
+def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
+    if the_plan.topology.control is None:
+        raise PlanError("the topology has no `control` ports: see config/README.md")
+    return {
+        (distributor.cluster, distributor.level): endpoint
+        for distributor, endpoint in control_endpoints(the_plan)
+    }
+
+
+def _as_json(row: LinkRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in LinkRow.__struct_fields__}
+
+
+def _table(rows: list[LinkRow]) -> Table:
+    table = Table("source", "target", title="where links aim")
+    for column in ("level", "changes", "last stall in ms"):
+        table.add_column(column, justify="right")
+    table.add_column("state")
+    for row in rows:
+        state = row.state
+        if row.next:
+            state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
+        stall = "stands" if row.stall_ms < 0 else f"{row.stall_ms:,}"
+        table.add_row(
+            Text(row.source),
+            Text(row.target),
+            str(row.level),
+            str(row.switches),
+            stall,
+            Text(state),
+        )
+    return table

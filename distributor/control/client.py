@@ -1,0 +1,77 @@
+"""Commanding one distributor, with types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from dafka.errors import QueryError, WireError
+from dafka.model import Partition
+from dafka.transport.request import QueryClient
+from dafka.wire.octets import text
+from distributor.control import messages
+from distributor.control.messages import decode_answer, encode
+from distributor.errors import CommandError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+A = TypeVar("A")
+
+
+class ControlClient:
+    """One distributor's control port. Every method raises `CommandError` if it is not obeyed.
+
+    Args:
+        endpoint: `tcp://host:port`.
+        timeout_ms: For each command.
+    """
+
+    def __init__(self, endpoint: str, timeout_ms: int = 2_000) -> None:
+        self._client = QueryClient(endpoint)
+        self._timeout_ms = timeout_ms
+
+    def links(self) -> tuple[messages.LinkRow, ...]:
+        """Return what its links do."""
+        return self._ask(messages.AskLinks(), messages.Rows).links
+
+    def retarget(self, target: str) -> tuple[messages.LinkRow, ...]:
+        """Let the link that can serve `target` serve it, behind a barrier; begins at once."""
+        return self._ask(messages.Retarget(target), messages.Rows).links
+
+    def lost(self, cluster: str) -> tuple[int, dict[Partition, int]]:
+        """Let its links leave a cluster; returns its last known heads and their age, -1 if none."""
+        answer = self._ask(messages.DeclareLost(cluster), messages.Remembered)
+        heads = {
+            Partition(text(topic), text(address)): head for topic, address, head in answer.heads
+        }
+        return answer.age_ms, heads
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, command: messages.Command, expected: type[A]) -> A:
+        where = f"distributor at {self._client.endpoint}"
+        try:
+            answer = decode_answer(self._client.ask(encode(command), self._timeout_ms))
+        except QueryError as error:
+            raise CommandError(f"{where}: {error}") from error
+        except WireError as error:
+            raise CommandError(f"{where} answers what this version cannot read") from error
+        if isinstance(answer, messages.Refused):
+            raise CommandError(f"{where} refuses: {answer.detail}")
+        if not isinstance(answer, expected):
+            raise CommandError(f"{where} answers with {type(answer).__name__}")
+        return answer

@@ -1,0 +1,129 @@
+"""The distributor's side of the control port: one thread that takes commands for its links."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from dafka.errors import WireError
+from dafka.transport.request import QueryServer
+from dafka.transport.security import checked_binding
+from dafka.wire.octets import octets_of
+from distributor.control import messages
+from distributor.control.messages import VERSION, decode_command, encode
+from distributor.link.aim import ClusterLost, Retarget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dafka.model import Partition
+    from distributor.link.aim import AimEvent
+
+_LOOK_MS = 200
+"""How often to see whether to end."""
+
+
+class Steered(Protocol):
+    """What the port needs of a link."""
+
+    targets: tuple[str, ...]
+
+    def tell(self, event: AimEvent) -> None:
+        """Pass a command on; it is obeyed a moment later."""
+
+    def row(self) -> messages.LinkRow:
+        """What the link does."""
+
+    def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
+        """What a cluster was last known to hold, and how many milliseconds ago."""
+
+
+class ControlServer:
+    """The control port of one process.
+
+    Args:
+        endpoint: `tcp://host:port`; the host must be this machine's loopback, as whoever reaches
+            the port is obeyed.
+        links: Whom the commands are for.
+
+    Raises:
+        MisuseError: The endpoint cannot be bound, or other machines could reach it.
+    """
+
+    def __init__(self, endpoint: str, links: Sequence[Steered]) -> None:
+        host = endpoint.removeprefix("tcp://").rpartition(":")[0]
+        checked_binding(host, None, insecure=False)
+        self._server = QueryServer(endpoint)
+        self.endpoint = self._server.endpoint
+        self._links = links
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="dafka-control", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more commands."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                if not self._server.socket.poll(_LOOK_MS):
+                    continue
+                request = self._server.receive()
+                if request is not None:
+                    client, command = request
+                    self._server.reply(client, answer(command, self._links))
+        finally:
+            self._server.close()
+
+
+def answer(command: bytes, links: Sequence[Steered]) -> bytes:
+    """Obey `command` and answer it, whatever it is: a peer cannot make this raise."""
+    try:
+        return encode(_obey(decode_command(command), links))
+    except WireError as error:
+        return encode(messages.Refused(f"{error.reason}: this one speaks version {VERSION}"))
+
+
+def _obey(command: messages.Command, links: Sequence[Steered]) -> messages.Answer:
+    match command:
+        case messages.AskLinks():
+            return _rows(links)
+        case messages.Retarget():
+            return _retarget(command.target, links)
+        case messages.DeclareLost():
+            return _lost(command.cluster, links)
+        case _:
+            assert_never(command)
+
+
+def _rows(links: Sequence[Steered]) -> messages.Rows:
+    return messages.Rows(tuple(link.row() for link in links))
+
+
+def _retarget(target: str, links: Sequence[Steered]) -> messages.Answer:
+    for link in links:
+        if target in link.targets:
+            link.tell(Retarget(target))
+            return _rows(links)
+    known = ", ".join(name for link in links for name in link.targets)
+    return messages.Refused(f"{target!r} is no target here: there are {known}")
+
+
+def _lost(cluster: str, links: Sequence[Steered]) -> messages.Remembered:
+    latest: tuple[int, Mapping[Partition, int]] | None = None
+    for link in links:
+        link.tell(ClusterLost(cluster))
+        found = link.remembered(cluster)
+        if found is not None and (latest is None or found[0] < latest[0]):
+            latest = found
+    if latest is None:
+        return messages.Remembered(-1, ())
+    age_ms, heads = latest
+    return messages.Remembered(
+        age_ms,
+        tuple(
+            (octets_of(topic), octets_of(address), head) for (topic, address), head in heads.items()
+        ),
+    )

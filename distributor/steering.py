@@ -1,0 +1,242 @@
+"""A link with a choice of targets: serves one, watches all, changes when it must or is told to.
+
+The link itself keeps nothing, so a change is its end and a new beginning towards another target.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, Queue
+from typing import TYPE_CHECKING
+
+from dafka.errors import DafkaError, QueryError
+from dafka.node.clock import now_ms
+from dafka.query.client import StoreClient
+from distributor.control.messages import LinkRow
+from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed, Switch
+from distributor.link_node import LinkNode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.model import Partition
+    from distributor.link.aim import AimEffect, AimEvent
+    from topology.model import Cluster, Topology
+    from topology.plan import Link
+
+log = logging.getLogger(__name__)
+
+PROBE_INTERVAL_MS = 1_000
+"""How often the targets are asked for a sign of life."""
+
+PROBE_TIMEOUT_MS = 900
+"""How long a store may take to give one; several are asked at once."""
+
+DRAIN_TIMEOUT_MS = 2_000
+"""How long a cluster behind the target may take to say what it holds."""
+
+COMMANDS_MAX = 64
+"""Commands that wait to be obeyed; more are refused by being lost, and can be given again."""
+
+
+class SteeredLink:
+    """One link of the plan, running, with all its targets.
+
+    Args:
+        topology: Where the clusters are declared.
+        link: Which arrow of the plan.
+    """
+
+    def __init__(self, topology: Topology, link: Link) -> None:
+        self._topology = topology
+        self._link = link
+        self.targets: tuple[str, ...] = link.targets
+        self._aim = Aim(
+            link.targets,
+            AimSettings(
+                failover_after_ms=topology.links.failover_after_ms,
+                failback=topology.links.failback,
+            ),
+            now_ms(),
+        )
+        self._lock = threading.Lock()
+        """Held while one node ends and the next begins."""
+        self._commands: Queue[AimEvent] = Queue(COMMANDS_MAX)
+        self._waits_for = ""
+        self._stood_ms: int | None = None
+        """Since when nothing is copied because the target is being changed."""
+        self._stall_ms = 0
+        self._switches = 0
+        self._failure: DafkaError | None = None
+        self._node = LinkNode(topology, link)
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="dafka-probe")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._steer, name="dafka-steering", daemon=True)
+        self._thread.start()
+
+    def tell(self, event: AimEvent) -> None:
+        """Pass a command on; it is obeyed a moment later."""
+        if not self._commands.full():
+            self._commands.put_nowait(event)
+
+    def row(self) -> LinkRow:
+        """What the link does."""
+        aim = self._aim
+        state = "draining" if aim.next is not None else "serving"
+        if len(self.targets) > 1 and aim.silent:
+            state = "silent"
+        return LinkRow(
+            source=self._link.source,
+            level=self._link.level,
+            branch=self._link.branch,
+            target=aim.current,
+            state=state,
+            next=aim.next or "",
+            waits_for=self._waits_for,
+            switches=self._switches,
+            stall_ms=self._stall_ms if self._stood_ms is None else -1,
+        )
+
+    def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
+        """What a cluster was last known to hold, and how many milliseconds ago."""
+        with self._lock:
+            found = self._node.remembered(cluster)
+        return None if found is None else (now_ms() - found[0], found[1])
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the link to end by itself; True if it has.
+
+        Raises:
+            DafkaError: It ended with an error, or cannot be opened towards its next target.
+        """
+        if self._failure is not None:
+            raise self._failure
+        with self._lock:
+            return self._node.join(timeout)
+
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+        with self._lock:
+            return str(self._failure or self._node.unwell())
+
+    def unready(self) -> str:
+        """Which of its clusters it has not found, for people; empty if both are there."""
+        with self._lock:
+            return self._node.unready()
+
+    def close(self) -> None:
+        """End."""
+        self._stopping.set()
+        self._thread.join(DRAIN_TIMEOUT_MS / 1_000)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._node.close()
+
+    def _steer(self) -> None:
+        probe_due_ms = now_ms()
+        while not self._stopping.is_set():
+            try:
+                wait_ms = max(0, min(200, probe_due_ms - now_ms()))
+                self._handle(self._commands.get(timeout=wait_ms / 1_000))
+            except Empty:
+                pass
+            if self._stopping.is_set():
+                return
+            self._notice_end_of_stall()
+            if now_ms() >= probe_due_ms:
+                probe_due_ms = now_ms() + PROBE_INTERVAL_MS
+                self._probe()
+            if self._aim.next is not None and self._drained():
+                self._handle(Drained())
+
+    def _handle(self, event: AimEvent) -> None:
+        for effect in self._aim.handle(event, now_ms()):
+            self._perform(effect)
+
+    def _perform(self, effect: AimEffect) -> None:
+        facts = {
+            "source": self._link.source,
+            "level": self._link.level,
+            "target": self._aim.current,
+        }
+        match effect:
+            case Drain():
+                log.info("link drains", extra=facts)
+                self._stood_ms = now_ms()
+                self._node.hold()
+            case Switch():
+                log.warning("link aims elsewhere", extra={**facts, "planned": effect.planned})
+                self._switches += 1
+                self._reopen()
+            case _:
+                log.warning("link could not be drained", extra=facts)
+                self._reopen()
+
+    def _reopen(self) -> None:
+        if self._stood_ms is None:
+            self._stood_ms = now_ms()
+        self._waits_for = ""
+        with self._lock:
+            self._node.close()
+            try:
+                self._node = LinkNode(self._topology, self._link, self._aim.current)
+            except DafkaError as error:
+                # The process ends with it and is started again.
+                self._failure = error
+                self._stopping.set()
+
+    def _notice_end_of_stall(self) -> None:
+        if self._stood_ms is not None and self._aim.next is None and not self._node.unready():
+            self._stall_ms = now_ms() - self._stood_ms
+            self._stood_ms = None
+            log.info("link goes on", extra={"stall_ms": self._stall_ms})
+
+    def _probe(self) -> None:
+        if len(self.targets) < 2:
+            return
+        for name, well in zip(
+            self.targets, self._pool.map(self._is_well, self.targets), strict=True
+        ):
+            self._handle(Probed(name, well))
+
+    def _is_well(self, name: str) -> bool:
+        return any(
+            _gives_sign_of_life(store.query) for store in self._topology.cluster(name).stores
+        )
+
+    def _drained(self) -> bool:
+        """Whether everything sent is on every cluster behind the target."""
+        sent = self._node.sent
+        if sent is None:
+            return False
+        for name in self._link.beyond:
+            heads = _heads_of(self._topology.cluster(name))
+            if heads is None:
+                self._waits_for = f"{name} does not answer"
+                return False
+            lacking = sum(heads.get(partition, -1) + 1 < end for partition, end in sent.items())
+            if lacking:
+                self._waits_for = f"{name} lacks records of {lacking} partitions"
+                return False
+        return True
+
+
+def _gives_sign_of_life(query: str) -> bool:
+    try:
+        with StoreClient(query, timeout_ms=PROBE_TIMEOUT_MS) as client:
+            client.health()
+    except QueryError:
+        return False
+    return True
+
+
+def _heads_of(cluster: Cluster) -> dict[Partition, int] | None:
+    for store in cluster.stores:
+        try:
+            with StoreClient(store.query, timeout_ms=DRAIN_TIMEOUT_MS) as client:
+                return client.heads()
+        except QueryError:
+            continue
+    return None

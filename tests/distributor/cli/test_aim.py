@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+
+import pytest
+from typer.testing import CliRunner
+
+from distributor.cli import aim
+from distributor.cli.main import app
+from distributor.control import messages
+from distributor.control.server import ControlServer
+from distributor.errors import CommandError, PlanError
+from distributor.link.aim import Retarget
+from distributor.losses import Gone, Loss
+
+pytestmark = pytest.mark.net
+
+
+def run(*words):
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*words])
+
+
+class FakeLink:
+    """A link that changes its target at once, or never."""
+
+    def __init__(self, source: str, target: str, *, obeys: bool = True):
+        self.targets = (target, "c9")
+        self._source = source
+        self._target = target
+        self._next = ""
+        self._obeys = obeys
+        self._looks = 0
+
+    def tell(self, event):
+        if isinstance(event, Retarget):
+            self._next = event.target
+
+    def row(self):
+        row = messages.LinkRow(
+            self._source, 1, 0, self._target, "serving", self._next, "c9 is slow", 0, 5
+        )
+        self._looks += bool(self._next)
+        if self._looks > 2:
+            if self._obeys:
+                self._target = self._next
+            self._next = ""
+        return row
+
+    def remembered(self, cluster):
+        return None
+
+
+@pytest.fixture
+def controlled(make_pair):
+    """A pair with control ports, and a function that serves one with a link."""
+    pair = make_pair("control: {first_port: 1}")
+    # Nobody listens on the ports of its clusters: they are not running.
+    first = int(pair.topology.clusters[0].towers[0].rpartition(":")[2]) + 6
+    text = pair.file.read_text().replace("first_port: 1}", f"first_port: {first}}}")
+    pair.file.write_text(text)
+    with ExitStack() as stack:
+
+        def serve(index, link):
+            server = ControlServer(f"tcp://127.0.0.1:{first + index}", [link])
+            stack.callback(server.close)
+
+        pair.serve = serve
+        yield pair
+
+
+def test_links_shows_where_every_link_aims(controlled):
+    controlled.serve(0, FakeLink("c1", "c2"))
+    controlled.serve(1, FakeLink("c2", "c1"))
+    found = run("links", str(controlled.file), "--json")
+    assert found.exit_code == 0
+    rows = json.loads(found.stdout)["links"]
+    assert [(row["source"], row["target"], row["stall_ms"]) for row in rows] == [
+        ("c1", "c2", 5),
+        ("c2", "c1", 5),
+    ]
+    assert "where links aim" in run("links", str(controlled.file)).stdout
+
+
+def test_links_fails_where_one_does_not_answer(controlled, monkeypatch):
+    controlled.serve(0, FakeLink("c1", "c2"))
+    monkeypatch.setattr(aim, "ControlClient", lambda endpoint: aim_client(endpoint, timeout_ms=300))
+    found = run("links", str(controlled.file))
+    assert found.exit_code == 1
+    assert "c2 level 1" in found.stdout
+
+
+aim_client = aim.ControlClient
+
+
+def retarget(pair, *words):
+    return run("retarget", str(pair.file), "--cluster", "c1", "--level", "1", *words)
+
+
+def test_retarget_waits_for_the_end_and_tells_the_stall(controlled):
+    controlled.serve(0, FakeLink("c1", "c2"))
+    found = retarget(controlled, "--to", "c9")
+    assert found.exit_code == 0, found.output
+    assert found.stdout == "c1 level 1 serves c9; it stood still 5 ms\n"
+    again = retarget(controlled, "--to", "c9", "--json")
+    assert json.loads(again.stdout)["target"] == "c9"
+
+
+def test_retarget_fails_when_the_barrier_is_not_met(controlled):
+    controlled.serve(0, FakeLink("c1", "c2", obeys=False))
+    found = retarget(controlled, "--to", "c9")
+    assert isinstance(found.exception, CommandError)
+    assert "nothing has changed: c9 is slow" in str(found.exception)
+
+
+def test_retarget_refuses_what_the_plan_does_not_hold(controlled):
+    found = run(
+        "retarget", str(controlled.file), *("--cluster", "c7", "--level", "1", "--to", "c2")
+    )
+    assert isinstance(found.exception, PlanError)
+    assert "there are c1 level 1, c2 level 1" in str(found.exception)
+
+
+def test_without_control_ports_there_is_nobody_to_tell(pair):
+    found = run("links", str(pair.file))
+    assert isinstance(found.exception, PlanError)
+    assert "no `control` ports" in str(found.exception)
+
+
+def test_lost_tells_what_nobody_has(controlled, monkeypatch):
+    loss = Loss("c1", told=1, age_s=2.5, gone=[Gone("orders", "AB" * 16, 3, 1_200)])
+    monkeypatch.setattr(aim, "declare_lost", lambda the_plan, cluster: loss)
+    found = run("lost", str(controlled.file), "--cluster", "c1")
+    assert found.exit_code == 1
+    assert "1 distributors have left c1; it was last heard of 2.5 s ago" in found.stdout
+    assert "'orders'/ABABABAB: 1,200 from 3 on" in found.stdout
+    found = run("lost", str(controlled.file), "--cluster", "c1", "--json")
+    assert json.loads(found.stdout)["gone"][0]["first"] == 3
+
+
+def test_lost_of_nothing_is_well(controlled, monkeypatch):
+    monkeypatch.setattr(aim, "declare_lost", lambda the_plan, cluster: Loss(cluster, told=1))
+    found = run("lost", str(controlled.file), "--cluster", "c1")
+    assert found.exit_code == 0
+    assert "last heard of never" in found.stdout
+
+
+def test_lost_names_the_clusters_there_are(controlled):
+    found = run("lost", str(controlled.file), "--cluster", "c7")
+    assert isinstance(found.exception, PlanError)
+    assert "there are c1, c2" in str(found.exception)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from dafka.model import Partition
+from dafka.transport.request import QueryServer
+from distributor.control import messages
+from distributor.control.client import ControlClient
+from distributor.control.server import ControlServer
+from distributor.errors import CommandError
+from distributor.link.aim import Retarget
+
+pytestmark = pytest.mark.net
+
+ROW = messages.LinkRow("c1", 3, 1, "c3", "serving", "", "", 0, 0)
+
+
+class OneLink:
+    targets = ("c3", "c4")
+
+    def __init__(self):
+        self.told = []
+
+    def tell(self, event):
+        self.told.append(event)
+
+    def row(self):
+        return ROW
+
+    def remembered(self, cluster):
+        return (7, {Partition("orders", "AA"): 4}) if cluster == "c3" else None
+
+
+@pytest.fixture
+def link():
+    return OneLink()
+
+
+@pytest.fixture
+def client(link):
+    with ExitStack() as stack:
+        server = ControlServer("tcp://127.0.0.1:*", [link])
+        stack.callback(server.close)
+        yield stack.enter_context(ControlClient(server.endpoint))
+
+
+def test_commands_reach_the_links_and_answers_come_back(client, link):
+    assert client.links() == (ROW,)
+    assert client.retarget("c4") == (ROW,)
+    assert link.told == [Retarget("c4")]
+    assert client.lost("c3") == (7, {Partition("orders", "AA"): 4})
+    assert client.lost("c9") == (-1, {})
+
+
+def test_a_refusal_is_told_with_its_reason(client):
+    with pytest.raises(CommandError, match="refuses: 'c9' is no target here"):
+        client.retarget("c9")
+
+
+def test_silence_is_told_with_the_endpoint():
+    server = QueryServer("tcp://127.0.0.1:*")
+    try:
+        client = ControlClient(server.endpoint, timeout_ms=50)
+        with pytest.raises(CommandError, match=f"no answer from {server.endpoint}"):
+            client.links()
+        client.close()
+    finally:
+        server.close()

@@ -1,0 +1,114 @@
+"""A link with several targets, between stores of this process."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dafka.node.producer import Producer
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.storage.lmdb_log import Durability
+from distributor import steering
+from distributor.link.aim import ClusterLost, Retarget
+from distributor.steering import SteeredLink
+from distributor.survey import survey
+from topology import plan
+from topology.model import Branch, Cluster, Links, StoreSpec, Topology
+
+pytestmark = pytest.mark.net
+
+
+@pytest.fixture
+def three(tmp_path, free_ports, reopened, until, monkeypatch):
+    """Three clusters under one of level 2 over two of level 1, and the link from c1 up."""
+    monkeypatch.setattr(steering, "PROBE_INTERVAL_MS", 200)
+    first = free_ports(9)
+    clusters = tuple(
+        Cluster(
+            name=f"c{number}",
+            id=number,
+            towers=(f"tcp://127.0.0.1:{first + 3 * number - 3}",),
+            stores=(
+                StoreSpec(
+                    query=f"tcp://127.0.0.1:{first + 3 * number - 1}",
+                    data=str(tmp_path / str(number)),
+                ),
+            ),
+        )
+        for number in (1, 2, 3)
+    )
+    tree = Branch(level=2, children=("c1", Branch(level=1, children=("c2", "c3"))))
+    links = Links(failover_after_ms=1_000)
+    topology = Topology(name="three", clusters=clusters, tree=tree, links=links)
+    with ExitStack() as stack:
+        stores = {}
+        for cluster in clusters:
+            stack.enter_context(reopened(partial(Tower, cluster.towers[0])))
+            (spec,) = cluster.stores
+            opened = partial(Store, Path(spec.data), cluster.towers, query=spec.query)
+            stores[cluster.name] = stack.enter_context(
+                reopened(partial(opened, durability=Durability.OS))
+            )
+        yield topology, stores, stack
+
+
+def steered(topology, stack, source="c1"):
+    (link,) = [one for one in plan(topology).links if (one.source, one.level) == (source, 2)]
+    node = SteeredLink(topology, link)
+    stack.callback(node.close)
+    return node
+
+
+def records(topology):
+    return {holding.cluster: holding.records for holding in survey(topology)}
+
+
+def test_a_planned_switch_waits_until_all_behind_the_target_have_what_was_sent(three, until):
+    topology, _, stack = three
+    node = steered(topology, stack)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1, 20)
+    node.tell(Retarget("c3"))
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partitions", 20)
+    assert (node.row().state, node.row().next, node.row().stall_ms) == ("draining", "c3", -1)
+    # The link from c2 to c3 is what the barrier waits for.
+    (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
+    helper = SteeredLink(topology, inner)
+    stack.callback(helper.close)
+    until(lambda: node.row().target == "c3" and node.row().stall_ms >= 0, 30)
+    producer.send("orders", b"2")
+    until(lambda: records(topology)["c3"] == 2, 20)
+    assert records(topology)["c2"] == 1
+    assert node.row().switches == 1
+
+
+def test_a_silent_target_is_left_and_what_it_last_held_is_remembered(three, until):
+    topology, stores, stack = three
+    node = steered(topology, stack)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1, 20)
+    until(lambda: node.remembered("c2"), 20)
+    assert node.remembered("c9") is None
+    stores["c2"].close()
+    until(lambda: node.row().state == "silent" or node.row().target == "c3", 20)
+    until(lambda: node.row().target == "c3", 20)
+    until(lambda: records(topology)["c3"] == 1, 20)
+    assert not node.join(0)
+    assert node.unwell() == ""
+
+
+def test_a_cluster_declared_lost_is_left_at_once(three, until):
+    topology, _, stack = three
+    node = steered(replace(topology, links=Links()), stack)
+    until(lambda: node.unready() == "", 20)
+    until(lambda: node.row().state == "serving", 20)
+    node.tell(ClusterLost("c2"))
+    until(lambda: node.row().target == "c3", 20)
+    until(lambda: node.row().stall_ms >= 0, 20)

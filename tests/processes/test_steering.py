@@ -1,0 +1,102 @@
+"""Links of real processes that are aimed elsewhere: by the operator, and by a target's silence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from dafka import Producer
+from distributor.survey import survey
+from distributor.verify import verify
+from topology import load
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+def distributor(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "distributor", *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def targets(file) -> dict[tuple[str, int], str]:
+    found = distributor("links", str(file), "--json")
+    rows = json.loads(found.stdout)["links"]
+    return {(row["source"], row["level"]): row["target"] for row in rows}
+
+
+class Traffic(threading.Thread):
+    """A few records a moment on one cluster, until told to stop."""
+
+    def __init__(self, tower: str) -> None:
+        super().__init__(daemon=True)
+        self._producer = Producer(tower, linger_ms=5)
+        self._stopping = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            for _ in range(10):
+                self._producer.send("orders", str(self.sent).encode())
+                self.sent += 1
+            time.sleep(0.02)
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self.join()
+        self._producer.flush(60)
+        self._producer.close()
+
+
+@pytest.mark.timeout(300)
+def test_links_are_aimed_elsewhere_under_load_and_nothing_is_lost_or_repeated(
+    up, topology_file, wait_until
+):
+    topology = load(topology_file)
+    wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
+    traffic = Traffic(topology.clusters[0].towers[0])
+    traffic.start()
+    wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
+
+    told = distributor(
+        "retarget", str(topology_file), *("--cluster", "c1", "--level", "3", "--to", "c4", "--json")
+    )
+    assert told.returncode == 0, told.stderr
+    row = json.loads(told.stdout)
+    assert (row["target"], row["switches"]) == ("c4", 1)
+    assert row["stall_ms"] >= 0
+    assert targets(topology_file)["c1", 3] == "c4"
+
+    # Frozen, the store of the new target gives no sign of life, and comes back with its log.
+    (frozen,) = [
+        pid
+        for command, pid in up.children().items()
+        if "store" in command and topology.clusters[3].stores[0].query in command
+    ]
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        wait_until(lambda: targets(topology_file)["c1", 3] == "c3", "c4 is left", 60)
+        lost = distributor("lost", str(topology_file), "--cluster", "c4", "--json")
+        assert lost.returncode == 0, lost.stderr
+        found = json.loads(lost.stdout)
+        assert (found["told"], found["untold"]) == (6, [])
+        assert found["age_s"] is not None
+        assert found["gone"] == [], "c4 had nothing that only it had"
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    traffic.finish()
+    everything = {f"c{number}": traffic.sent for number in range(1, 5)}
+    wait_until(lambda: verify(topology).clusters == everything, "all have all", 90)
+    assert verify(topology).equal
+    assert up.stop() == 0
