@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from topology import Plan, Topology
 
-SURVIVE_S = 10.0
-"""How long the survivors are given to become equal without the dead."""
-
 CATCH_UP_S = 150.0
 """How long the returned cluster may take."""
 
@@ -50,7 +47,7 @@ def drill(
     """Rehearse the loss of a cluster: load, kill it, survive, bring it back, compare.
 
     All its processes are killed with signal 9. Exit code 1 if a record is lost, there twice, out of
-    order, or clusters differ in the end.
+    order, or if clusters differ: the survivors while it is away, or all in the end.
 
     Example: distributor drill config/four-clusters.yaml
     """
@@ -93,7 +90,7 @@ class _Drill:
             )
             self._lose(load)
             self._watch(down_s, self._survivors, stalls)
-            self._survive(load, stalls)
+            survived = self._survive(load, stalls)
             self._bring_back(load, stalls)
             published = load.finish()
         finally:
@@ -110,30 +107,30 @@ class _Drill:
         lost = sum(proof.lost for proof in proofs)
         duplicated = sum(proof.duplicated for proof in proofs)
         self._console.print(f"lost = {lost}, duplicated = {duplicated}", highlight=False)
-        return verdict.equal and all(proof.flawless for proof in proofs)
+        return survived and verdict.equal and all(proof.flawless for proof in proofs)
 
     def _lose(self, load: steps.Load) -> None:
         killed = self._supervisor.take_down(self._victim)
         load.pause(self._victim)
         self._say(f"{self._victim} is lost: {killed} processes killed with signal 9")
 
-    def _survive(self, load: steps.Load, stalls: steps.Stalls) -> None:
+    def _survive(self, load: steps.Load, stalls: steps.Stalls) -> bool:
         """Wait under load until the survivors have what any of them has, then compare them."""
+        patience_s = steps.patience_s(self._topology)
         due = steps.union(steps.look(self._survivors))
-        took_s = self._wait(self._survivors, due, SURVIVE_S, stalls)
+        took_s = self._wait(self._survivors, due, patience_s, stalls)
         if took_s is None:
-            self._say(
-                f"survivors are not equal within {SURVIVE_S:.0f} s: what only it relays waits"
-            )
-            return
+            self._say(f"survivors are not equal within {patience_s:.0f} s")
+            return False
         self._say(f"failed over: every survivor has what any of them had {took_s:.1f} s ago")
         names = [cluster.name for cluster in self._survivors.clusters]
         with load.paused(names), stalls.paused():
-            self._wait(self._survivors, steps.union(steps.look(self._survivors)), SURVIVE_S)
+            self._wait(self._survivors, steps.union(steps.look(self._survivors)), patience_s)
             verdict = verify(self._survivors)
         self._say(f"survivors compared: {'equal' if verdict.equal else 'DIFFERENT'}")
         if not verdict.equal:
             self._console.print(verdict_view(verdict))
+        return verdict.equal
 
     def _bring_back(self, load: steps.Load, stalls: steps.Stalls) -> None:
         due = steps.union(steps.look(self._survivors))

@@ -17,6 +17,7 @@ from dafka.node.producer import Producer
 from distributor.demo.job import READY_S, ROW_HEADER, STALLED_S, Published
 from distributor.errors import PlanError, ProcessError
 from distributor.survey import survey
+from topology.model import branches
 from topology.spread import spread
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ TOPIC = "drill"
 
 WARM_UP_S = 4.0
 """Load before the loss, and after the return."""
+
+SLACK_S = 30.0
+"""Beside the timers: for starting, catching up, and busy machines."""
 
 TICK_S = 0.05
 """How often the load sends: short against any stall worth measuring."""
@@ -179,6 +183,13 @@ def carried_by(plan: Plan, link: Link) -> set[str]:
             for hop in spread(plan, cluster.name).hops
         )
     }
+
+
+def patience_s(topology: Topology) -> float:
+    """How long survivors may take to become equal: fail over, then one repair for each hop."""
+    levels = len({branch.level for branch in branches(topology.tree)})
+    links = topology.links
+    return (links.failover_after_ms + levels * links.repair_after_ms) / 1_000 + SLACK_S
 
 
 def victim_of(plan: Plan, wanted: str | None) -> str:

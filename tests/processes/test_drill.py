@@ -26,6 +26,8 @@ def test_a_cluster_is_lost_under_load_and_comes_back_with_nothing_lost(topology_
     for step in (
         "16 processes are up",
         "c3 is lost: 4 processes killed with signal 9",
+        "failed over: every survivor has what any of them had",
+        "survivors compared: equal",
         "c3 is back, with the data it had",
         "caught up",
         "equal: 4 partitions",

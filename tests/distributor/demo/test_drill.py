@@ -15,6 +15,7 @@ from distributor.demo.drill import (
     all_hold,
     carried_by,
     look,
+    patience_s,
     union,
     victim_of,
     wait_until_back,
@@ -110,6 +111,12 @@ def test_a_union_is_the_most_anybody_holds_and_all_must_hold_it():
     assert not all_hold(topology, union(heads))(heads)
     assert all_hold(topology, {P1: 2, P3: 1})(heads)
     assert not all_hold(topology, {P1: 0})({"cluster-1": {P1: 0}})
+
+
+def test_survivors_get_the_time_their_timers_need(tmp_path):
+    file = tmp_path / "t.yaml"
+    file.write_text(FOUR.read_text() + "links: {failover_after_ms: 5000, repair_after_ms: 7000}\n")
+    assert patience_s(load(file)) == 5 + 2 * 7 + module.SLACK_S
 
 
 @pytest.mark.net
