@@ -23,6 +23,7 @@ PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "addres
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
 APPEND_FAILURES = Counter("dafka_store_append_failures", "Transactions the disk refused")
+DISPUTED = Counter("dafka_store_disputed_partitions", "Partitions two producers publish in")
 READ_FAILURES = Counter("dafka_store_read_failures", "Reads the disk refused")
 TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
 STORED_BYTES = Gauge("dafka_store_bytes", "Bytes of the batches a store keeps", ["address"])

@@ -7,15 +7,16 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dafka.errors import StorageError
-from dafka.limits import RETAINED_BATCHES_MAX
+from dafka.errors import RecordError, StorageError
+from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node import metrics
 from dafka.node.node import Node, Role, open_mesh
 from dafka.protocol.access import ANYBODY, Rights
-from dafka.protocol.effects import Append, ReadRange
-from dafka.protocol.events import Appended, AppendFailed, Event, RangeRead, TurnEnded
+from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
+from dafka.protocol.events import Appended, AppendFailed, Compared, Event, RangeRead, TurnEnded
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import answer
+from dafka.records.batch import agree
 from dafka.storage.lmdb_log import Durability, LmdbLog, wall_ms
 from dafka.storage.retention import Retainer
 from dafka.transport.request import QueryServer
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Never, Self
 
+    from dafka.model import Batch
     from dafka.storage.log import RecordLog
     from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
@@ -169,6 +171,11 @@ class _StoreRole:
                 return self._append(effect)
             case ReadRange():
                 return self._read(effect)
+            case Compare():
+                return self._compare(effect.batch)
+            case Disputed():
+                self._report(effect)
+                return None
             case _:
                 raise AssertionError(effect)
 
@@ -187,9 +194,7 @@ class _StoreRole:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
             self._refused(error)
             return AppendFailed(effect.token)
-        if self.refusal:
-            log.warning("writing again")
-            self.refusal = ""
+        self._written()
         metrics.APPEND_SECONDS.observe(time.perf_counter() - began)
         return Appended(effect.token)
 
@@ -202,6 +207,27 @@ class _StoreRole:
         start = self._log.standings()[partition].start
         return RangeRead(effect.requester, partition, tuple(batches), start)
 
+    def _compare(self, batch: Batch) -> Event | None:
+        try:
+            held = self._log.read(batch.partition, batch.sequence, batch.count, READ_BYTES_MAX)
+            return Compared(batch, agree(held, batch))
+        except (StorageError, RecordError) as error:
+            # Not acknowledged: the producer keeps it, and says so again.
+            log.warning("cannot compare with what is stored: %s", error)
+            return None
+
+    def _report(self, disputed: Disputed) -> None:
+        metrics.DISPUTED.inc()
+        log.error(
+            "two producers publish under one address; nothing more of this partition is stored: "
+            "end one of them, then start this store again",
+            extra={
+                "topic": disputed.partition.topic,
+                "partition": disputed.partition.address,
+                "sequence": disputed.sequence,
+            },
+        )
+
     def _unread(self, effect: ReadRange, error: StorageError) -> Event:
         """Another store may have them; the rest of this one may be whole."""
         metrics.READ_FAILURES.inc()
@@ -209,6 +235,11 @@ class _StoreRole:
         place = {"topic": topic, "partition": address, "sequence": effect.sequence}
         log.error("%s", error, extra=place)
         return RangeRead(effect.requester, effect.partition, (), 0)
+
+    def _written(self) -> None:
+        if self.refusal:
+            log.warning("writing again")
+            self.refusal = ""
 
     def _refused(self, error: StorageError) -> None:
         """Say once what is wrong, not at every try."""
@@ -228,6 +259,7 @@ class _StoreRole:
         except StorageError as error:
             self._refused(error)
             return False
+        self._written()
         dropped = sum(self._log.standings()[one].start - start for one, start in before.items())
         metrics.TRIMMED.labels(self._log.identity).inc(dropped)
         log.info("dropped by retention", extra={"records": dropped, "partitions": len(trims)})

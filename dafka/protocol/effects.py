@@ -50,6 +50,21 @@ class ReadRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Compare:
+    """Store: see whether the log has the same records, as far as it has them; then `Compared`."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Disputed:
+    """Store: two producers publish under one address, other records under one sequence."""
+
+    partition: Partition
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Deliver:
     """Consumer: the next records of a partition; those below `start` were delivered before."""
 
@@ -101,4 +116,17 @@ class Dropped:
     reason: str
 
 
-Effect = Publish | Listen | Append | ReadRange | Deliver | Lost | Found | Stored | Wanted | Dropped
+Effect = (
+    Publish
+    | Listen
+    | Append
+    | ReadRange
+    | Compare
+    | Disputed
+    | Deliver
+    | Lost
+    | Found
+    | Stored
+    | Wanted
+    | Dropped
+)

@@ -94,6 +94,14 @@ class RangeRead:
     """The log start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Store: whether what was to be compared says the same as the log."""
+
+    batch: Batch
+    agrees: bool
+
+
 Event = (
     Received
     | PeerListened
@@ -106,4 +114,5 @@ Event = (
     | Appended
     | AppendFailed
     | RangeRead
+    | Compared
 )

@@ -15,10 +15,20 @@ from typing import TYPE_CHECKING
 from dafka.errors import RecordError
 from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Dropped, Effect, Listen, Lost, Publish, ReadRange
+from dafka.protocol.disputes import Disputes
+from dafka.protocol.effects import (
+    Append,
+    Dropped,
+    Effect,
+    Listen,
+    Lost,
+    Publish,
+    ReadRange,
+)
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
+    Compared,
     Event,
     PeerListened,
     RangeRead,
@@ -61,6 +71,7 @@ class StoreMachine:
         """Where partitions go on of which nobody has the next records; done with that append."""
         self._appending: dict[int, Append] = {}
         self._token = 0
+        self._disputes = Disputes()
         self._greeted = False
         self._inquiry = Inquiry(HEADS_INTERVAL_MS_MAX)
         for partition, head in heads.items():
@@ -79,6 +90,8 @@ class StoreMachine:
                 effects = self._append_failed(event.token)
             case RangeRead():
                 effects = self._answer(event)
+            case Compared():
+                effects = self._compared(event)
             case PeerListened():
                 effects = self._hello(event)
             case Woke():
@@ -141,12 +154,28 @@ class StoreMachine:
             return [Dropped(error.reason)]
         if count != message.count:
             return [Dropped("batch count")]
+        if partition in self._disputes:
+            return [Dropped("disputed partition")]
         batch = Batch(partition, message.sequence, count, message.content)
         expected = self._inflow.expected(partition)
+        if batch.sequence < expected and isinstance(message, messages.Records | messages.Record):
+            # What is new of it is fetched, should it be the same so far.
+            self._inflow.heard(partition, batch.end - 1)
+            return [Dropped("duplicate"), *self._compare(batch)]
         reason = self._inflow.offer(batch)
         if reason is not None:
             return [Dropped(reason), *self._acknowledge(partition, batch.end - 1)]
         return self._stage(partition, expected)
+
+    def _compare(self, batch: Batch) -> list[Effect]:
+        writing = (one for append in self._appending.values() for one in append.batches)
+        durable = self._durable.get(batch.partition, -1)
+        return self._disputes.compare(batch, (*writing, *self._staged), durable)
+
+    def _compared(self, event: Compared) -> list[Effect]:
+        if not event.agrees:
+            return self._disputes.found(event.batch)
+        return self._acknowledge(event.batch.partition, event.batch.end - 1)
 
     def _stage(self, partition: Partition, expected: int) -> list[Effect]:
         for batch in self._inflow.take(partition):
@@ -190,6 +219,8 @@ class StoreMachine:
 
     def _acknowledge(self, partition: Partition, sequence: int) -> list[Effect]:
         """Say again what is durable, if that covers `sequence`."""
+        if partition in self._disputes:
+            return []
         durable = self._durable.get(partition, -1)
         return [self._ack(partition)] if sequence <= durable else []
 
@@ -218,7 +249,7 @@ class StoreMachine:
             # A write behind a failed one may fail later than this one was begun, and rewind it.
             if self._inflow.expected(partition) <= self._durable[partition]:
                 self._inflow.start(partition, self._durable[partition] + 1)
-        return [self._ack(partition) for partition in touched]
+        return [self._ack(partition) for partition in touched if partition not in self._disputes]
 
     def _append_failed(self, token: int) -> list[Effect]:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""

@@ -308,6 +308,29 @@ def _reading() -> Iterator[None]:
         raise RecordError("batch records") from error
 
 
+def agree(held: Sequence[Batch], batch: Batch) -> bool:
+    """Whether `batch` has the same records as `held` where both have any.
+
+    What encloses them may differ: flags, and which records are in one batch.
+
+    Args:
+        held: Consecutive batches of the same partition.
+        batch: Checked, like those.
+    """
+    for one in held:
+        # By far the most: the same batch again.
+        if one.content[ENVELOPE_BYTES:] == batch.content[ENVELOPE_BYTES:]:
+            continue
+        low, high = max(one.sequence, batch.sequence), min(one.end, batch.end)
+        if low < high and _between(one, low, high) != _between(batch, low, high):
+            return False
+    return True
+
+
+def _between(batch: Batch, low: int, high: int) -> list[RawRecord]:
+    return [record for record in raw_records(batch.content) if low <= record.sequence < high]
+
+
 def without_first(batch: Batch, dropped: int) -> Batch:
     """Return `batch` less its first `dropped` records, under the same envelope.
 

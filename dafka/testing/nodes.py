@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Append, Deliver, Lost, ReadRange, Stored
+from dafka.protocol.effects import Append, Compare, Deliver, Disputed, Lost, ReadRange, Stored
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
+    Compared,
     Drained,
     RangeRead,
     Received,
@@ -25,7 +26,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
-from dafka.records.batch import BatchBuilder, values_of
+from dafka.records.batch import BatchBuilder, agree, values_of
 from dafka.storage.spool import MemorySpool
 from dafka.testing.history import (
     Began,
@@ -203,6 +204,8 @@ class SimStore(Node[None]):
         self.log = log
         self._turn_planned = False
         self._disk = Disk(self, self._append)
+        self.disputed: set[Partition] = set()
+        """Partitions it has found two producers of."""
 
     def build(self) -> OneSided:
         """A store that has just opened its log."""
@@ -248,6 +251,12 @@ class SimStore(Node[None]):
             start = standing.start if standing else 0
             answer = RangeRead(effect.requester, effect.partition, tuple(batches), start)
             self.later(0, side, answer)
+        elif isinstance(effect, Compare):
+            batch = effect.batch
+            held = self.log.read(batch.partition, batch.sequence, batch.count, READ_ALL)
+            self.later(0, side, Compared(batch, agree(held, batch)))
+        elif isinstance(effect, Disputed):
+            self.disputed.add(effect.partition)
 
     def trim(self, partition: Partition, sequence: int) -> None:
         """Keep nothing of what lies before `sequence`, as retention does."""

@@ -7,6 +7,7 @@ import pytest
 from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Partition
 from dafka.protocol.consumer import ConsumerSettings
+from dafka.records.batch import values_of
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check
 from dafka.testing.history import Polled, Positioned
@@ -144,6 +145,37 @@ def test_a_lost_last_ack_is_said_again(seed):
     cluster.run(20_000)
     assert not producer.waiting
     cluster.settle(store)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_live_producers_under_one_address_are_reported_and_never_mixed(seed):
+    cluster = Cluster(seed, delay_ms_max=10, disk_ms_max=10)
+    stores = [cluster.store("S1"), cluster.store("S2")]
+    first = SimProducer(cluster.world, "P", cluster.mesh, spooled=True)
+    second = SimProducer(cluster.world, "P", cluster.mesh, spooled=True)
+    first.boot()
+    partition = cluster.published(first, 3)
+    cluster.run(2_000)
+    second.boot()
+    second._made = 1_000_000  # its values are its own
+    for _ in range(5):
+        second.send("flights", cluster.world.random.randint(1, 20))
+        first.send("flights", 10)
+        cluster.run(100)
+    cluster.run(20_000)
+    for store in stores:
+        assert store.disputed == {partition}
+        # The first goes on from where it was; nothing of the second has come between.
+        made = [
+            int(value.split(b"-")[1])
+            for one in store.log.read(partition, 0, 1 << 40, 1 << 40)
+            for value in values_of(one)
+        ]
+        assert len(made) >= 30
+        assert made == [*range(1, len(made) + 1)]
+    assert second.waiting
+    apart = cluster.published(cluster.producer("Q"), 2)
+    assert stores[0].log.heads()[apart] == 19
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,10 +7,20 @@ import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Dropped, Listen, Lost, Publish, ReadRange
+from dafka.protocol.effects import (
+    Append,
+    Compare,
+    Disputed,
+    Dropped,
+    Listen,
+    Lost,
+    Publish,
+    ReadRange,
+)
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
+    Compared,
     Drained,
     PeerListened,
     RangeRead,
@@ -56,6 +66,11 @@ class Bench:
 def live(one):
     topic, address = one.partition
     return messages.Records(topic, address, one.sequence, one.count, one.content)
+
+
+def fetched_batch(one):
+    topic, address = one.partition
+    return messages.DirectRecords("ME", topic, address, one.sequence, one.count, one.content)
 
 
 def sent(effects, kind=object):
@@ -120,7 +135,9 @@ def test_one_turn_is_one_write_and_one_ack_a_partition(batch):
 def test_a_duplicate_and_an_old_head_are_acknowledged_again(batch):
     bench = Bench()
     bench.append(live(batch(0, 2)))
-    assert acks(bench.hear(live(batch(0, 2)))) == [("ME", 1)]
+    again = bench.hear(live(batch(0, 2)))
+    assert again == [Dropped("duplicate"), Compare(batch(0, 2))]
+    assert acks(bench.give(Compared(batch(0, 2), True))) == [("ME", 1)]
     assert acks(bench.hear(messages.Head("flights", "AA", 1))) == [("ME", 1)]
     assert acks(bench.hear(messages.Head("flights", "AA", 0))) == [("ME", 1)]
     assert acks(bench.hear(messages.Head("flights", "AA", 2))) == []
@@ -143,11 +160,35 @@ def test_it_insists_on_the_first_record(batch):
 def test_a_batch_that_begins_with_what_it_has_is_cut(batch):
     bench = Bench()
     bench.append(live(batch(0, 2)))
-    effects = bench.append(live(batch(0, 5)))
+    effects = bench.append(fetched_batch(batch(0, 5)))
     assert appended(effects) == [(2, 5)]
     (write,) = [e for e in effects if isinstance(e, Append)]
     assert [record.sequence for record in records_of(write.batches[0])] == [2, 3, 4]
     assert acks(effects) == [("ME", 4)]
+
+
+def test_a_live_batch_that_overlaps_is_compared_and_its_end_fetched(batch):
+    bench = Bench()
+    bench.append(live(batch(0, 2)))
+    effects = bench.hear(live(batch(0, 5)))
+    assert Compare(batch(0, 5)) in effects
+    assert fetched(effects) == [(2, 3)]
+    assert acks(bench.give(Compared(batch(0, 5), True))) == [], "not all of it is here"
+
+
+def test_a_second_producer_under_one_address_is_reported_and_nothing_more_taken(batch):
+    bench = Bench()
+    bench.append(live(batch(0, 2)))
+    second = batch(0, 2, size=9)
+    bench.hear(live(second))
+    assert bench.give(Compared(second, False)) == [Disputed(P, 0)]
+    assert bench.give(Compared(second, False)) == [], "once"
+    for heard in (live(batch(2)), live(batch(2, size=9)), fetched_batch(batch(2))):
+        assert reasons(bench.hear(heard)) == ["disputed partition"]
+    assert acks(bench.hear(messages.Head("flights", "AA", 1))) == []
+    assert bench.machine.heads == {P: 1}
+    apart = Partition("flights", "BB")
+    assert acks(bench.append(live(batch(0, partition=apart)))) == [("ME", 0)]
 
 
 def test_a_write_that_failed_is_as_if_it_never_came(batch):
@@ -233,15 +274,10 @@ def test_a_fetch_behind_its_end_is_told_where_that_is():
 def test_a_fetch_below_the_log_start_is_told_where_that_is():
     bench = Bench({P: 9})
     bench.hear(messages.Fetch("flights", "AA", "YOU", 2, 3))
+    (head,) = sent(bench.give(RangeRead("YOU", P, (), 0)))
+    assert isinstance(head, messages.DirectHead), "the disk failed: not known"
     start, head = sent(bench.give(RangeRead("YOU", P, (), 7)))
     assert start == messages.LogStart("YOU", "flights", "AA", 7, "ME")
-    assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
-
-
-def test_what_the_disk_does_not_give_is_not_answered():
-    bench = Bench({P: 9})
-    bench.hear(messages.Fetch("flights", "AA", "YOU", 2, 3))
-    (head,) = sent(bench.give(RangeRead("YOU", P, (), 0)))
     assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
 
 
@@ -269,7 +305,6 @@ def test_it_goes_on_where_nobody_has_more(batch):
 
 def test_a_skip_that_the_disk_refused_is_done_again():
     bench = Bench({P: 3})
-    bench.machine._inflow.heard(P, 20)
     bench.machine._inflow.skip(P, 10)
     bench.machine._skipped[P] = 10
     write, *_ = bench.give(TurnEnded())
@@ -329,7 +364,7 @@ def test_it_goes_on_where_its_log_ends(batch):
     bench = Bench({P: 4})
     assert appended(bench.append(live(batch(5)))) == [(5, 6)]
     assert bench.machine.heads == {P: 5}
-    assert acks(bench.hear(live(batch(2)))) == [("ME", 5)]
+    assert acks(bench.hear(fetched_batch(batch(2)))) == [("ME", 5)]
 
 
 def test_a_direct_head_says_what_there_is(batch):
@@ -351,7 +386,7 @@ def test_a_forged_batch_that_cannot_be_cut_does_not_stop_the_store(batch):
     bench = Bench()
     bench.append(live(batch(0, 2)))
     forged = Batch(P, 0, 5, forged_records(batch(0, 5).content))
-    effects = bench.append(live(forged))
+    effects = bench.append(fetched_batch(forged))
     assert reasons(effects) == ["batch records"]
     assert appended(bench.append(live(batch(2, 3)))) == [(2, 5)]
 
