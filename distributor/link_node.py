@@ -14,6 +14,7 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.query.client import StoreClient
+from distributor.divergence import COMPARED_MAX, Witness
 from distributor.link.events import (
     AskHeads,
     HeadsRead,
@@ -69,7 +70,8 @@ class LinkNode:
             mirror=MirrorMachine(MirrorSettings()),
             settings=LinkSettings(repair_after_ms=topology.links.repair_after_ms),
         )
-        role = _LinkRole(machine, LinkMeter(link, target.name), source, target, self._answered)
+        meter = LinkMeter(link, target.name)
+        role = _LinkRole(machine, meter, source, target, wants, self._answered)
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}
         with ExitStack() as opened:
@@ -135,12 +137,17 @@ class _LinkRole:
         meter: LinkMeter,
         source: Cluster,
         target: Cluster,
+        wants: Callable[[str], bool],
         answered: Callable[[LinkEvent], None],
     ) -> None:
         self._machine = machine
         self._meter = meter
         self._source = source
         self._target = target
+        self._wants = wants
+        self._witness = Witness()
+        self._spoke: dict[str, str] = {}
+        """The store that last spoke for each cluster."""
         self._answered = answered
         # Asking blocks and takes many pages where there are many partitions; the meshes go on.
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
@@ -153,6 +160,7 @@ class _LinkRole:
         if isinstance(event, TurnEnded):
             if now_ms >= self._lag_due_ms:
                 self._lag_due_ms = now_ms + LAG_INTERVAL_MS
+                self._meter.standing(*self._machine.standing(now_ms), self._machine.diverged)
                 self._meter.lag(sum(self._machine.lag().values()), self._machine.lag_ms(now_ms))
             return ()
         return self._machine.handle(side, event, now_ms)
@@ -181,12 +189,44 @@ class _LinkRole:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self) -> None:
-        """Ask both ends' stores."""
+        """Ask both ends' stores, and whether they mean the same records."""
         target = self._heads_of(self._target)
         if target is None:
             self._answered(HeadsUnread())
-        else:
-            self._answered(HeadsRead(target, self._heads_of(self._source) or {}))
+            return
+        source = self._heads_of(self._source) or {}
+        waiting = self._witness.waiting(source, target)
+        if waiting:
+            self._compare(source, target, waiting[:COMPARED_MAX])
+            waiting = self._witness.waiting(source, target)
+        diverged = self._witness.diverged
+        self._answered(HeadsRead(target, source, diverged, frozenset(waiting)))
+
+    def _compare(
+        self,
+        source: Mapping[Partition, int],
+        target: Mapping[Partition, int],
+        chosen: list[Partition],
+    ) -> None:
+        before = self._witness.diverged
+        last = {partition: min(source[partition], target[partition]) for partition in chosen}
+        try:
+            with (
+                StoreClient(self._spoke[self._source.name], ANSWER_TIMEOUT_MS) as ours,
+                StoreClient(self._spoke[self._target.name], ANSWER_TIMEOUT_MS) as theirs,
+            ):
+                self._witness.compare(ours, theirs, last)
+        except QueryError as error:
+            log.warning("cannot compare records", extra={"error": str(error)})
+        for partition in self._witness.diverged - before:
+            facts = {
+                "topic": partition.topic,
+                "address": partition.address,
+                "sequence": last[partition],
+                "source": self._source.name,
+                "target": self._target.name,
+            }
+            log.error("same name, other record: this partition is not copied", extra=facts)
 
     def _heads_of(self, cluster: Cluster) -> dict[Partition, int] | None:
         """Ask a cluster's stores in turn; the first that answers speaks for all.
@@ -197,10 +237,13 @@ class _LinkRole:
         for store in cluster.stores:
             try:
                 with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    heads = client.heads()
-                    self.surveyed[cluster.name] = (now_ms(), heads)
-                    return heads
+                    found = client.heads()
             except QueryError as error:
                 facts = {"cluster": cluster.name, "store": store.query, "error": str(error)}
                 log.warning("a store does not say what it holds", extra=facts)
+                continue
+            heads = {place: head for place, head in found.items() if self._wants(place.topic)}
+            self._spoke[cluster.name] = store.query
+            self.surveyed[cluster.name] = (now_ms(), heads)
+            return heads
         return None

@@ -21,6 +21,21 @@ BYTES = Counter("distributor_bytes", "Bytes of batches stored at the target", _L
 BATCHES = Counter("distributor_batches", "Batches stored at the target", _LINK)
 LAG_RECORDS = Gauge("distributor_lag_records", "Records the target lacks of what is due", _LINK)
 LAG_SECONDS = Gauge("distributor_lag_seconds", "Age of the oldest batch under way", _LINK)
+BEHIND_PARTITIONS = Gauge(
+    "distributor_behind_partitions",
+    "Partitions of which the source's stores have more than the target's, whoever is to bring it",
+    _LINK,
+)
+STANDSTILL_SECONDS = Gauge(
+    "distributor_standstill_seconds",
+    "How long the target has stood still with one of them, by the heads of both ends",
+    _LINK,
+)
+DIVERGED_PARTITIONS = Gauge(
+    "distributor_diverged_partitions",
+    "Partitions not copied, as the target holds other records under the same name",
+    _LINK,
+)
 HOP_SECONDS = Histogram(
     "distributor_hop_seconds",
     "From a batch's delivery at the source to its durability at the target",
@@ -40,6 +55,9 @@ class LinkMeter:
         self._bytes = BYTES.labels(*labels)
         self._batches = BATCHES.labels(*labels)
         self._hop_seconds = HOP_SECONDS.labels(*labels)
+        self._behind = BEHIND_PARTITIONS.labels(*labels)
+        self._standstill = STANDSTILL_SECONDS.labels(*labels)
+        self._diverged = DIVERGED_PARTITIONS.labels(*labels)
         self._lag_records = LAG_RECORDS.labels(*labels)
         self._lag_seconds = LAG_SECONDS.labels(*labels)
 
@@ -53,6 +71,12 @@ class LinkMeter:
     def skipped(self, skipped: Skipped) -> None:
         """Records need not cross this level."""
         self._skipped.inc(skipped.records)
+
+    def standing(self, behind: int, standstill_ms: int, diverged: int) -> None:
+        """What the last survey of both ends has found."""
+        self._behind.set(behind)
+        self._standstill.set(standstill_ms / 1_000)
+        self._diverged.set(diverged)
 
     def lag(self, records: int, age_ms: int) -> None:
         """How far behind the link is now."""

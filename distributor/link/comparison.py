@@ -48,6 +48,16 @@ class Comparison:
         """The same when the survey under way was begun; its answer may be as old as that."""
         self._behind: dict[Partition, tuple[int, int]] = {}
         """Where the target has stood, and since when, of what the source has more."""
+        self._told_ms: dict[Partition, int] = {}
+        """When a standstill was last told."""
+
+    def standing(self, now_ms: int) -> tuple[int, int]:
+        """How many partitions the target has fallen behind with, and for how long one stands (ms).
+
+        From both ends' heads, whatever any link believes of itself.
+        """
+        since = [since_ms for _, since_ms in self._behind.values()]
+        return len(since), now_ms - min(since, default=now_ms)
 
     def begin(self) -> None:
         """A survey is begun."""
@@ -75,7 +85,7 @@ class Comparison:
     def _stalled(
         self, source: Mapping[Partition, int], target: Mapping[Partition, int], now_ms: int
     ) -> dict[Partition, int]:
-        if self._repair_after_ms is None or not source:
+        if not source:
             return {}
         behind: dict[Partition, tuple[int, int]] = {}
         stalled = {}
@@ -86,9 +96,12 @@ class Comparison:
             stood, since_ms = self._behind.get(partition, (end, now_ms))
             if stood != end:
                 since_ms = now_ms
-            elif now_ms - since_ms >= self._repair_after_ms:
-                stalled[partition] = end
-                since_ms = now_ms
             behind[partition] = (end, since_ms)
+            if self._repair_after_ms is None or now_ms - since_ms < self._repair_after_ms:
+                continue
+            if now_ms - self._told_ms.get(partition, since_ms) >= self._repair_after_ms:
+                stalled[partition] = end
+        told = {partition: at for partition, at in self._told_ms.items() if partition in behind}
+        self._told_ms = {**told, **dict.fromkeys(stalled, now_ms)}
         self._behind = behind
         return stalled

@@ -29,10 +29,14 @@ class HeadsRead:
     Attributes:
         target: Of the target's stores.
         source: Of the source's; empty if none of them answered.
+        diverged: Partitions of which the two hold other records under the same name.
+        waiting: Partitions of which it is not known yet whether they do.
     """
 
     target: Mapping[Partition, int]
     source: Mapping[Partition, int] = field(default_factory=dict)
+    diverged: frozenset[Partition] = frozenset()
+    waiting: frozenset[Partition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,6 @@ from distributor.link.events import (
 from topology.copyflags import EVERY_FLAG, should_forward, with_copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dafka.model import Batch, Partition
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
@@ -106,6 +104,8 @@ class LinkMachine:
         """Partitions found that have no position until the heads are read."""
         self._pulling: dict[Partition, int] = {}
         """Sequence below which a partition is copied whatever its flags say."""
+        self._diverged: frozenset[Partition] = frozenset()
+        """Partitions that hold other records at the target under the same name: not copied."""
         self._sent: dict[Partition, int] = {}
         """The end of what was copied of each partition."""
         self._holding = False
@@ -165,6 +165,18 @@ class LinkMachine:
             for partition, head in self._source.heads.items()
         }
 
+    def standing(self, now_ms: int) -> tuple[int, int]:
+        """How many partitions the target lacks something of, and how long one stands still (ms).
+
+        From the heads of both ends, so it cannot be 0 because the link is stuck.
+        """
+        return self._comparison.standing(now_ms)
+
+    @property
+    def diverged(self) -> int:
+        """Partitions that are not copied, as the target holds others under the same name."""
+        return len(self._diverged)
+
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest batch in hand; with none in hand, how long ago a late one moved."""
         ages = [now_ms - hops[0].taken_ms for hops in self._hops.values() if hops]
@@ -206,8 +218,10 @@ class LinkMachine:
         self._survey_due_ms = now_ms + self._settings.survey_interval_ms
         if self._holding:
             return []
-        effects = self._place(heads.target, now_ms)
-        placed = self._source.heads
+        effects = self._stop(heads.diverged - self._diverged, now_ms)
+        self._diverged |= heads.diverged
+        effects += self._place(heads, now_ms)
+        placed = self._source.heads.keys() - self._diverged
         findings = self._comparison.take(heads.source, heads.target, now_ms)
         for partition, end in findings.lost.items():
             if partition in placed and end < self._done(partition):
@@ -219,13 +233,24 @@ class LinkMachine:
                 effects += self._rewind(partition, end, now_ms)
         return effects
 
-    def _place(self, target: Mapping[Partition, int], now_ms: int) -> list[Sided]:
+    def _stop(self, diverged: frozenset[Partition], now_ms: int) -> list[Sided]:
+        """Give up what is under way of these partitions; what comes of them is left out."""
+        effects: list[Sided] = []
+        for partition in diverged:
+            self._hops.pop(partition, None)
+            effects += self._drain(self._mirror.forget(partition), now_ms)
+        return effects
+
+    def _place(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
         """Begin each new partition behind what the target has."""
         effects: list[Sided] = []
-        unplaced, self._unplaced = self._unplaced, {}
-        for partition in unplaced:
+        unplaced = self._unplaced.keys() - self._diverged
+        self._unplaced = dict.fromkeys(unplaced & heads.waiting)
+        if self._unplaced:
+            self._ask_due_ms = now_ms + ASK_AGAIN_MS
+        for partition in sorted(unplaced - heads.waiting):
             self._moved_ms[partition] = now_ms
-            position = Positioned(partition, target.get(partition, -1) + 1)
+            position = Positioned(partition, heads.target.get(partition, -1) + 1)
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)
         return effects
 
@@ -270,6 +295,8 @@ class LinkMachine:
         partition = batch.partition
         self._moved_ms[partition] = now_ms
         size = len(batch.content)
+        if partition in self._diverged:
+            return [(Side.SOURCE, Dropped("diverged")), *self._drain(size, now_ms)]
         envelope = unpack(batch.content)
         if envelope is None:
             return [(Side.SOURCE, Dropped("envelope")), *self._drain(size, now_ms)]

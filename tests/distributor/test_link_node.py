@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dafka.errors import MisuseError
+from dafka.model import Partition
 from dafka.node.node import NodeFailedError, open_mesh
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
@@ -122,3 +124,24 @@ def test_a_link_that_cannot_open_its_second_mesh_closes_the_first(pair, monkeypa
     with pytest.raises(MisuseError, match="told to"):
         LinkNode(pair.topology, plan(pair.topology).links[0])
     assert all(socket.closed for socket in opened[0].pollable)
+
+
+def test_a_partition_with_another_history_is_left_alone_and_told(pair, make_batch, until, caplog):
+    other = Partition("orders", "CD" * 16)
+    pair.fill(1, make_batch([b"1", b"2", b"3"]), make_batch([b"1", b"2"], 0, other))
+    pair.fill(2, make_batch([b"1", b"X"]))
+    with pair.running():
+        (link, _) = plan(pair.topology).links
+        node = LinkNode(pair.topology, link)
+        try:
+            until(lambda: len(everything(pair, 2)) == 4, 20)
+            assert {r.value for r in everything(pair, 2) if r.address != other.address} == {
+                b"1",
+                b"X",
+            }
+            labels = {"source": "c1", "target": "c2", "level": "1"}
+            name = "distributor_diverged_partitions"
+            until(lambda: REGISTRY.get_sample_value(name, labels) == 1)
+            assert "same name, other record" in caplog.text
+        finally:
+            node.close()

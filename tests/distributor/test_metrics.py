@@ -84,3 +84,10 @@ def test_a_quantile_is_a_bound_that_so_many_are_below():
     assert [quantile(buckets, share) for share in (0.5, 0.51, 0.99, 1.0)] == [
         *(0.01, 0.1, 0.1, float("inf")),
     ]
+
+
+def test_what_a_survey_finds_can_be_read(meter):
+    meter.standing(3, 4_500, 1)
+    assert value("distributor_behind_partitions") == 3
+    assert value("distributor_standstill_seconds") == 4.5
+    assert value("distributor_diverged_partitions") == 1

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.model import Batch, Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Publish
+from dafka.protocol.effects import Dropped, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.records.batch import BatchBuilder, enclosed, records_of
@@ -355,3 +355,44 @@ def test_on_hold_it_takes_nothing_more_and_finishes_what_is_under_way():
     assert bench.source(live(batch(2)), Woke()) == []
     assert of(Hopped, bench.target(stored(2))) == [Hopped(2, len(one.content), 0)]
     assert of(AskHeads, bench.source(Woke())) == []
+
+
+def test_a_partition_with_another_history_at_the_target_is_not_copied():
+    bench = Bench()
+    bench.source(durable(1_000_000))
+    bench.target(HeadsRead({P: 1}, {P: 9}, diverged=frozenset({P})))
+    assert not published(bench.source(live(batch(2))))
+    assert bench.link.diverged == 1
+    for _ in range(10):
+        assert not of(Publish, surveyed(bench, 9, 1)), "nor is it pulled"
+
+
+def test_a_partition_that_turns_out_to_differ_is_stopped_in_the_middle():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    bench.now_ms += SURVEY_MS
+    bench.source(Woke())
+    bench.target(HeadsRead({P: 0}, {P: 9}, diverged=frozenset({P})))
+    effects = bench.source(live(batch(2)))
+    assert [effect.reason for effect in of(Dropped, effects)] == ["diverged"]
+    assert not published(effects)
+
+
+def test_a_partition_waits_until_it_is_known_whether_histories_differ():
+    bench = Bench()
+    bench.source(durable(1_000_000))
+    assert bench.target(HeadsRead({P: 1}, {P: 9}, waiting=frozenset({P}))) == []
+    assert not published(bench.source(live(batch(2))))
+    bench.now_ms += ASK_AGAIN_MS
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+    bench.target(HeadsRead({P: 1}, {P: 9}))
+    assert sequences(bench.source(live(batch(2)))) == [2, 3]
+
+
+def test_what_both_ends_say_tells_how_long_the_target_stands_still():
+    bench = carried_elsewhere()
+    surveyed(bench, 1, -1)
+    surveyed(bench, 1, -1)
+    assert bench.link.standing(bench.now_ms) == (1, SURVEY_MS)
+    surveyed(bench, 1, 1)
+    assert bench.link.standing(bench.now_ms) == (0, 0)
