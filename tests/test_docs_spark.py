@@ -21,7 +21,8 @@ SOURCE, SINK = PAGE.partition("## Source")[2].split("## Sink")
 
 
 def options_in(text):
-    return set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    cells = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
 def test_options_and_columns():

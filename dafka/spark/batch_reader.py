@@ -46,6 +46,7 @@ class BatchReader(DataSourceReader):
         Raises:
             QueryError: No store answers.
         """
+        self._options.access.introduce(self._options.servers)
         with Stores(self._options.servers) as stores:
             ranges = planned(stores, self._options)
         return [Task(task) for task in self._rows.deal(ranges, self._options)]

@@ -32,6 +32,7 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
         NotStoredError: No store acknowledges, or one waits for records that are not among these.
         RecordError: A row's content is no batch.
     """
+    options.access.introduce(options.servers, options.towers)
     mirror = mirror_of(options.towers, options.min_acks)
     begun: set[Partition] = set()
     records = 0

@@ -14,19 +14,23 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.model import Endpoint, Partition, checked_topic
+from dafka.spark.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 SOURCE_OPTIONS = (
-    *("servers", "towers", "subscribe", "subscribePattern"),
+    *("servers", "towers", "access", "key", "insecure", "subscribe", "subscribePattern"),
     *("startingOffsets", "endingOffsets", "startingTimestamp"),
     *("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition"),
     *("failOnDataLoss", "includeHeaders"),
 )
 """What a source understands; `towers` it does not need, but the same options fit a sink."""
 
-SINK_OPTIONS = ("servers", "towers", "topic", "minAcks", "runId")
+SINK_OPTIONS = (
+    *("servers", "towers", "access", "key", "insecure"),
+    *("topic", "minAcks", "runId"),
+)
 """What a sink understands."""
 
 SPARKS_OWN = ("checkpointLocation", "path", "queryName")
@@ -92,6 +96,7 @@ class SourceOptions:
         records_per_task: At most so many records in one task.
         fail_on_data_loss: Whether records that are gone end the query, or are passed over.
         headers: Whether there is a column of headers.
+        access: How tasks prove who they are.
     """
 
     servers: tuple[str, ...]
@@ -103,6 +108,7 @@ class SourceOptions:
     records_per_task: int = RECORDS_PER_TASK
     fail_on_data_loss: bool = True
     headers: bool = False
+    access: Access = field(default_factory=Access)
 
 
 def source_options(options: Mapping[str, str], *, stream: bool | None = None) -> SourceOptions:
@@ -131,6 +137,7 @@ def source_options(options: Mapping[str, str], *, stream: bool | None = None) ->
         records_per_task=given.number("maxRecordsPerPartition") or RECORDS_PER_TASK,
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         headers=given.flag("includeHeaders", default=False),
+        access=_access(given),
     )
 
 
@@ -145,6 +152,7 @@ class SinkOptions:
         topic: Where rows without a topic of their own go.
         min_acks: How many distinct stores must have a record.
         run_id: Names a batch job that may be repeated.
+        access: How tasks prove who they are.
     """
 
     servers: tuple[str, ...]
@@ -152,6 +160,7 @@ class SinkOptions:
     topic: str | None = None
     min_acks: int = 1
     run_id: str | None = None
+    access: Access = field(default_factory=Access)
 
 
 def sink_options(options: Mapping[str, str], *, stream: bool) -> SinkOptions:
@@ -181,6 +190,7 @@ def sink_options(options: Mapping[str, str], *, stream: bool) -> SinkOptions:
         topic=None if topic is None else _checked("topic", topic),
         min_acks=min_acks,
         run_id=given.text("runId"),
+        access=_access(given),
     )
 
 
@@ -231,6 +241,13 @@ class _Given:
         if text.lower() not in ("true", "false"):
             raise MisuseError(f"option {name!r} must be true or false, got {text!r}")
         return text.lower() == "true"
+
+
+def _access(given: _Given) -> Access:
+    access, key = given.text("access"), given.text("key")
+    if (access is None) != (key is None):
+        raise MisuseError("the options 'access' and 'key' (files) go together")
+    return Access(access, key, given.flag("insecure", default=False))
 
 
 def _topics(given: _Given) -> Topics:

@@ -147,6 +147,7 @@ def ahead(items: Generator[T, None, None]) -> Iterator[T]:
 def _pages(
     ranges: TaskRanges, options: SourceOptions
 ) -> Generator[tuple[Range, list[Batch]], None, None]:
+    options.access.introduce(options.servers)
     with Stores(options.servers) as stores:
         for wanted in ranges:
             for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):

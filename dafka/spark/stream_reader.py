@@ -107,6 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return progress.after(there, starting, records_max)
 
     def _patiently(self, ask: Callable[[Stores], T]) -> T:
+        self._options.access.introduce(self._options.servers)
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -65,6 +65,7 @@ def write(tables: Iterable[pa.RecordBatch], options: SinkOptions, attempt: Attem
         MisuseError: A row cannot be a record.
         QueryError: Not enough stores answer.
     """
+    options.access.introduce(options.servers, options.towers)
     mirror = mirror_of(options.towers, options.min_acks)
     logs: dict[str, _TopicLog] = {}
     rows = 0

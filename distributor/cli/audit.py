@@ -49,7 +49,7 @@ def audit(
     from distributor.spark import audit as job
 
     try:
-        found = job.audit(spark, declared)
+        found = job.audit(spark, declared, file.parent)
         table, differs = _view(found)
         wide = Console(width=120, record=True, file=StringIO())
         wide.print(*table)

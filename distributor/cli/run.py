@@ -63,7 +63,9 @@ def run(
             f"there are {', '.join(known)}"
         )
     if engine is Engine.SPARK:
-        run_links(declared, links, master=master, conf=conf, available_now=available_now)
+        run_links(
+            declared, topology.parent, links, master=master, conf=conf, available_now=available_now
+        )
         return
     if available_now:
         raise MisuseError("--available-now needs --engine spark")

@@ -15,6 +15,7 @@ from dafka.node.running import run_until_told, stop_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from dafka.spark.session import SparkSession
     from distributor.spark.link_job import LinkJob
@@ -66,6 +67,7 @@ def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:
 
 def run_links(
     declared: Topology,
+    directory: Path,
     links: Sequence[Link],
     *,
     master: str,
@@ -84,7 +86,10 @@ def run_links(
 
     with ExitStack() as stack:
         stack.callback(spark.stop)
-        jobs = [LinkJob(spark, declared, link, available_now=available_now) for link in links]
+        jobs = [
+            LinkJob(spark, declared, link, directory=directory, available_now=available_now)
+            for link in links
+        ]
         for job in jobs:
             stack.callback(job.close)
         if available_now:

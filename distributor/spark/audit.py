@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -22,7 +23,6 @@ from distributor.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pyspark.sql import Column, SparkSession
 
@@ -76,10 +76,15 @@ class Audit:
         return [Finding(*row) for row in ordered.limit(count).collect()]
 
 
-def audit(spark: SparkSession, topology: Topology) -> Audit:
+def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> Audit:
     """Compare all clusters as they are now.
 
     While records flow, the last of them may not be everywhere yet: they are `behind`.
+
+    Args:
+        spark: The session; `distributor.spark.register` has been called with it.
+        topology: Whose clusters.
+        directory: Of the topology's file: what its key files are relative to.
 
     Raises:
         AuditError: A cluster does not answer.
@@ -87,7 +92,9 @@ def audit(spark: SparkSession, topology: Topology) -> Audit:
     silent = [holding for holding in survey(topology) if holding.store is None]
     if silent:
         raise AuditError("; ".join(f"{one.cluster} does not answer: {one.error}" for one in silent))
-    everything = _union([_records(spark, topology, cluster) for cluster in topology.clusters])
+    everything = _union(
+        [_records(spark, topology, cluster, directory) for cluster in topology.clusters]
+    )
     summary = (
         everything.groupBy("cluster", *_PLACE)
         .agg(
@@ -108,7 +115,7 @@ def audit(spark: SparkSession, topology: Topology) -> Audit:
     names = [cluster.name for cluster in topology.clusters]
     compared = _union(
         [
-            _records(spark, topology, cluster, _ends(spans, cluster.name))
+            _records(spark, topology, cluster, directory, _ends(spans, cluster.name))
             for cluster in topology.clusters
         ]
     ).join(F.broadcast(_suspicious(summary, len(names))), [*_PLACE], "left_semi")
@@ -132,11 +139,15 @@ def write_report(found: Audit, directory: Path, text: str) -> None:
 
 
 def _records(
-    spark: SparkSession, topology: Topology, cluster: Cluster, ends: str = "latest"
+    spark: SparkSession,
+    topology: Topology,
+    cluster: Cluster,
+    directory: Path,
+    ends: str = "latest",
 ) -> DataFrame:
     """A cluster's records: place, digest of what shall be the same everywhere, astray or not."""
     source = spark.read.format("dafka").options(
-        servers=endpoints(cluster)["servers"],
+        **endpoints(cluster, directory),
         subscribePattern=pattern_of(topology),
         endingOffsets=ends,
         includeHeaders=True,

@@ -14,6 +14,7 @@ import logging
 import shutil
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
@@ -53,15 +54,23 @@ class LinkJob:
         spark: The session; `distributor.spark.register` has been called with it.
         topology: Where both clusters are declared.
         link: Which arrow of the plan.
+        directory: Of the topology's file: what its key files are relative to.
         available_now: Copy what is there now, then end.
     """
 
     def __init__(
-        self, spark: SparkSession, topology: Topology, link: Link, *, available_now: bool = False
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        link: Link,
+        *,
+        directory: Path = Path(),
+        available_now: bool = False,
     ) -> None:
         self._spark = spark
         self._topology = topology
         self._link = link
+        self._directory = directory
         self._available_now = available_now
         self._checkpoint = tempfile.mkdtemp(prefix="dafka-link-")
         self._failures = 0
@@ -132,7 +141,7 @@ class LinkJob:
         level = self._link.level
         rows = (
             self._spark.readStream.format("dafka-batches")
-            .option("servers", endpoints(source)["servers"])
+            .options(**endpoints(source, self._directory))
             .option("subscribePattern", pattern_of(self._topology))
             .option("startingOffsets", offsets_text(self._starts))
             .option("maxOffsetsPerTrigger", RECORDS_PER_TRIGGER)
@@ -148,7 +157,7 @@ class LinkJob:
         )
         writer = (
             rows.writeStream.format("dafka-batches")
-            .options(**endpoints(target))
+            .options(**endpoints(target, self._directory))
             .option("checkpointLocation", f"file://{self._checkpoint}")
         )
         if self._available_now:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
@@ -50,7 +51,7 @@ def with_endpoints(options: Mapping[str, str]) -> dict[str, str]:
         return plain
     if file is None or name is None:
         raise MisuseError("the options 'topology' (a file) and 'cluster' (a name) go together")
-    for option in ("servers", "towers"):
+    for option in ("servers", "towers", "access", "key", "insecure"):
         if option in plain:
             raise MisuseError(f"option {option!r} cannot be used here: the topology says it")
     try:
@@ -59,14 +60,25 @@ def with_endpoints(options: Mapping[str, str]) -> dict[str, str]:
         raise MisuseError(f"option 'topology': {error}") from error
     for cluster in topology.clusters:
         if cluster.name == name:
-            return {**plain, **endpoints(cluster)}
+            return {**plain, **endpoints(cluster, Path(file).parent)}
     known = ", ".join(cluster.name for cluster in topology.clusters)
     raise MisuseError(f"option 'cluster': there is no {name!r} in {file!r}; there are {known}")
 
 
-def endpoints(cluster: Cluster) -> dict[str, str]:
-    """The options that lead to a cluster."""
-    return {
+def endpoints(cluster: Cluster, directory: Path) -> dict[str, str]:
+    """The options that lead to a cluster.
+
+    Args:
+        cluster: Which.
+        directory: Of the topology's file: what its key files are relative to.
+    """
+    options = {
         "servers": ",".join(store.query for store in cluster.stores),
         "towers": ",".join(cluster.towers),
     }
+    if cluster.security is not None:
+        options["access"] = str((directory / cluster.security.access).absolute())
+        options["key"] = str((directory / cluster.security.key).absolute())
+    elif cluster.insecure:
+        options["insecure"] = "true"
+    return options

@@ -117,6 +117,7 @@ def test_options_of_a_sink():
     ("given", "complaint"),
     [
         ({"servers": SERVER}, "'towers' is needed"),
+        ({**SINK, "access": "/x"}, "'access' and 'key' .* go together"),
         ({**SINK, "minAcks": "2"}, "'minAcks' must be 1 to 1"),
         ({**SINK, "topic": ""}, "'topic': topic '' cannot be used"),
         ({**SINK, "runId": "r"}, "'runId' cannot be used here"),

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from dafka.errors import MisuseError
 from distributor.spark import register
 from distributor.spark.source import endpoints, with_endpoints
+from topology.model import Security
 
 
 def test_a_cluster_by_its_name(pair):
@@ -15,7 +19,11 @@ def test_a_cluster_by_its_name(pair):
         "servers": cluster.stores[0].query,
         "towers": cluster.towers[0],
     }
-    assert endpoints(cluster)["towers"] == cluster.towers[0]
+    keys = Security(access="keys/access.toml", cluster_key="x", key="keys/d.secret")
+    found = endpoints(replace(cluster, security=keys), Path("/etc/dafka"))
+    assert found["access"] == "/etc/dafka/keys/access.toml"
+    assert found["key"] == "/etc/dafka/keys/d.secret"
+    assert endpoints(replace(cluster, insecure=True), Path())["insecure"] == "true"
     assert with_endpoints({"servers": "x"}) == {"servers": "x"}
 
 
