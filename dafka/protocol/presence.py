@@ -90,7 +90,7 @@ class PresenceMachine:
     def heard(self, event: Heard, now_ms: int) -> list[PresenceEffect]:
         """Take in a beacon."""
         beacon = event.beacon
-        if beacon.address == self._beacon.address:
+        if (beacon.address, beacon.key) == (self._beacon.address, self._beacon.key):
             self._tower_heard(now_ms)
             return []
         if beacon.endpoint in self._peers:

@@ -125,7 +125,7 @@ def run(seed: int) -> Outcome:
     anomalies = [] if cluster.settled() else [Anomaly(Name.UNSEEN, "not settled")]
     world.run_until(world.now_ms + REST_MS)
     read_stores(world, cluster.stores)
-    anomalies += check(world.history, repair=False)
+    anomalies += check(world.history)
     anomalies += vacuous(world.history)
     crashes = sum(isinstance(event, Fault) for event in world.history)
     heads = [head + 1 for store in cluster.stores for head in store.log.heads().values()]

@@ -7,7 +7,7 @@ from pathlib import Path
 from dafka.cli.servers import retention_of
 from distributor.processes import Kind, processes_of
 from topology import load, plan
-from topology.model import Retention
+from topology.model import Retention, Security
 
 FOUR = Path(__file__).parents[2] / "config" / "four-clusters.yaml"
 
@@ -95,3 +95,19 @@ def test_other_topics_concern_every_distributor_and_nobody_else(tmp_path):
     found = changed(FOUR, tmp_path, ('include: ["*"]', 'include: ["a*"]'))
     assert len(found) == 8
     assert all("-level-" in name for name in found)
+
+
+def test_towers_and_stores_are_told_of_their_keys(pair):
+    keys = Security(access="keys/access.toml", cluster_key="keys/cluster.secret", key="keys/me")
+    first, second = pair.topology.clusters
+    clusters = (replace(first, security=keys), replace(second, insecure=True))
+    file = Path("/etc/dafka/topology.yaml")
+    changed = plan(replace(pair.topology, clusters=clusters))
+    told = {process.name: process.command for process in processes_of(changed, file)}
+    options = ("--access", "/etc/dafka/keys/access.toml", "--key", "/etc/dafka/keys/cluster.secret")
+    for kind in ("tower", "store"):
+        secured, open_to_all = (told[f"{one.name}-{kind}-1"] for one in clusters)
+        at = secured.index("--access")
+        assert secured[at : at + 4] == options
+        assert "--insecure" in open_to_all
+        assert "--insecure" not in secured

@@ -7,7 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.decode import KEYS, decode
-from topology.model import Branch, Cluster, Links, Ports, Retention, StoreSpec, Topics, Topology
+from topology.model import (
+    Branch,
+    Cluster,
+    Links,
+    Ports,
+    Retention,
+    Security,
+    StoreSpec,
+    Topics,
+    Topology,
+)
 
 REFERENCE = Path(__file__).parents[2] / "config/README.md"
 
@@ -125,6 +135,31 @@ def test_how_durable_a_store_is():
     assert topology.clusters[0].stores[0].durability == "os"
     (problem,) = told(changed("clusters", 0, "stores", 0, "durability", "sometimes"))
     assert problem[0] == "$.clusters[0].stores[0].durability"
+
+
+KEYS_OF_A = {"access": "k/access.toml", "cluster_key": "k/c.secret", "key": "k/d.secret"}
+
+
+def test_a_cluster_may_have_keys_or_be_insecure():
+    assert decode(GOOD)[0].clusters[0].security is None
+    secured = decode(changed("clusters", 0, "security", KEYS_OF_A))[0].clusters[0]
+    assert secured.security == Security(**KEYS_OF_A)
+    assert decode(changed("clusters", 0, "insecure", True))[0].clusters[0].insecure
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("insecure", "yes", "insecure"),
+        ("security", True, "security"),
+        ("security", KEYS_OF_A | {"key": ""}, "security.key"),
+        ("security", KEYS_OF_A | {"access": 5}, "security.access"),
+        ("security", KEYS_OF_A | {"mode": "curve"}, "security.mode"),
+    ],
+)
+def test_keys_that_cannot_be_used(key, value, path):
+    problems = told(changed("clusters", 0, key, value))
+    assert {where for where, _, _ in problems} == {f"$.clusters[0].{path}"}
 
 
 def test_without_metrics_nobody_serves_them():

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from topology.model import Ports, StoreSpec
+from topology.model import Ports, Security, StoreSpec
 from topology.rules import problems_of, process_count
 from topology.testing import topology_of, tree_of
 
@@ -251,3 +251,12 @@ def test_every_broken_rule_is_told_at_once():
 )
 def test_nothing_is_said_of_what_could_not_be_read(topology):
     assert told(topology) == []
+
+
+def test_keys_and_no_keys_do_not_go_together():
+    keys = Security(access="a", cluster_key="c", key="k")
+    assert told(with_cluster(0, security=keys)) == []
+    assert told(with_cluster(0, insecure=True)) == []
+    ((path, message, _),) = told(with_cluster(0, security=keys, insecure=True))
+    assert path == "$.clusters[0].insecure"
+    assert "has keys and is insecure" in message

@@ -100,3 +100,26 @@ def test_a_tower_passes_on_where_a_node_can_be_reached(beacon, peer_host, endpoi
 @pytest.mark.parametrize("beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0)])
 def test_a_node_that_cannot_be_reached_is_not_passed_on(beacon):
     assert tower_beacon(beacon, "") is None
+
+
+def test_a_peer_is_connected_to_with_its_key(presence):
+    heard = Heard(TowerBeacon("YOU", PEER, "k" * 40))
+    assert presence.heard(heard, 0)[0] == Connect(PEER, "k" * 40)
+
+
+def test_another_key_takes_a_peers_place_only_when_it_is_silent(presence):
+    old = Heard(TowerBeacon("YOU", PEER, "k" * 40))
+    new = Heard(TowerBeacon("HE", PEER, "n" * 40))
+    assert presence.heard(old, 0)[0] == Connect(PEER, "k" * 40)
+    assert live_through(presence, range(0, 4_001, 1_000), ECHO, new) == [(4_000, PEER)]
+    assert presence.heard(new, 4_001)[0] == Connect(PEER, "n" * 40)
+
+
+def test_its_own_address_under_another_key_is_somebody_else(presence):
+    forged = Heard(TowerBeacon("ME", PEER, "k" * 40))
+    assert presence.heard(forged, 0)[0] == Connect(PEER, "k" * 40)
+
+
+def test_a_tower_passes_the_key_on():
+    beacon = tower_beacon(NodeBeacon("YOU", "10.0.0.1", 7, "k" * 40), "")
+    assert beacon == TowerBeacon("YOU", "tcp://10.0.0.1:7", "k" * 40)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from dafka.errors import StorageError
 from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
+from dafka.protocol.access import EVERYTHING, Rights
 from dafka.query import messages, service
 from dafka.query.messages import decode_answer, encode
 from dafka.query.service import answer
@@ -169,3 +170,31 @@ def test_any_bytes_are_answered(octets):
     log = MemoryLog("AB" * 16)
     for frame in (octets, b"\x01" + octets):
         decode_answer(answer(frame, log))
+
+
+@pytest.mark.parametrize(
+    ("question", "reads", "writes"),
+    [
+        (messages.Health(), True, True),
+        (messages.Topics(), False, False),
+        (messages.Partitions(), False, False),
+        (messages.Ranges(b""), False, False),
+        (messages.Partitions(b"b"), True, False),
+        (messages.Ranges(b"b"), True, False),
+        (messages.Ranges(b"a"), False, False),
+        (messages.Read(b"b", b"1", 0, 1, 1), True, False),
+        (messages.Find(b"b", b"1", 0), True, False),
+        (messages.Delete(b"b"), False, True),
+        (messages.Delete(b"a"), False, False),
+    ],
+    ids=repr,
+)
+def test_questions_take_the_right_to_what_they_ask_for(log, question, reads, writes):
+    def permitted(rights):
+        found = decode_answer(answer(encode(question), log, rights))
+        return not (isinstance(found, messages.Refused) and found.reason == "not permitted")
+
+    assert permitted(Rights(read=("b",))) is reads
+    assert permitted(Rights(write=("b",))) is writes
+    assert permitted(Rights()) is isinstance(question, messages.Health)
+    assert permitted(Rights(EVERYTHING, EVERYTHING))

@@ -5,7 +5,10 @@ import zmq
 
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
+from dafka.protocol.access import Access, Rights
 from dafka.transport import sockets
+from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.security import prove
 from dafka.transport.tower import TowerSockets
 from dafka.wire.beacon import (
     BEACON,
@@ -123,3 +126,21 @@ def test_nothing_to_relay(tower):
 def test_an_endpoint_that_is_taken_is_refused(tower, endpoints):
     with pytest.raises(MisuseError, match=f"cannot open tower at {endpoints.inbound}"):
         TowerSockets(endpoints)
+
+
+def test_with_keys_a_beacon_is_passed_on_only_with_the_key_that_was_proved(
+    endpoints, opened, until
+):
+    cluster, (public, secret) = new_keys(), new_keys()
+    access = Access(cluster[0], {public: Rights()})
+    tower = opened(TowerSockets(endpoints, Credentials(access, *cluster)))
+    speaker = zmq.Context.instance().socket(zmq.XPUB)
+    opened(speaker)
+    prove(speaker, Credentials(access, public, secret))
+    speaker.connect(endpoints.inbound)
+    until(lambda: tower.relay() == ([], []) and speaker.poll(5))
+    for key in (cluster[0], ""):
+        speaker.send_multipart(encode_node_beacon(NodeBeacon("AB", "10.0.0.1", 7, key)))
+        assert relayed(tower) == ([], ["beacon key"])
+    speaker.send_multipart(encode_node_beacon(NodeBeacon("AB", "10.0.0.1", 7, public)))
+    assert relayed(tower) == ([TowerBeacon("AB", "tcp://10.0.0.1:7", public)], [])

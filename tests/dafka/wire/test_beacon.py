@@ -103,3 +103,11 @@ def test_mutated_bytes_raise_nothing_else():
         except WireError:
             refused += 1
     assert refused > 500
+
+
+def test_a_key_travels_as_a_last_frame():
+    node, tower = NodeBeacon("AB", "h", 7, "k" * 40), TowerBeacon("AB", "tcp://h:7", "k" * 40)
+    assert encode_node_beacon(node)[4:] == [b"k" * 40]
+    assert decode_node_beacon(encode_node_beacon(node)) == node
+    assert encode_tower_beacon(tower)[3:] == [b"k" * 40]
+    assert decode_tower_beacon(encode_tower_beacon(tower)) == tower
