@@ -8,8 +8,9 @@ of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 * again after a time that doubles while nothing comes, at once after an answered window,
 * never while the node holds more bytes than its bound. What then arrives live is dropped: the
   heads are remembered, so it is asked for later. A drop is slow, never wrong;
-* of everybody first, then only of the store whose answer was the first of use, and of everybody
-  again when that one has no more: several answers to each FETCH would be as many times the traffic.
+* of the one store that was the first to say it has it, or whose answer was the first of use; of
+  everybody when none is known or that one has no more. Several answers to each FETCH would be as
+  many times the traffic.
 
 What nobody has any more (retention) is skipped, but only when every store that was heard of lately
 has said so, or nobody has anything else to say three times in a row.
@@ -39,6 +40,9 @@ FETCH_SILENCE_MS = 250
 FETCH_REST_MS_MAX = 8_000
 """The rest before asking again doubles up to this: an unanswerable FETCH costs next to nothing."""
 
+PROBE_RECORDS = 1_000
+"""What is asked of everybody at first; whoever answers is asked for the rest."""
+
 SETTLING_MS = 1_000
 """Nothing is skipped so soon after the first FETCH: not every store may have been found yet."""
 
@@ -64,6 +68,8 @@ class _Stream:
     """Received beyond a gap, by first sequence."""
     store: str | None = None
     """The store that is asked."""
+    answered: bool = False
+    """Whether a FETCH has brought something."""
     barren: int = 0
     """Windows in a row that brought nothing but log starts."""
 
@@ -181,20 +187,23 @@ class Inflow:
         return taken
 
     def answered(self, partition: Partition, store: str | None, head: int) -> None:
-        """The answer to this partition's FETCH is complete.
+        """Somebody says how far the partition reaches there: an answer to FETCH ends with that.
 
         Args:
             partition: Whose.
             store: Who answered; None is a publisher.
             head: How far the partition reaches there.
         """
-        window = self._windows.get(partition)
-        if window is None or window.store not in (None, store):
+        window, stream = self._windows.get(partition), self._streams[partition]
+        if window is None:
+            if stream.store is None and head >= stream.expected:
+                stream.store = store  # it has what comes next, so it is the one to ask
             return
-        stream = self._streams[partition]
+        if window.store not in (None, store):
+            return
         if stream.expected > window.reached:
             del self._windows[partition]
-            stream.store, stream.barren = store, 0
+            stream.store, stream.answered, stream.barren = store, True, 0
             self._note_gap(partition, stream)
         elif head < stream.expected and store is not None:
             # Without progress the sender does not have it, and only time makes us ask again.
@@ -331,7 +340,8 @@ class Inflow:
 
     def _fetch(self, partition: Partition, stream: _Stream, end: int) -> messages.Fetch:
         topic, address = partition
-        count = min(end - stream.expected, BATCH_RECORDS_MAX)
+        tried = stream.answered or stream.store is not None
+        count = min(end - stream.expected, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
         return messages.Fetch(topic, address, self._requester, stream.expected, count, stream.store)
 
     def _expire(self, now_ms: int) -> None:

@@ -17,6 +17,7 @@ from dafka.model import Batch, Partition
 from dafka.protocol.inflow import (
     FETCH_REST_MS_MAX,
     FETCH_SILENCE_MS,
+    PROBE_RECORDS,
     SETTLING_MS,
     STORE_SILENCE_MS,
     Inflow,
@@ -87,9 +88,12 @@ def test_a_head_makes_what_is_missing_known(inflow):
     assert inflow.head(P) == 9
 
 
-def test_a_fetch_asks_for_no_more_than_a_batch_may_hold(inflow):
+def test_a_fetch_asks_for_no_more_than_a_batch_may_hold(inflow, batch):
     inflow.heard(P, 10**12)
-    assert ranges(inflow.fetches(0)) == [(0, BATCH_RECORDS_MAX)]
+    assert ranges(inflow.fetches(0)) == [(0, PROBE_RECORDS)]
+    inflow.offer(batch(0, 10))
+    inflow.answered(P, None, 10**12)
+    assert ranges(inflow.fetches(0)) == [(10, BATCH_RECORDS_MAX)]
 
 
 def test_only_so_many_fetches_are_under_way_and_the_others_follow(batch):
@@ -159,6 +163,15 @@ def test_the_store_whose_answer_was_of_use_is_asked_alone_from_then_on(inflow, b
     inflow.offer(batch(4, 2))
     inflow.answered(P, "S1", 9)
     assert asked(inflow) == [(6, "S1")]
+
+
+def test_the_first_store_that_says_it_has_it_is_asked_alone(inflow):
+    inflow.heard(P, 9)
+    inflow.answered(P, "BEHIND", -1)
+    inflow.answered(P, None, 9)
+    inflow.answered(P, "S1", 9)
+    inflow.answered(P, "S2", 9)
+    assert asked(inflow) == [(0, "S1")]
 
 
 def test_a_store_that_has_no_more_is_left_at_once(inflow, batch):
