@@ -48,8 +48,12 @@ class BatchReader(DataSourceReader):
         """
         self._options.access.introduce(self._options.servers)
         with Stores(self._options.servers) as stores:
-            ranges = planned(stores, self._options)
+            ranges = self.planned(stores)
         return [Task(task) for task in self._rows.deal(ranges, self._options)]
+
+    def planned(self, stores: Stores) -> list[Range]:
+        """The ranges to read; see `planned`."""
+        return planned(stores, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task; see `Rows.read`."""

@@ -162,10 +162,13 @@ def _stretches(octets: bytes, spans: Spans, rows: slice) -> pa.Array:
     return everything.take(pa.array(np.arange(0, 2 * count, 2), mask=length < 0))
 
 
+def shown(name: str) -> str:
+    """A topic or address as a string of Spark's: what is not UTF-8 shows as U+FFFD."""
+    return octets_of(name).decode("utf-8", "replace")
+
+
 def _repeated(name: str, page: Page, rows: slice) -> pa.Array:
-    # A name that is not UTF-8 cannot be a string of Spark's; what can be shown of it is.
-    shown = octets_of(name).decode("utf-8", "replace")
-    return pa.repeat(pa.scalar(shown), len(page.sequence[rows]))
+    return pa.repeat(pa.scalar(shown(name)), len(page.sequence[rows]))
 
 
 def _timestamps(page: Page, rows: slice) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -11,6 +12,7 @@ from dafka.spark.batch_reader import BatchReader
 from dafka.spark.columns import all_columns, check_rows, checked_columns
 from dafka.spark.copying import copy
 from dafka.spark.options import sink_options, source_options
+from dafka.spark.pushdown import NarrowingReader
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, check_batch_rows
 from dafka.spark.stream_reader import StreamReader
 from dafka.spark.writer import BatchWriter, StreamWriter
@@ -48,7 +50,10 @@ class DafkaDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch."""
         options = source_options(self.options, stream=False)
-        return BatchReader(options, RecordRows(checked_columns(schema)))
+        # Spark asks for the reader in this worker, and only in it, where it pushes filters down.
+        pushing = "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
+        kind = NarrowingReader if pushing else BatchReader
+        return kind(options, RecordRows(checked_columns(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream."""
