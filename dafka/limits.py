@@ -59,3 +59,12 @@ DELETED_BATCHES_MAX = 10_000
 
 RETAINED_BATCHES_MAX = 1_000
 """Batches that retention drops in one transaction, for the same reason."""
+
+SCHEMA_BYTES_MAX = 1024 * 1024
+"""The text of a schema; Confluent's registry keeps one in a Kafka record, 1 MB by default."""
+
+SCHEMA_REFERENCES_MAX = 100
+"""Other schemas that one uses, those they use included."""
+
+SUBJECT_BYTES_MAX = 255
+"""A subject: a topic's name and `-value`."""

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 ClusterName = NewType("ClusterName", str)
 
+SCHEMAS_TOPIC = "_schemas"
+"""Where a cluster's schema registry keeps what it knows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
@@ -89,15 +92,20 @@ Tree = Branch | ClusterName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """Which topics are copied: those that match an include pattern and no exclude pattern."""
+    """Which topics are copied: those that match an include pattern and no exclude pattern.
+
+    Never `_schemas`: a cluster's registry keeps its own, under its own names.
+    """
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ("__*",)
 
     def wants(self, topic: str) -> bool:
         """Whether records of `topic` are copied."""
-        return any(fnmatchcase(topic, pattern) for pattern in self.include) and not any(
-            fnmatchcase(topic, pattern) for pattern in self.exclude
+        return (
+            topic != SCHEMAS_TOPIC
+            and any(fnmatchcase(topic, pattern) for pattern in self.include)
+            and not any(fnmatchcase(topic, pattern) for pattern in self.exclude)
         )
 
 

@@ -1,4 +1,4 @@
-"""`dafka`: tower, store, produce, consume, topics, peek, keys."""
+"""`dafka`: tower, store, produce, consume, topics, peek, keys, schemas."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from dafka.cli.clients import consume, produce
 from dafka.cli.keys import keys
 from dafka.cli.queries import peek, topics
+from dafka.cli.schemas import schemas
 from dafka.cli.servers import store, tower
 from dafka.errors import DafkaError, MisuseError, StorageError
 
@@ -20,7 +21,7 @@ app = typer.Typer(
 )
 app.command()(tower)
 app.add_typer(store, name="store")
-for command in (produce, consume, topics, peek, keys):
+for command in (produce, consume, topics, peek, keys, schemas):
     app.command()(command)
 
 

@@ -70,3 +70,9 @@ def test_targets_cannot_be_changed_neither_here_nor_where_they_came_from():
 )
 def test_a_topic_is_copied_if_it_is_included_and_not_excluded(topics, topic, wanted):
     assert topics.wants(topic) is wanted
+
+
+def test_the_log_of_a_schema_registry_is_never_copied():
+    assert Topics().wants("_schemas2")
+    assert not Topics().wants("_schemas")
+    assert not Topics(include=("_schemas",), exclude=()).wants("_schemas")

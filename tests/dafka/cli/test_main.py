@@ -7,7 +7,7 @@ from dafka.cli.main import app
 
 pytestmark = pytest.mark.slow
 
-COMMANDS = ("tower", "store", "produce", "consume", "topics", "peek", "keys")
+COMMANDS = ("tower", "store", "produce", "consume", "topics", "peek", "keys", "schemas")
 
 
 def test_every_command_is_there():

@@ -1,0 +1,87 @@
+"""`dafka schemas`: a cluster's schema registry, a process that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from dafka.cli.options import (
+    DEFAULT_QUERY,
+    Access,
+    Host,
+    Insecure,
+    Key,
+    LogFormat,
+    LogLevel,
+    ShutdownMs,
+    Towers,
+    credentials_of,
+)
+from dafka.node.logs import Format, set_up_logs
+from dafka.node.running import SHUTDOWN_MS, end_within, stop_event
+from dafka.node.web import WebServer, bind
+from dafka.schemas.application import application
+from dafka.schemas.schema_log import SchemaLog
+from dafka.schemas.service import Service
+
+log = logging.getLogger(__name__)
+
+DEFAULT_LISTEN = "127.0.0.1:8081"
+"""The port that Confluent's registry has."""
+
+
+def schemas(
+    cluster: Annotated[str, typer.Option(help="The cluster's name; the primary is known by it.")],
+    tower: Towers,
+    store: Annotated[
+        list[str],
+        typer.Option(
+            "--store",
+            default_factory=lambda: [DEFAULT_QUERY],
+            show_default=DEFAULT_QUERY,
+            help="Query port of a store; repeat it for every store of the cluster.",
+        ),
+    ],
+    primary: Annotated[
+        bool,
+        typer.Option(
+            "--primary", help="Schemas are registered here, if no cluster is the primary yet."
+        ),
+    ] = False,
+    listen: Annotated[str, typer.Option(help="Where clients come, HOST:PORT.")] = DEFAULT_LISTEN,
+    host: Host = "127.0.0.1",
+    access: Access = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = Format.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
+) -> None:
+    """Run a schema registry: Confluent's REST interface, kept in the topic _schemas.
+
+    Example: dafka schemas --cluster cluster-1 --primary --tower tcp://127.0.0.1:5556
+    """
+    set_up_logs(log_level, log_format)
+    told = stop_event()
+    with ExitStack() as opened:
+        bound, url = bind(listen, "the registry")
+        opened.callback(bound.close)
+        schema_log = SchemaLog(
+            tower,
+            store,
+            host=host,
+            credentials=credentials_of(access, key),
+            insecure=insecure,
+        )
+        opened.callback(schema_log.close)
+        service = Service(schema_log, cluster)
+        if primary and not service.become_first_primary():
+            log.warning("another cluster is the primary, this registry is read-only")
+        server = opened.enter_context(WebServer(application(service), bound))
+        log.info("schemas is up", extra={"url": url, "cluster": cluster})
+        while not told.wait(0.5) and not server.join(0):
+            continue
+        end_within(shutdown_ms)

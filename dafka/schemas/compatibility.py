@@ -1,0 +1,69 @@
+"""Whether a schema may follow others, by the levels that Confluent's registry has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.schemas import avro_schema, json_schema
+from dafka.schemas.entries import AVRO, JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEVELS = (
+    *("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE"),
+    *("FULL", "FULL_TRANSITIVE"),
+)
+DEFAULT_LEVEL = "BACKWARD"
+
+LANGUAGES = {AVRO: avro_schema, JSON: json_schema}
+
+
+class Source(NamedTuple):
+    """A schema with everything it uses: name and text, each behind what it uses itself."""
+
+    language: str
+    text: str
+    uses: tuple[tuple[str, str], ...] = ()
+
+
+def check(source: Source) -> None:
+    """Check a schema by itself.
+
+    Raises:
+        ValueError: It is none; the message says why.
+    """
+    LANGUAGES[source.language].check(source.text, source.uses)
+
+
+def obstacles(level: str, new: Source, earlier: Sequence[Source]) -> list[str]:
+    """Why `new` may not follow; empty if it may.
+
+    Args:
+        level: BACKWARD: the new schema reads what the last one wrote; FORWARD: the last one reads
+            what the new one writes; FULL: both; with TRANSITIVE, for all earlier ones.
+        new: The schema that comes.
+        earlier: Those that are there, the oldest first.
+    """
+    if level == "NONE":
+        return []
+    if not level.endswith("_TRANSITIVE"):
+        earlier = earlier[-1:]
+    found: list[str] = []
+    for old in earlier:
+        if level.startswith(("BACKWARD", "FULL")):
+            found += _unreadable(new, old, "new schema cannot read data of an earlier one")
+        if level.startswith(("FORWARD", "FULL")):
+            found += _unreadable(old, new, "an earlier schema cannot read data of the new one")
+    return found
+
+
+def _unreadable(reader: Source, writer: Source, what: str) -> list[str]:
+    if reader.language != writer.language:
+        return [f"{what}: {reader.language} is not {writer.language}"]
+    language = LANGUAGES[reader.language]
+    try:
+        found = language.obstacles((reader.text, reader.uses), (writer.text, writer.uses))
+    except RecursionError:
+        found = ["they are nested too deeply"]
+    return [f"{what}: {obstacle}" for obstacle in found]

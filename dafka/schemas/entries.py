@@ -1,0 +1,218 @@
+"""The records of the topic `_schemas`.
+
+A record's key says what it is about, its value what holds from now on and since when: the *stamp*.
+For each key the highest stamp wins, so what the records add up to does not depend on the order in
+which they are read, and a record that is written twice is written once. Keys and values are
+JSON objects; a key's `keytype` is one of these:
+
+    SCHEMA, id                     schema, type, references
+    VERSION, subject, version      id, deleted
+    CONFIG, subject or null        level
+    MODE, subject or null          mode
+    PRIMARY                        cluster, writer
+
+Every value also has `"stamp": [epoch, number]`; one with nothing else says that the key is gone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import NamedTuple
+
+TOPIC = "_schemas"
+
+AVRO, JSON = "AVRO", "JSON"
+
+
+class Stamp(NamedTuple):
+    """When something was decided: by the `number`-th decision of the writer of `epoch`."""
+
+    epoch: int
+    number: int
+
+
+class Reference(NamedTuple):
+    """What a schema uses of another: `name` in its text is this version of this subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class SchemaKey(NamedTuple):
+    """A schema, by its id."""
+
+    id: int
+
+
+class VersionKey(NamedTuple):
+    """One version of a subject, from 1."""
+
+    subject: str
+    version: int
+
+
+class ConfigKey(NamedTuple):
+    """The compatibility level of a subject, or of all that have none."""
+
+    subject: str | None
+
+
+class ModeKey(NamedTuple):
+    """The mode of a subject, or of all that have none."""
+
+    subject: str | None
+
+
+class PrimaryKey(NamedTuple):
+    """Which registry decides."""
+
+
+Key = SchemaKey | VersionKey | ConfigKey | ModeKey | PrimaryKey
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema: its language, its text as it was registered, and what it uses."""
+
+    language: str
+    text: str
+    references: tuple[Reference, ...] = ()
+
+    def identity(self) -> tuple[str, str, tuple[Reference, ...]]:
+        """What is the same for schemas that differ in white space and the order of keys only."""
+        return self.language, json.dumps(json.loads(self.text), sort_keys=True), self.references
+
+
+class Version(NamedTuple):
+    """What a version of a subject is: a schema, perhaps deleted softly."""
+
+    id: int
+    deleted: bool = False
+
+
+class Primary(NamedTuple):
+    """Who decides: the registry of a cluster, there the process with this address."""
+
+    cluster: str
+    writer: str
+
+
+Value = Schema | Version | Primary | str
+"""A plain text is a compatibility level or a mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record: `value` holds for `key` since `stamp`; None means the key is gone."""
+
+    key: Key
+    stamp: Stamp
+    value: Value | None
+
+    def rank(self) -> tuple[Stamp, bytes]:
+        """Of two entries for a key the one with the higher rank wins, whoever reads them."""
+        return self.stamp, encode(self)[1]
+
+
+def encode(entry: Entry) -> tuple[bytes, bytes]:
+    """Return a record's key and value."""
+    key: dict[str, object] = {"keytype": _KEYTYPES[type(entry.key)], **entry.key._asdict()}
+    value: dict[str, object] = {"stamp": entry.stamp}
+    match entry.value:
+        case Schema(language, text, references):
+            value |= {"type": language, "schema": text}
+            value["references"] = [reference._asdict() for reference in references]
+        case Version() | Primary() as named:
+            value |= named._asdict()
+        case str(word):
+            value["level" if isinstance(entry.key, ConfigKey) else "mode"] = word
+        case None:
+            pass  # the stamp alone says that the key is gone
+    return json.dumps(key).encode(), json.dumps(value).encode()
+
+
+def decode(key: bytes | None, value: bytes | None) -> Entry:
+    """Return the entry of a record.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        about = json.loads(key or b"")
+        says = json.loads(value or b"")
+        epoch, number = says.pop("stamp")
+        stamp = Stamp(_whole(epoch), _whole(number))
+        decoded_key = _key(about)
+        return Entry(decoded_key, stamp, _value(decoded_key, says) if says else None)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a record of {TOPIC}: {error!r}") from error
+
+
+def _key(about: dict[str, object]) -> Key:
+    match about["keytype"]:
+        case "SCHEMA":
+            return SchemaKey(_whole(about["id"]))
+        case "VERSION":
+            return VersionKey(_text(about["subject"]), _whole(about["version"]))
+        case "CONFIG":
+            return ConfigKey(None if about["subject"] is None else _text(about["subject"]))
+        case "MODE":
+            return ModeKey(None if about["subject"] is None else _text(about["subject"]))
+        case "PRIMARY":
+            return PrimaryKey()
+        case other:
+            raise ValueError(f"not a record of {TOPIC}: keytype {other!r}")
+
+
+def _value(key: Key, says: dict[str, object]) -> Value:
+    match key:
+        case SchemaKey():
+            text = _text(says["schema"])
+            json.loads(text)
+            references = says["references"]
+            if not isinstance(references, list):
+                raise TypeError(references)
+            return Schema(_text(says["type"]), text, tuple(reference_of(one) for one in references))
+        case VersionKey():
+            return Version(_whole(says["id"]), bool(says["deleted"]))
+        case ConfigKey():
+            return _text(says["level"])
+        case ModeKey():
+            return _text(says["mode"])
+        case PrimaryKey():
+            return Primary(_text(says["cluster"]), _text(says["writer"]))
+
+
+def reference_of(says: object) -> Reference:
+    """Return a reference from its JSON.
+
+    Raises:
+        TypeError: It is none.
+        KeyError: It misses a key.
+    """
+    if not isinstance(says, dict):
+        raise TypeError(f"{says!r} is not a reference")
+    return Reference(_text(says["name"]), _text(says["subject"]), _whole(says["version"]))
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+_KEYTYPES: dict[type[Key], str] = {
+    SchemaKey: "SCHEMA",
+    VersionKey: "VERSION",
+    ConfigKey: "CONFIG",
+    ModeKey: "MODE",
+    PrimaryKey: "PRIMARY",
+}

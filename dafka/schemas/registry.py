@@ -1,0 +1,389 @@
+"""What a registry answers and decides, from what its log adds up to. No IO.
+
+Questions return answers, decisions return a `Decision`: an answer and the changes that make it
+true. Source: Confluent Schema Registry API reference (resources, error codes).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.limits import SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
+from dafka.schemas.compatibility import DEFAULT_LEVEL, LEVELS, Source, check, obstacles
+from dafka.schemas.entries import (
+    ConfigKey,
+    Key,
+    ModeKey,
+    Schema,
+    SchemaKey,
+    Value,
+    Version,
+    VersionKey,
+)
+from dafka.schemas.errors import (
+    RegistryError,
+    invalid_schema,
+    no_schema,
+    no_subject,
+    no_version,
+    not_permitted,
+)
+from dafka.schemas.requests import checked_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dafka.schemas.state import State
+
+MODES = ("READWRITE", "READONLY")
+"""IMPORT is not offered: ids come from the primary, everywhere the same."""
+
+Changes = tuple[tuple[Key, Value | None], ...]
+
+
+class Decision(NamedTuple):
+    """What is answered once the changes are on disk; none if everything is so already."""
+
+    answer: object
+    changes: Changes = ()
+
+
+class Found(NamedTuple):
+    """A version of a subject and its schema."""
+
+    subject: str
+    number: int
+    version: Version
+    schema: Schema
+
+
+class Registry:
+    """A view of one state.
+
+    Args:
+        state: What the log adds up to; it may grow under this view.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    # Questions.
+
+    def subjects(self, *, deleted: bool = False, prefix: str = "") -> list[str]:
+        """Return the subjects, with `deleted` also those that are deleted softly."""
+        return sorted(
+            subject
+            for subject, versions in self._state.versions.items()
+            if subject.startswith(prefix)
+            and (deleted or any(not version.deleted for version in versions.values()))
+        )
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """Return the version numbers of a subject.
+
+        Raises:
+            RegistryError: 40401.
+        """
+        numbers = [
+            number
+            for number, version in sorted(self._state.versions.get(subject, {}).items())
+            if deleted or not version.deleted
+        ]
+        if not numbers:
+            raise no_subject(subject)
+        return numbers
+
+    def version(self, subject: str, wanted: str, *, deleted: bool = False) -> Found:
+        """Return a version of a subject; `wanted` is a number, `latest` or `-1`.
+
+        Raises:
+            RegistryError: 40401, 40402, 42202.
+        """
+        numbers = self.versions(subject, deleted=deleted)
+        number = numbers[-1] if wanted in ("latest", "-1") else checked_version(wanted)
+        if number not in numbers:
+            raise no_version(number)
+        version = self._state.versions[subject][number]
+        return Found(subject, number, version, self.schema(version.id))
+
+    def schema(self, id_: int) -> Schema:
+        """Return the schema with an id.
+
+        Raises:
+            RegistryError: 40403.
+        """
+        schema = self._state.schema(id_)
+        if schema is None:
+            raise no_schema(id_)
+        return schema
+
+    def uses_of(self, id_: int, *, deleted: bool = False) -> list[tuple[str, int]]:
+        """Return the subjects and versions that are the schema with an id.
+
+        Raises:
+            RegistryError: 40403.
+        """
+        self.schema(id_)
+        return sorted(
+            (subject, number)
+            for subject, versions in self._state.versions.items()
+            for number, version in versions.items()
+            if version.id == id_ and (deleted or not version.deleted)
+        )
+
+    def referenced_by(self, subject: str, number: int) -> list[int]:
+        """Return the ids of the schemas that use a version and are themselves in use."""
+        using = {
+            version.id
+            for versions in self._state.versions.values()
+            for version in versions.values()
+            if not version.deleted
+        }
+        return sorted(
+            id_
+            for id_ in using
+            if any(
+                (reference.subject, reference.version) == (subject, number)
+                for reference in self.schema(id_).references
+            )
+        )
+
+    def lookup(self, subject: str, schema: Schema, *, deleted: bool = False) -> Found:
+        """Return the version under which a subject has a schema.
+
+        Raises:
+            RegistryError: 40401, 40403, 42201.
+        """
+        numbers = self.versions(subject, deleted=deleted)
+        self.source(schema)
+        identity = schema.identity()
+        for number in reversed(numbers):
+            version = self._state.versions[subject][number]
+            known = self.schema(version.id)
+            if known.identity() == identity:
+                return Found(subject, number, version, known)
+        raise no_schema()
+
+    def obstacles(self, subject: str, schema: Schema, wanted: str | None = None) -> list[str]:
+        """Why a schema may not be the subject's next; empty if it may.
+
+        Args:
+            subject: Its level counts, else the general one.
+            schema: The candidate.
+            wanted: Compare with this version only; None with those the level asks for.
+
+        Raises:
+            RegistryError: 40401, 40402, 42201, 42202.
+        """
+        new = self.source(schema)
+        if wanted is not None:
+            earlier = [self.version(subject, wanted).schema]
+        else:
+            earlier = [
+                self.schema(version.id)
+                for _, version in sorted(self._state.versions.get(subject, {}).items())
+                if not version.deleted
+            ]
+        return obstacles(self.level(subject), new, [self.source(one) for one in earlier])
+
+    def level(self, subject: str | None, *, default: bool = True) -> str:
+        """Return the compatibility level of a subject, or of all that have none.
+
+        Raises:
+            RegistryError: 40408, the subject has none of its own and `default` is false.
+        """
+        own = self._state.level(subject)
+        if own is not None:
+            return own
+        if subject is not None and not default:
+            raise RegistryError(
+                40408, f"Subject '{subject}' does not have subject-level compatibility configured"
+            )
+        return self._state.level(None) or DEFAULT_LEVEL
+
+    def mode(self, subject: str | None, *, default: bool = True) -> str:
+        """Return the mode of a subject, or of all that have none.
+
+        Raises:
+            RegistryError: 40409, the subject has none of its own and `default` is false.
+        """
+        own = self._state.mode(subject)
+        if own is not None:
+            return own
+        if subject is not None and not default:
+            raise RegistryError(
+                40409, f"Subject '{subject}' does not have subject-level mode configured"
+            )
+        return self._state.mode(None) or MODES[0]
+
+    def source(self, schema: Schema) -> Source:
+        """Return a schema with all it uses, checked.
+
+        Raises:
+            RegistryError: 42201.
+        """
+        uses = tuple(dict(self._uses(schema, 0)).items())
+        if len(uses) > SCHEMA_REFERENCES_MAX:
+            raise invalid_schema(f"it uses {len(uses)} others, more than {SCHEMA_REFERENCES_MAX}")
+        source = Source(schema.language, schema.text, uses)
+        try:
+            check(source)
+        except ValueError as error:
+            raise invalid_schema(str(error)) from error
+        return source
+
+    # Decisions.
+
+    def register(self, subject: str, schema: Schema, next_id: int) -> Decision:
+        """Make a schema the next version of a subject, unless it is one already.
+
+        Args:
+            subject: 1 to 249 bytes.
+            schema: One that is equal to a schema under another subject gets that one's id.
+            next_id: For a schema that is new.
+
+        Raises:
+            RegistryError: 409 (not compatible), 42201, 42205, 42208.
+        """
+        if not 0 < len(subject.encode(errors="replace")) <= SUBJECT_BYTES_MAX or "\0" in subject:
+            raise RegistryError(42208, f"The specified subject '{subject[:63]}' is not valid.")
+        try:
+            return Decision({"id": self.lookup(subject, schema).version.id})
+        except RegistryError as error:
+            if error.code not in (40401, 40403):
+                raise
+        self._check_writable(subject)
+        found = self.obstacles(subject, schema)
+        if found:
+            reasons = "; ".join(found)
+            raise RegistryError(
+                409, f"Schema being registered is incompatible with an earlier schema: {reasons}"
+            )
+        known = self._state.id_of(schema)
+        id_ = known if known is not None else next_id
+        number = max(self._state.versions.get(subject, {}), default=0) + 1
+        changes: Changes = ((VersionKey(subject, number), Version(id_)),)
+        if known is None:
+            # First what it is, then where: a crash between the two leaves an id nobody uses.
+            changes = ((SchemaKey(id_), schema), *changes)
+        return Decision({"id": id_}, changes)
+
+    def delete_version(self, subject: str, wanted: str, *, permanent: bool) -> Decision:
+        """Delete a version: softly (it keeps its id), or, once that is done, permanently.
+
+        Raises:
+            RegistryError: 40401, 40402, 40406, 40407, 42202, 42205, 42206.
+        """
+        found = self.version(subject, wanted, deleted=True)
+        self._check_writable(subject)
+        if permanent and not found.version.deleted:
+            raise RegistryError(
+                40407,
+                f"Subject '{subject}' Version {found.number} was not deleted first before being"
+                " permanently deleted",
+            )
+        if not permanent and found.version.deleted:
+            raise RegistryError(
+                40406,
+                f"Subject '{subject}' Version {found.number} was soft deleted."
+                " Set permanent=true to delete permanently",
+            )
+        return Decision(found.number, self._deletion(subject, [found.number], permanent))
+
+    def delete_subject(self, subject: str, *, permanent: bool) -> Decision:
+        """Delete all versions of a subject: softly, or, once that is done, permanently.
+
+        Raises:
+            RegistryError: 40401, 40404, 40405, 42205, 42206.
+        """
+        all_numbers = self.versions(subject, deleted=True)
+        self._check_writable(subject)
+        versions = self._state.versions[subject]
+        alive = [number for number in all_numbers if not versions[number].deleted]
+        if permanent and alive:
+            raise RegistryError(
+                40405,
+                f"Subject '{subject}' was not deleted first before being permanently deleted",
+            )
+        if not permanent and not alive:
+            raise RegistryError(
+                40404,
+                f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently",
+            )
+        numbers = all_numbers if permanent else alive
+        return Decision(numbers, self._deletion(subject, numbers, permanent))
+
+    def set_level(self, subject: str | None, level: object) -> Decision:
+        """Set a compatibility level; None takes a subject's own away.
+
+        Raises:
+            RegistryError: 40408, 42203, 42205.
+        """
+        if level is None:
+            before = self.level(subject, default=False)
+            return Decision({"compatibilityLevel": before}, ((ConfigKey(subject), None),))
+        if not isinstance(level, str) or level.upper() not in LEVELS:
+            raise RegistryError(
+                42203, f"Invalid compatibility level. Valid values are {', '.join(LEVELS)}"
+            )
+        word = level.upper()
+        changes: Changes = (
+            () if self._state.level(subject) == word else ((ConfigKey(subject), word),)
+        )
+        return Decision({"compatibility": word}, changes)
+
+    def set_mode(self, subject: str | None, mode: object) -> Decision:
+        """Set a mode; None takes a subject's own away.
+
+        Raises:
+            RegistryError: 40409, 42204, 42205.
+        """
+        if mode is None:
+            before = self.mode(subject, default=False)
+            return Decision({"mode": before}, ((ModeKey(subject), None),))
+        if not isinstance(mode, str) or mode.upper() not in MODES:
+            raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
+        word = mode.upper()
+        if self._state.mode(subject) == word:
+            return Decision({"mode": word})
+        return Decision({"mode": word}, ((ModeKey(subject), word),))
+
+    def _check_writable(self, subject: str) -> None:
+        if self.mode(subject) == "READONLY":
+            raise not_permitted(f"Subject '{subject}' is in read-only mode")
+
+    def _deletion(self, subject: str, numbers: list[int], permanent: bool) -> Changes:
+        for number in numbers:
+            if self.referenced_by(subject, number):
+                raise RegistryError(
+                    42206,
+                    f"One or more references exist to the schema of subject '{subject}'"
+                    f" version {number}.",
+                )
+        versions = self._state.versions[subject]
+        if not permanent:
+            return tuple(
+                (VersionKey(subject, number), Version(versions[number].id, deleted=True))
+                for number in numbers
+            )
+        gone = {(subject, number) for number in numbers}
+        changes: Changes = tuple((VersionKey(subject, number), None) for number in numbers)
+        for id_ in sorted({versions[number].id for number in numbers}):
+            if set(self.uses_of(id_, deleted=True)) <= gone:
+                changes = (*changes, (SchemaKey(id_), None))
+        return changes
+
+    def _uses(self, schema: Schema, depth: int) -> Iterator[tuple[str, str]]:
+        """Yield what a schema uses, each behind what it uses itself, some twice."""
+        if depth > SCHEMA_REFERENCES_MAX:
+            raise invalid_schema("its references go round in a circle")
+        for reference in schema.references:
+            try:
+                used = self.version(reference.subject, str(reference.version), deleted=True).schema
+            except RegistryError as error:
+                raise invalid_schema(
+                    f"No schema reference found for subject '{reference.subject}'"
+                    f" and version {reference.version}"
+                ) from error
+            yield from self._uses(used, depth + 1)
+            yield reference.name, used.text

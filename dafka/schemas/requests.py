@@ -1,0 +1,58 @@
+"""What a request holds, checked: the text a client sent becomes values of ours."""
+
+from __future__ import annotations
+
+import json
+
+from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.schemas.compatibility import LANGUAGES
+from dafka.schemas.entries import Reference, Schema
+from dafka.schemas.errors import RegistryError, invalid_schema
+
+VERSION_MAX = 2**31 - 1
+
+
+def schema_of(body: object) -> Schema:
+    """Return the schema that a request holds: `schema`, `schemaType`, `references`.
+
+    Raises:
+        RegistryError: 42201.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
+        raise invalid_schema("the request has no text under 'schema'")
+    text, language = body["schema"], body.get("schemaType") or "AVRO"
+    if language not in LANGUAGES:
+        raise invalid_schema(f"type {language!r} is not known: {', '.join(LANGUAGES)} are")
+    if len(text.encode(errors="replace")) > SCHEMA_BYTES_MAX:
+        raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
+    try:
+        json.loads(text)
+        references = tuple(_reference(one) for one in body.get("references") or ())
+    except RecursionError as error:
+        raise invalid_schema("it is nested too deeply") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise invalid_schema(str(error)) from error
+    return Schema(language, text, references)
+
+
+def _reference(says: object) -> Reference:
+    match says:
+        case {"name": str(name), "subject": str(subject), "version": int(version)}:
+            return Reference(name, subject, version)
+        case _:
+            raise ValueError("a reference has a 'name', a 'subject' and a 'version'")
+
+
+def checked_version(text: str) -> int:
+    """Return a version number.
+
+    Raises:
+        RegistryError: 42202.
+    """
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:11]) <= VERSION_MAX:
+        raise RegistryError(
+            42202,
+            f"The specified version '{text[:63]}' is not a valid version id. Allowed values are"
+            f' between [1, {VERSION_MAX}] and the string "latest"',
+        )
+    return int(text[:11])

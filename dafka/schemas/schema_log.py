@@ -1,0 +1,134 @@
+"""The topic `_schemas` of a cluster: read through a store's query port, written by a producer.
+
+Nothing is followed in the background. Whoever wants to know reads what has been added since, and so
+every answer is as fresh as the store: a few hundred microseconds for a question asked rarely.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from dafka.schemas.entries import TOPIC, Entry, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dafka.model import Partition
+    from dafka.schemas.state import State
+    from dafka.transport.keys import Credentials
+
+log = logging.getLogger(__name__)
+
+_ANSWER_TIMEOUT_MS = 3_000
+"""How long one store may take to answer before the next is asked."""
+
+_STORED_TIMEOUT_S = 10.0
+"""How long the stores may take to have what was written."""
+
+
+class SchemaLog:
+    """One cluster's `_schemas`. Not thread-safe.
+
+    Whoever decides on what it has read writes to more than half of the stores and reads from more
+    than half: of two that do so at the same time at least one sees the other.
+
+    Args:
+        towers: The cluster's towers.
+        stores: Query ports of all stores of the cluster.
+        host: Interface to bind and advertise.
+        credentials: Its key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
+
+    Raises:
+        MisuseError: An endpoint cannot be used.
+    """
+
+    def __init__(
+        self,
+        towers: Sequence[str],
+        stores: Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        credentials: Credentials | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self.majority = len(stores) // 2 + 1
+        """How many stores are more than half."""
+        with ExitStack() as opened:
+            self._stores = [
+                opened.enter_context(StoreClient(store, _ANSWER_TIMEOUT_MS, credentials))
+                for store in stores
+            ]
+            self._producer = Producer(
+                towers,
+                host=host,
+                linger_ms=0,
+                min_acks=self.majority,
+                credentials=credentials,
+                insecure=insecure,
+            )
+            self._opened = opened.pop_all()
+        self.address = self._producer.address
+        """Who writes here, as claims name it."""
+        self._read: list[dict[Partition, int]] = [{} for _ in stores]
+        self.strangers = 0
+        """Records that are none of a registry's, passed over."""
+
+    def read_into(self, state: State, stores_min: int = 1) -> None:
+        """Apply what has been added since the last call.
+
+        Args:
+            state: The same at every call.
+            stores_min: How many stores must have been read.
+
+        Raises:
+            QueryError: Fewer answer.
+        """
+        answered = 0
+        failed: QueryError | None = None
+        for number, store in enumerate(self._stores):
+            try:
+                self._read_one(store, self._read[number], state)
+            except QueryError as error:
+                failed = error
+                continue
+            answered += 1
+            if answered >= stores_min:
+                return
+        raise QueryError(f"{answered} of {len(self._stores)} stores can be read: {failed}")
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Publish entries, and wait until more than half of the stores have them on disk.
+
+        Raises:
+            NotStoredError: They do not in time; the entries may come to be all the same.
+            BufferFullError: What was written before is still not stored.
+        """
+        for entry in entries:
+            key, value = encode(entry)
+            self._producer.send(TOPIC, value, key=key)
+        self._producer.flush(_STORED_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Leave the cluster; what has been answered is stored already."""
+        self._opened.close()
+        self._producer.close(0)
+
+    def _read_one(self, store: StoreClient, read: dict[Partition, int], state: State) -> None:
+        for partition, kept in store.ranges(TOPIC).items():
+            begin = max(read.get(partition, 0), kept.start)
+            for batch in store.scan(partition, begin, kept.stop):
+                for record in records_of(batch, begin):
+                    try:
+                        state.apply(decode(record.key, record.value))
+                    except ValueError as error:
+                        self.strangers += 1
+                        place = f"{record.address}/{record.sequence}"
+                        log.warning("record passed over", extra={"at": place, "why": str(error)})
+                read[partition] = begin = batch.end

@@ -1,0 +1,161 @@
+"""A registry at work: every question reads the log first, every decision is in it when answered."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from dafka.errors import BufferFullError, NotStoredError, QueryError
+from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from dafka.schemas.errors import RegistryError, not_permitted
+from dafka.schemas.registry import Registry
+from dafka.schemas.state import EPOCH_MAX, State, id_range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dafka.schemas.registry import Decision
+
+A = TypeVar("A")
+
+CLAIMS_MAX = 5
+"""Claims in a row that others contested before a request is given back."""
+
+
+class EntryLog(Protocol):
+    """Where entries are kept (`SchemaLog`)."""
+
+    address: str
+    majority: int
+
+    def read_into(self, state: State, stores_min: int = 1) -> None:
+        """Apply what has been added."""
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Add entries durably."""
+
+
+class Service:
+    """One registry process. Safe to use from several threads.
+
+    Deciding is for the registry of the primary cluster, there for the process that has claimed the
+    latest epoch. Another process of that cluster takes over by claiming the next one; ids come from
+    the epoch's own range, so that even one that was late to notice gives no id twice.
+
+    Args:
+        log: The cluster's log.
+        cluster: Its name.
+    """
+
+    def __init__(self, log: EntryLog, cluster: str) -> None:
+        self._log = log
+        self._cluster = cluster
+        self._state = State()
+        self._registry = Registry(self._state)
+        self._lock = Lock()
+
+    def become_first_primary(self) -> bool:
+        """Make this cluster the primary if there is none yet; whether it is the primary now.
+
+        Raises:
+            RegistryError: 50001, the log cannot be read or written.
+        """
+        with self._lock:
+            self._read(self._log.majority)
+            if self._state.primary is None:
+                self._claim()
+            primary = self._state.primary
+            return primary is not None and primary.cluster == self._cluster
+
+    def ask(self, question: Callable[[Registry], A]) -> A:
+        """Answer a question from what the log holds now.
+
+        Raises:
+            RegistryError: As the question does; 50001 if the log cannot be read.
+        """
+        with self._lock:
+            self._read(1)
+            return question(self._registry)
+
+    def decide(self, decision: Callable[[Registry, int], Decision]) -> object:
+        """Carry out a decision; return its answer once it is on disk.
+
+        Args:
+            decision: Given the registry and the id of the next new schema. Asked again if others
+                have been at work in between.
+
+        Raises:
+            RegistryError: As the decision does; 42205, this is not the primary; 50001, the log
+                cannot be read or written; 50003, another registry has taken over meanwhile.
+        """
+        with self._lock:
+            self._read(self._log.majority)
+            decided = decision(self._registry, self._next_id())
+            if not decided.changes:
+                return decided.answer
+            self._check_primary()
+            if not self._leads() or self._next_id() not in id_range(self._state.epoch):
+                self._claim()
+                decided = decision(self._registry, self._next_id())
+            epoch, number = self._state.epoch, 0
+            if self._state.last.epoch == epoch:
+                number = self._state.last.number
+            self._write(
+                [
+                    Entry(key, Stamp(epoch, number + place), value)
+                    for place, (key, value) in enumerate(decided.changes, 1)
+                ]
+            )
+            if not self._leads() or self._state.epoch != epoch:
+                raise _taken_over()
+            return decided.answer
+
+    def _next_id(self) -> int:
+        """Of this epoch, or the first of the next one if this one has no more."""
+        epoch = self._state.epoch
+        return self._state.next_id(epoch) or id_range(epoch + 1).start
+
+    def _check_primary(self) -> None:
+        primary = self._state.primary
+        if primary is None:
+            raise not_permitted("This registry is read-only: no cluster is the primary yet.")
+        if primary.cluster != self._cluster:
+            raise not_permitted(
+                f"This registry is read-only: schemas are registered at {primary.cluster}."
+            )
+
+    def _leads(self) -> bool:
+        return (
+            self._state.primary == Primary(self._cluster, self._log.address)
+            and len(self._state.rivals) == 1
+        )
+
+    def _claim(self) -> None:
+        """Open an epoch of our own. Two that claim the same one both claim again, a higher one."""
+        for _ in range(CLAIMS_MAX):
+            epoch = max(self._state.epoch, self._state.last.epoch) + 1
+            if epoch > EPOCH_MAX:
+                raise RegistryError(50001, f"All {EPOCH_MAX} epochs are used up.")
+            claim = Primary(self._cluster, self._log.address)
+            self._write([Entry(PrimaryKey(), Stamp(epoch, 0), claim)])
+            if self._leads() and self._state.epoch == epoch:
+                return
+            self._check_primary()
+        raise _taken_over()
+
+    def _read(self, stores_min: int) -> None:
+        try:
+            self._log.read_into(self._state, stores_min)
+        except QueryError as error:
+            raise RegistryError(50001, f"Error in the backend data store: {error}") from error
+
+    def _write(self, entries: Sequence[Entry]) -> None:
+        try:
+            self._log.write(entries)
+        except (NotStoredError, BufferFullError) as error:
+            raise RegistryError(50001, f"Error in the backend data store: {error}") from error
+        self._read(self._log.majority)
+
+
+def _taken_over() -> RegistryError:
+    return RegistryError(50003, "Another registry has taken over meanwhile: repeat the request.")

@@ -1,0 +1,128 @@
+"""What the entries of a registry add up to, in whatever order they come and however often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dafka.schemas.entries import (
+    ConfigKey,
+    Entry,
+    Key,
+    ModeKey,
+    Primary,
+    PrimaryKey,
+    Reference,
+    Schema,
+    SchemaKey,
+    Stamp,
+    Version,
+    VersionKey,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+IDS_PER_EPOCH = 1 << 16
+"""Each epoch gives ids of its own range, so that two writers never give one id to two schemas."""
+
+EPOCH_MAX = (1 << 15) - 1
+"""Ids are 31 bits wide in serialized records."""
+
+
+def id_range(epoch: int) -> range:
+    """The ids that the writer of an epoch may give: 1 to 65535, 65537 to 131071, and so on."""
+    first = (epoch - 1) * IDS_PER_EPOCH
+    return range(first + 1, first + IDS_PER_EPOCH)
+
+
+class State:
+    """The fold. Read what you like; change it through `apply` only."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: dict[Key, Entry] = {}
+        """What holds, also which keys are gone."""
+        self.versions: dict[str, dict[int, Version]] = {}
+        """By subject and version number, those deleted softly included."""
+        self.last = Stamp(0, 0)
+        """The highest stamp seen."""
+        self.rivals: set[str] = set()
+        """Who has claimed the highest epoch that is claimed; more than one must all try again."""
+        self._ids: dict[tuple[str, str, tuple[Reference, ...]], set[int]] = {}
+        for entry in entries:
+            self.apply(entry)
+
+    def apply(self, entry: Entry) -> bool:
+        """Take an entry in; False if what holds already is newer, or is the same."""
+        before = self.entries.get(entry.key)
+        self._note_claim(before, entry)
+        if before is not None and entry.rank() <= before.rank():
+            return False
+        self.entries[entry.key] = entry
+        self.last = max(self.last, entry.stamp)
+        match entry.key, entry.value:
+            case VersionKey(subject, number), Version() as version:
+                self.versions.setdefault(subject, {})[number] = version
+            case VersionKey(subject, number), None:
+                numbers = self.versions.get(subject, {})
+                numbers.pop(number, None)
+                if not numbers:
+                    self.versions.pop(subject, None)
+            case SchemaKey(id_), schema:
+                self._index(id_, before, schema)
+            case _:
+                pass  # the others are looked up by their keys
+        return True
+
+    def schema(self, id_: int) -> Schema | None:
+        """The schema with an id, if there is one."""
+        entry = self.entries.get(SchemaKey(id_))
+        return entry.value if entry is not None and isinstance(entry.value, Schema) else None
+
+    def id_of(self, schema: Schema) -> int | None:
+        """The id of an equal schema, the lowest if there are several, None if there is none."""
+        return min(self._ids.get(schema.identity(), ()), default=None)
+
+    def next_id(self, epoch: int) -> int | None:
+        """The id that comes next in an epoch, above all there are; None if its range is used up."""
+        ids = id_range(epoch)
+        used = max((key.id for key in self.entries if isinstance(key, SchemaKey)), default=0)
+        candidate = max(used + 1, ids.start)
+        return candidate if candidate in ids else None
+
+    def level(self, subject: str | None) -> str | None:
+        """The compatibility level set for exactly this subject."""
+        return self._word(ConfigKey(subject))
+
+    def mode(self, subject: str | None) -> str | None:
+        """The mode set for exactly this subject."""
+        return self._word(ModeKey(subject))
+
+    @property
+    def primary(self) -> Primary | None:
+        """Who decides, if anybody."""
+        entry = self.entries.get(PrimaryKey())
+        return entry.value if entry is not None and isinstance(entry.value, Primary) else None
+
+    @property
+    def epoch(self) -> int:
+        """Of the latest claim; 0 if there was none."""
+        entry = self.entries.get(PrimaryKey())
+        return entry.stamp.epoch if entry is not None else 0
+
+    def _word(self, key: Key) -> str | None:
+        entry = self.entries.get(key)
+        return entry.value if entry is not None and isinstance(entry.value, str) else None
+
+    def _index(self, id_: int, before: Entry | None, schema: object) -> None:
+        if before is not None and isinstance(before.value, Schema):
+            self._ids[before.value.identity()].discard(id_)
+        if isinstance(schema, Schema):
+            self._ids.setdefault(schema.identity(), set()).add(id_)
+
+    def _note_claim(self, before: Entry | None, entry: Entry) -> None:
+        if not isinstance(entry.key, PrimaryKey) or not isinstance(entry.value, Primary):
+            return
+        if before is None or entry.stamp.epoch > before.stamp.epoch:
+            self.rivals = {entry.value.writer}
+        elif entry.stamp.epoch == before.stamp.epoch:
+            self.rivals.add(entry.value.writer)

@@ -1,0 +1,52 @@
+"""A registry on a log in memory, and clients that speak to it without a network."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from dafka.schemas.application import application
+from dafka.schemas.service import Service
+
+
+class MemoryLog:
+    """A log that several registries share; what one writes the others read."""
+
+    majority = 1
+
+    def __init__(self, records, address):
+        self.address = address
+        self.records = records
+        self._read = 0
+
+    def read_into(self, state, stores_min=1):
+        for entry in self.records[self._read :]:
+            state.apply(entry)
+        self._read = len(self.records)
+
+    def write(self, entries):
+        self.records.extend(entries)
+
+
+@pytest.fixture
+def records():
+    """What is in the log."""
+    return []
+
+
+@pytest.fixture
+def registry_of(records):
+    """A function that starts one more registry process on the log."""
+
+    def registry_of(cluster="one", address="A"):
+        return Service(MemoryLog(records, address), cluster)
+
+    return registry_of
+
+
+@pytest.fixture
+def client(registry_of):
+    """Speaks to the registry of the primary."""
+    service = registry_of()
+    assert service.become_first_primary()
+    return TestClient(application(service))

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from dafka.schemas.application import MEDIA_TYPE, application
+
+INT, LONG, TEXT = ({"schema": f'"{name}"'} for name in ("int", "long", "string"))
+
+
+def test_a_schema_is_registered_found_and_deleted(client):
+    answer = client.post("/subjects/a%2Fb/versions", json=INT)
+    assert (answer.status_code, answer.json()) == (200, {"id": 1})
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    place = {"subject": "a/b", "version": 1, "id": 1, **INT}
+    assert client.post("/subjects/a%2Fb", json=INT).json() == place
+    assert client.get("/subjects").json() == ["a/b"]
+    assert client.get("/subjects/a%2Fb/versions/latest").json() == place
+    assert client.get("/subjects/a%2Fb/versions/1/schema").text == INT["schema"]
+    assert client.get("/schemas/ids/1").json() == INT
+    assert client.get("/schemas/ids/1/schema").text == INT["schema"]
+    assert client.get("/schemas/ids/1/subjects").json() == ["a/b"]
+    assert client.get("/schemas/ids/1/versions").json() == [{"subject": "a/b", "version": 1}]
+    assert client.delete("/subjects/a%2Fb/versions/1").json() == 1
+    assert client.get("/subjects").json() == []
+    assert client.get("/subjects?deleted=true").json() == ["a/b"]
+    assert client.delete("/subjects/a%2Fb?permanent=true").json() == [1]
+
+
+def test_compatibility_config_and_mode(client):
+    client.post("/subjects/a/versions", json=INT)
+    check = "/compatibility/subjects/a/versions"
+    assert client.post(f"{check}/latest", json=LONG).json() == {"is_compatible": True}
+    answer = client.post(f"{check}?verbose=true", json=TEXT).json()
+    assert not answer["is_compatible"]
+    assert "string" in answer["messages"][0]
+    assert client.post("/subjects/a/versions", json=TEXT).status_code == 409
+    assert client.get("/config").json() == {"compatibilityLevel": "BACKWARD"}
+    assert client.put("/config/a", json={"compatibility": "NONE"}).json() == {
+        "compatibility": "NONE"
+    }
+    assert client.get("/config/a").json() == {"compatibilityLevel": "NONE"}
+    assert client.delete("/config/a").json() == {"compatibilityLevel": "NONE"}
+    assert client.get("/config/a").json()["error_code"] == 40408
+    assert client.get("/config/a?defaultToGlobal=true").json()["compatibilityLevel"] == "BACKWARD"
+    assert client.put("/mode", json={"mode": "READONLY"}).json() == {"mode": "READONLY"}
+    assert client.post("/subjects/b/versions", json=INT).json()["error_code"] == 42205
+    assert client.put("/mode", json={"mode": "READWRITE"}).status_code == 200
+    assert client.get("/mode").json() == {"mode": "READWRITE"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "octets", "status", "code"),
+    [
+        ("GET", "/subjects/none/versions", b"", 404, 40401),
+        ("GET", "/schemas/ids/9", b"", 404, 40403),
+        ("POST", "/subjects/a/versions", b"{", 400, 400),
+        ("POST", "/subjects/a/versions", b"[" * 100_000, 400, 400),
+        ("POST", "/subjects/a/versions", b"{}", 422, 42201),
+        ("POST", "/subjects/a/versions", b" " * 3_000_000, 413, 413),
+        ("PUT", "/config", b"{}", 422, 42203),
+        ("PUT", "/mode", b'{"mode": "IMPORT"}', 422, 42204),
+        ("GET", "/nothing", b"", 404, 404),
+        ("PATCH", "/subjects", b"", 405, 405),
+    ],
+)
+def test_a_refusal_has_a_code_and_a_sentence(client, method, path, octets, status, code):
+    answer = client.request(method, path, content=octets)
+    assert answer.status_code == status
+    assert answer.json()["error_code"] == code
+    assert answer.json()["message"]
+
+
+def test_a_registry_elsewhere_answers_and_does_not_register(client, registry_of):
+    client.post("/subjects/a/versions", json=INT)
+    other = TestClient(application(registry_of("two", "B")))
+    assert other.get("/schemas/ids/1").json() == INT
+    answer = other.post("/subjects/a/versions", json=TEXT)
+    assert answer.json()["error_code"] in (409, 42205)
+    answer = other.post("/subjects/b/versions", json=TEXT).json()
+    assert answer["error_code"] == 42205
+    assert "one" in answer["message"]
+    assert other.put("/config", json={"compatibility": "NONE"}).json()["error_code"] == 42205
+
+
+def test_what_asks_for_nothing_is_answered(client):
+    assert client.get("/").json() == {}
+    assert client.get("/contexts").json() == ["."]
+    assert client.get("/schemas/types").json() == ["AVRO", "JSON"]

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.schemas.entries import (
+    ConfigKey,
+    Entry,
+    ModeKey,
+    Primary,
+    PrimaryKey,
+    Reference,
+    Schema,
+    SchemaKey,
+    Stamp,
+    Version,
+    VersionKey,
+    decode,
+    encode,
+)
+
+ENTRIES = [
+    (SchemaKey(7), Schema("AVRO", '"int"', (Reference("a", "b", 1),))),
+    (VersionKey("a-value", 1), Version(7, deleted=True)),
+    (ConfigKey(None), "FULL"),
+    (ModeKey("a-value"), "READONLY"),
+    (PrimaryKey(), Primary("cluster-1", "AB")),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), [*ENTRIES, *((key, None) for key, _ in ENTRIES)])
+def test_what_is_written_is_read_back(key, value):
+    entry = Entry(key, Stamp(2, 3), value)
+    assert decode(*encode(entry)) == entry
+
+
+@given(st.binary() | st.none(), st.binary() | st.none())
+def test_what_is_no_record_of_a_registry_is_refused(key, value):
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the reason
+        decode(key, value)
+
+
+@pytest.mark.parametrize("key", [b"[]", b'{"keytype": "NO"}', b'{"keytype": "SCHEMA", "id": ""}'])
+def test_another_key_is_refused(key):
+    with pytest.raises(ValueError, match="not a record of _schemas"):
+        decode(key, b'{"stamp": [1, 1], "id": 1}')
+
+
+def test_schemas_that_differ_in_white_space_and_order_of_keys_are_the_same():
+    one = Schema("JSON", '{"a": 1,  "b": [1, 2]}')
+    assert one.identity() == Schema("JSON", '{"b":[1,2],"a":1}').identity()
+    assert one.identity() != Schema("JSON", '{"b":[2,1],"a":1}').identity()

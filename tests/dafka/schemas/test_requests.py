@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.schemas.entries import Reference, Schema
+from dafka.schemas.errors import RegistryError
+from dafka.schemas.requests import checked_version, schema_of
+
+
+def test_a_request_holds_a_schema():
+    assert schema_of({"schema": '"int"'}) == Schema("AVRO", '"int"')
+    uses = {"name": "a", "subject": "b", "version": 1}
+    assert schema_of({"schema": "{}", "schemaType": "JSON", "references": [uses]}) == Schema(
+        "JSON", "{}", (Reference("a", "b", 1),)
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(None, [], {}, {"schema": 3}, {"schema": "{"}, {"schema": "{}", "schemaType": "PROTOBUF"}),
+        *({"schema": "{}", "references": 3}, {"schema": "{}", "references": [{}]}),
+        {"schema": " " * SCHEMA_BYTES_MAX + "{}"},
+        {"schema": "[" * 100_000},
+    ],
+)
+def test_other_requests_are_refused(body):
+    with pytest.raises(RegistryError) as refused:
+        schema_of(body)
+    assert refused.value.code == 42201
+
+
+def test_versions_are_numbers_from_1():
+    assert checked_version("17") == 17
+    for text in ("0", "-2", "x", "", "²", "99999999999", "1" * 5_000):
+        with pytest.raises(RegistryError) as refused:
+            checked_version(text)
+        assert refused.value.code == 42202

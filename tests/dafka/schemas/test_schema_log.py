@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError
+from dafka.node.producer import Producer
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.schemas.entries import TOPIC, ConfigKey, Entry, Stamp
+from dafka.schemas.schema_log import SchemaLog
+from dafka.schemas.state import State
+from dafka.storage.lmdb_log import Durability
+
+pytestmark = pytest.mark.net
+
+
+@pytest.fixture
+def endpoints(tmp_path, free_ports):
+    first = free_ports(4)
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    with Tower(tower), Store(tmp_path / "s", tower, query=query, durability=Durability.OS):
+        yield tower, query, f"tcp://127.0.0.1:{first + 3}"
+
+
+def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
+    tower, query, _ = endpoints
+    with Producer(tower) as producer:
+        producer.send(TOPIC, b"not ours")
+    one, two = SchemaLog([tower], [query]), SchemaLog([tower], [query])
+    state = State()
+    try:
+        for number, level in enumerate(("NONE", "FULL"), 1):
+            one.write([Entry(ConfigKey(None), Stamp(1, number), level)])
+            two.read_into(state)
+            assert state.level(None) == level
+        assert two.strangers == 1
+    finally:
+        one.close()
+        two.close()
+
+
+def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, monkeypatch):
+    tower, query, dead = endpoints
+    monkeypatch.setattr("dafka.schemas.schema_log._ANSWER_TIMEOUT_MS", 100)
+    log = SchemaLog([tower], [dead, query])
+    try:
+        assert log.majority == 2
+        log.read_into(State())
+        with pytest.raises(QueryError, match="1 of 2 stores"):
+            log.read_into(State(), log.majority)
+    finally:
+        log.close()

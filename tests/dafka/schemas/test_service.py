@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError
+from dafka.schemas.entries import Entry, Primary, PrimaryKey, Schema, SchemaKey, Stamp
+from dafka.schemas.errors import RegistryError
+from dafka.schemas.service import Service
+from dafka.schemas.state import IDS_PER_EPOCH, State
+
+INT, TEXT = Schema("AVRO", '"int"'), Schema("AVRO", '"string"')
+
+
+def register(service, subject="a", schema=INT):
+    answer = service.decide(lambda registry, id_: registry.register(subject, schema, id_))
+    return answer["id"]
+
+
+def code_of(call, *arguments):
+    with pytest.raises(RegistryError) as refused:
+        call(*arguments)
+    return refused.value.code
+
+
+def test_without_a_primary_and_on_other_clusters_nothing_is_registered(registry_of):
+    one, two = registry_of("one"), registry_of("two", "B")
+    assert code_of(register, one) == 42205
+    assert one.become_first_primary()
+    assert not two.become_first_primary()
+    assert register(one) == 1
+    assert code_of(register, two, "b", TEXT) == 42205
+    assert register(two) == 1, "what is registered already may be asked for everywhere"
+    assert two.ask(lambda registry: registry.subjects()) == ["a"]
+
+
+def test_another_process_of_the_primary_takes_over_with_ids_of_its_own(registry_of, records):
+    one, two = registry_of(), registry_of(address="B")
+    assert one.become_first_primary()
+    assert register(one, "a") == 1
+    assert register(two, "b") == 1, "an equal schema has its id already"
+    assert register(two, "c", TEXT) == IDS_PER_EPOCH + 1
+    assert register(one, "d", Schema("AVRO", '"long"')) == 2 * IDS_PER_EPOCH + 1
+    assert State(reversed(records)).entries == State(records).entries
+
+
+def test_who_was_overtaken_while_writing_says_so(registry_of, records):
+    class Slow(type(registry_of()._log)):
+        def write(self, entries):
+            super().write(entries)
+            if not isinstance(entries[0].key, PrimaryKey):
+                self.records.append(Entry(PrimaryKey(), Stamp(9, 0), Primary("one", "B")))
+
+    service = Service(Slow(records, "A"), "one")
+    assert service.become_first_primary()
+    assert code_of(register, service) == 50003
+
+
+def test_two_that_claim_the_same_epoch_both_claim_again(registry_of, records):
+    class Contested(type(registry_of()._log)):
+        def write(self, entries):
+            super().write(entries)
+            if entries[0].stamp == (1, 0):
+                self.records.append(Entry(PrimaryKey(), Stamp(1, 0), Primary("one", "0")))
+
+    service = Service(Contested(records, "A"), "one")
+    assert service.become_first_primary()
+    assert [entry.stamp.epoch for entry in records] == [1, 1, 2]
+
+
+def test_a_log_that_does_not_answer_is_an_error_of_the_registry(registry_of):
+    service = registry_of()
+
+    def fail(*_):
+        raise QueryError("no store")
+
+    service._log.read_into = fail
+    assert code_of(service.ask, lambda registry: registry.subjects()) == 50001
+
+
+def test_a_used_up_range_opens_the_next_epoch(registry_of, records):
+    service = registry_of()
+    assert service.become_first_primary()
+    records.append(Entry(SchemaKey(IDS_PER_EPOCH - 1), Stamp(1, 1), TEXT))
+    assert register(service) == IDS_PER_EPOCH + 1

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.schemas.entries import (
+    ConfigKey,
+    Entry,
+    Primary,
+    PrimaryKey,
+    Schema,
+    SchemaKey,
+    Stamp,
+    Version,
+    VersionKey,
+)
+from dafka.schemas.state import EPOCH_MAX, State, id_range
+
+STAMPS = st.builds(Stamp, st.integers(1, 3), st.integers(0, 3))
+SCHEMAS = st.sampled_from([Schema("AVRO", '"int"'), Schema("AVRO", ' "int"'), Schema("AVRO", "{}")])
+ENTRIES = st.one_of(
+    st.builds(Entry, st.builds(SchemaKey, st.integers(1, 3)), STAMPS, st.none() | SCHEMAS),
+    st.builds(
+        Entry,
+        st.builds(VersionKey, st.sampled_from("ab"), st.integers(1, 2)),
+        STAMPS,
+        st.none() | st.builds(Version, st.integers(1, 3), st.booleans()),
+    ),
+    st.builds(Entry, st.just(ConfigKey(None)), STAMPS, st.sampled_from(["NONE", "FULL", None])),
+    st.builds(
+        Entry,
+        st.just(PrimaryKey()),
+        STAMPS,
+        st.builds(Primary, st.just("c"), st.sampled_from("xy")),
+    ),
+)
+
+
+@given(st.lists(ENTRIES), st.randoms(use_true_random=False))
+def test_the_order_of_entries_and_their_repetition_make_no_difference(entries, random):
+    one = State(entries)
+    again = entries * 2
+    random.shuffle(again)
+    other = State(again)
+    assert one.entries == other.entries
+    assert one.versions == other.versions
+    assert one.last == other.last
+    assert one.primary == other.primary
+    assert one.rivals == other.rivals
+    assert [one.id_of(schema) for schema in (Schema("AVRO", '"int"'), Schema("AVRO", "{}"))] == [
+        other.id_of(schema) for schema in (Schema("AVRO", '"int"'), Schema("AVRO", "{}"))
+    ]
+
+
+def test_ids_of_two_epochs_never_collide_and_fit_31_bits():
+    assert id_range(1)[0] == 1
+    assert id_range(1)[-1] < id_range(2)[0]
+    assert id_range(EPOCH_MAX)[-1] < 2**31
+
+
+def test_an_id_is_given_once_even_if_its_schema_is_gone():
+    state = State()
+    assert state.next_id(1) == 1
+    state.apply(Entry(SchemaKey(1), Stamp(1, 1), Schema("AVRO", '"int"')))
+    state.apply(Entry(SchemaKey(1), Stamp(1, 2), None))
+    assert state.schema(1) is None
+    assert state.id_of(Schema("AVRO", '"int"')) is None
+    assert state.next_id(1) == 2
+    assert state.next_id(2) == id_range(2)[0]
+
+
+def test_a_used_up_range_says_so():
+    state = State([Entry(SchemaKey(id_range(1)[-1]), Stamp(1, 1), Schema("AVRO", '"int"'))])
+    assert state.next_id(1) is None
