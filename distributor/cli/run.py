@@ -63,6 +63,8 @@ def run(
             f"there are {', '.join(known)}"
         )
     if engine is Engine.SPARK:
+        if metrics is not None:
+            raise MisuseError("--metrics needs --engine native: Spark serves its own")
         run_links(
             declared, topology.parent, links, master=master, conf=conf, available_now=available_now
         )

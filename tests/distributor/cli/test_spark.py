@@ -39,6 +39,9 @@ def test_options_that_do_not_fit(run, pair, monkeypatch):
     code, _, err = run(*link, "--available-now")
     assert code == 2
     assert "--available-now needs --engine spark" in err
+    code, _, err = run(*link, "--engine", "spark", "--metrics", "127.0.0.1:1")
+    assert code == 2
+    assert "--metrics needs --engine native" in err
     code, _, err = run(*link, "--engine", "spark", "--conf", "spark.x")
     assert code == 2
     assert "--conf must be NAME=VALUE, got 'spark.x'" in err
