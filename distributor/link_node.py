@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -44,6 +45,9 @@ log = logging.getLogger(__name__)
 ANSWER_TIMEOUT_MS = 2_000
 """How long one store of the target may take to say what it holds."""
 
+LIMITED_BUFFER_BYTES = 256 * 1024
+"""What a link with a bounded rate has under way: it may send so much at once."""
+
 LAG_INTERVAL_MS = 500
 """How often the lag is worked out: it looks at every partition."""
 
@@ -63,12 +67,20 @@ class LinkNode:
         address = new_address(source.towers)
         wants = topology.topics.wants
         settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
+        bounds = topology.links
+        if bounds.bytes_per_s is not None or bounds.records_per_s is not None:
+            # What is taken in goes out at once, before the rate can hold anything back.
+            settings = replace(settings, buffer_bytes_max=LIMITED_BUFFER_BYTES)
         machine = LinkMachine(
             level=link.level,
             origin=source.id,
             source=ConsumerMachine(address, settings),
             mirror=MirrorMachine(MirrorSettings()),
-            settings=LinkSettings(repair_after_ms=topology.links.repair_after_ms),
+            settings=LinkSettings(
+                repair_after_ms=bounds.repair_after_ms,
+                bytes_per_s=bounds.bytes_per_s,
+                records_per_s=bounds.records_per_s,
+            ),
         )
         meter = LinkMeter(link, target.name)
         role = _LinkRole(machine, meter, source, target, wants, self._answered)

@@ -48,7 +48,9 @@ KEYS = {
     "branch": ("level", "children"),
     "topics": ("include", "exclude"),
     "retention": ("topics", "age_s", "bytes"),
-    "links": ("failover_after_ms", "failback", "repair_after_ms"),
+    "links": (
+        *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
+    ),
     "ports": ("host", "first_port"),
 }
 """Every key there is, by what it belongs to."""
@@ -59,6 +61,7 @@ _OPTIONAL = {
     *KEYS["links"],
 }
 
+_RATE_MAX = 10**12
 _WAIT_MS = (1_000, 86_400_000)
 """A second to a day: below, a pause of the machine is taken for a death."""
 
@@ -229,7 +232,14 @@ class _Decoder:
                 f"{path}.repair_after_ms",
                 *_WAIT_MS,
             ),
+            bytes_per_s=self.rate(fields, "bytes_per_s", path, 65_536),
+            records_per_s=self.rate(fields, "records_per_s", path, 1),
         )
+
+    def rate(self, fields: dict[str, object], key: str, path: str, low: int) -> int | None:
+        if key not in fields:
+            return None
+        return self.integer(fields[key], f"{path}.{key}", low, _RATE_MAX) or None
 
     def ports(self, values: object, path: str) -> Ports:
         fields = self.mapping(values, path, "ports")

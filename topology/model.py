@@ -140,11 +140,15 @@ class Links:
         failover_after_ms: Silence of all stores of a target after which the next one is served.
         failback: Whether to return to the preferred target when it has been well for as long.
         repair_after_ms: How long a target may lack, without moving, what the source has.
+        bytes_per_s: How much each link may send; None for as much as there is.
+        records_per_s: The same.
     """
 
     failover_after_ms: int = 30_000
     failback: bool = False
     repair_after_ms: int = 30_000
+    bytes_per_s: int | None = None
+    records_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from distributor.link.events import (
     Sided,
     Skipped,
 )
+from distributor.link.rate import Rate
 from topology.copyflags import EVERY_FLAG, should_forward, with_copied
 
 if TYPE_CHECKING:
@@ -54,10 +55,14 @@ class LinkSettings:
         survey_interval_ms: How often both ends are asked what they hold.
         repair_after_ms: How long the target may lack, without moving, what the source has, before
             it is brought there whatever the flags say; None never does.
+        bytes_per_s: How much it may send; None for as much as there is.
+        records_per_s: The same.
     """
 
     survey_interval_ms: int = 5_000
     repair_after_ms: int | None = 30_000
+    bytes_per_s: int | None = None
+    records_per_s: int | None = None
 
 
 @dataclass(slots=True)
@@ -97,6 +102,9 @@ class LinkMachine:
         self._mirror = mirror
         self._settings = settings
         self._comparison = Comparison(settings.repair_after_ms)
+        self._rate = Rate(settings.bytes_per_s, settings.records_per_s)
+        self._owed = 0
+        """Room that the consumer gets back when the rate allows."""
         self._hops: dict[Partition, deque[_Hop]] = {}
         self._moved_ms: dict[Partition, int] = {}
         """When each partition last came forward."""
@@ -133,6 +141,7 @@ class LinkMachine:
                 effects = self._from_target(self._mirror.handle(event, now_ms), now_ms)
                 if not self._holding:
                     effects += self._from_source(self._source.handle(event, now_ms), now_ms)
+                    effects += self._drain(0, now_ms)
             case _ if side is Side.SOURCE:
                 if self._holding:
                     return []  # the next link will ask for it again
@@ -146,6 +155,8 @@ class LinkMachine:
         dues = [self._mirror.wakeup_ms()]
         if not self._holding:
             dues.append(self._source.wakeup_ms())
+            if self._owed:
+                dues.append(self._rate.due_ms)
             if not self._asking:
                 dues.append(self._next_ask_ms)
         return min((due for due in dues if due is not None), default=None)
@@ -256,8 +267,7 @@ class LinkMachine:
 
     def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[Sided]:
         self._hops.pop(partition, None)
-        freed = Drained(self._mirror.forget(partition))
-        effects = self._from_source(self._source.handle(freed, now_ms), now_ms)
+        effects = self._drain(self._mirror.forget(partition), now_ms)
         position = Positioned(partition, sequence)
         return effects + self._from_source(self._source.handle(position, now_ms), now_ms)
 
@@ -318,6 +328,7 @@ class LinkMachine:
         hop = _Hop(batch.end, batch.count, len(batch.content), now_ms, pulled)
         self._hops.setdefault(partition, deque()).append(hop)
         self._sent[partition] = batch.end
+        self._rate.sent(len(batch.content), batch.count, now_ms)
         return effects + self._from_target(self._mirror.handle(mirrored, now_ms), now_ms)
 
     def _is_pulled(self, batch: Batch) -> bool:
@@ -349,5 +360,9 @@ class LinkMachine:
         return sided + self._drain(stored.size, now_ms)
 
     def _drain(self, size: int, now_ms: int) -> list[Sided]:
-        """Give room back to the consumer, which may go on fetching."""
+        """Give room back to the consumer, which may go on fetching; not before the rate allows."""
+        self._owed += size
+        if not self._owed or now_ms < self._rate.due_ms:
+            return []
+        size, self._owed = self._owed, 0
         return self._from_source(self._source.handle(Drained(size), now_ms), now_ms)

@@ -20,7 +20,7 @@ from topology.model import (
 )
 
 REFERENCE = Path(__file__).parents[2] / "config/README.md"
-
+RATES = {"bytes_per_s": 100_000, "records_per_s": 500}
 GOOD = {
     "version": 1,
     "name": "two",
@@ -42,7 +42,7 @@ GOOD = {
     ],
     "tree": {"level": 1, "children": ["a", "b"]},
     "topics": {"include": ["orders-*"], "exclude": []},
-    "links": {"failover_after_ms": 2000, "failback": True, "repair_after_ms": 3000},
+    "links": {"failover_after_ms": 2000, "failback": True, "repair_after_ms": 3000, **RATES},
     "metrics": {"host": "127.0.0.2", "first_port": 17900},
     "control": {"first_port": 17950},
 }
@@ -94,7 +94,7 @@ def test_every_key_becomes_its_field():
         ),
         tree=Branch(level=1, children=("a", "b")),
         topics=Topics(include=("orders-*",), exclude=()),
-        links=Links(failover_after_ms=2_000, failback=True, repair_after_ms=3_000),
+        links=Links(failover_after_ms=2_000, failback=True, repair_after_ms=3_000, **RATES),
         metrics=Ports(host="127.0.0.2", first_port=17_900),
         control=Ports(first_port=17_950),
     )
@@ -272,7 +272,7 @@ def test_what_must_not_be_left_out(path, where):
         (("topics", "exclude", [7]), "$.topics.exclude[0]", "7 is not a pattern", "orders-*"),
         (("metrics", None), "$.metrics", "None is not a mapping", "first_port"),
         (("links", "failback", 1), "$.links.failback", "1 is neither true nor false", ""),
-        (("links", "repair_after_ms", 5), "$.links.repair_after_ms", "5 is out", "1000 to"),
+        (("links", "bytes_per_s", 1), "$.links.bytes_per_s", "1 is out of range", "65536 to"),
         (("metrics", "first_port", 0), "$.metrics.first_port", "0 is out", "1 to 65535"),
         (("metrics", "first_port", "1"), "$.metrics.first_port", "'1' is not", "1 to 65535"),
     ],
