@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -115,7 +116,8 @@ def begin_behind_the_next_record(monkeypatch):
     original = LinkMachine._place
 
     def careless(self, heads, now_ms):
-        return original(self, {partition: head + 1 for partition, head in heads.items()}, now_ms)
+        behind = {partition: head + 1 for partition, head in heads.target.items()}
+        return original(self, replace(heads, target=behind), now_ms)
 
     monkeypatch.setattr(LinkMachine, "_place", careless)
 
