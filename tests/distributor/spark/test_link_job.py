@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,10 @@ from dafka.records.envelope import Envelope
 from distributor.errors import ProcessError
 from distributor.link_node import LinkNode
 from distributor.spark import link_job, register
-from distributor.spark.link_job import LinkJob
+from distributor.spark.link_job import LinkJob, pattern_of
 from distributor.verify import verify
 from topology import plan
+from topology.model import Topics
 
 pytestmark = pytest.mark.slow
 
@@ -115,3 +118,10 @@ def test_nothing_is_left_on_disk(start):
     assert checkpoint.exists()
     job.close()
     assert not checkpoint.exists()
+
+
+def test_the_log_of_a_schema_registry_is_never_copied_whatever_the_file_includes(pair):
+    for topics in (Topics(), Topics(include=("_schemas", "orders"), exclude=())):
+        pattern = re.compile(pattern_of(replace(pair.topology, topics=topics)))
+        for topic in ("_schemas", "orders"):
+            assert bool(pattern.fullmatch(topic)) is topics.wants(topic)
