@@ -58,7 +58,7 @@ def partitions(results: Results, count: int) -> None:
             sent += number
             pair.wait_for(sent, DEADLINE_S)
             if number == MANY:
-                grown = pair.resident_bytes()
+                grown = pair.own_bytes()
                 for name in ("c1-store-1", "c2-store-1", "c1-level-1", "c2-level-1"):
                     idle = (grown[name] - resident[name]) / (MANY - FEW)
                     results.add(f"memory of an idle partition, {name}", "bytes", idle)
@@ -68,7 +68,7 @@ def partitions(results: Results, count: int) -> None:
             sent += count // len(VALUES) * len(VALUES)
             pair.wait_for(sent, DEADLINE_S)
             results.add(f"{number:,} partitions, one hop", "records/s", rate(count, began))
-            resident = pair.resident_bytes()
+            resident = pair.own_bytes()
         producer.end()
 
 

@@ -80,15 +80,16 @@ class System:
         fields = self._stat(name).rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
-    def resident_bytes(self) -> dict[str, int]:
-        """Resident memory of every process."""
+    def own_bytes(self) -> dict[str, int]:
+        """Resident memory of every process without mapped files: a store maps its whole log."""
         return {
-            child.process.name: int(
-                Path(f"/proc/{self._pid(child.process.name)}/statm").read_text().split()[1]
-            )
-            * PAGE_BYTES
+            child.process.name: self._own_pages(child.process.name) * PAGE_BYTES
             for child in self._supervisor.children
         }
+
+    def _own_pages(self, name: str) -> int:
+        _, resident, shared, *_ = Path(f"/proc/{self._pid(name)}/statm").read_text().split()
+        return int(resident) - int(shared)
 
     def _stat(self, name: str) -> str:
         return Path(f"/proc/{self._pid(name)}/stat").read_text()
@@ -101,8 +102,13 @@ class System:
 
 
 @contextmanager
-def system(tree: str) -> Iterator[System]:
-    """Run the topology with this tree over clusters `c1`, `c2`, ... until the block ends."""
+def system(tree: str, further: str = "") -> Iterator[System]:
+    """Run the topology with this tree over clusters `c1`, `c2`, ... until the block ends.
+
+    Args:
+        tree: The line of the file that declares it.
+        further: Other lines of the file.
+    """
     with TemporaryDirectory(dir=Path.cwd()) as directory:
         home = Path(directory)
         file = home / "topology.yaml"
@@ -116,7 +122,7 @@ def system(tree: str) -> Iterator[System]:
                 f"  - {{name: {name}, id: {number}, towers: ['tcp://127.0.0.1:{port}'],"
                 f" stores: [{{query: '{query}', data: '{data}'}}]}}"
             )
-        file.write_text("\n".join([*lines, tree]))
+        file.write_text("\n".join([*lines, tree, further]))
         supervisor = Supervisor(processes_of(plan(load(file)), file), home / "logs")
         supervisor.start()
         stack = ExitStack()
