@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -26,12 +26,14 @@ class Holding:
         store: Query port of the store that holds most; None if none answered.
         heads: Last sequence of every partition there.
         error: Why there is no answer.
+        starts: Log start of every partition there: retention has taken what was before.
     """
 
     cluster: str
     store: str | None
     heads: dict[Partition, int]
     error: str = ""
+    starts: dict[Partition, int] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -47,19 +49,10 @@ def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Hold
     with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
         asked = [pool.submit(_ask, cluster, timeout_ms) for cluster in topology.clusters]
         holdings = [answer.result() for answer in asked]
-    return [
-        Holding(
-            holding.cluster,
-            holding.store,
-            {
-                partition: head
-                for partition, head in holding.heads.items()
-                if topology.topics.wants(partition.topic)
-            },
-            holding.error,
-        )
-        for holding in holdings
-    ]
+    for holding in holdings:
+        for partition in [p for p in holding.heads if not topology.topics.wants(p.topic)]:
+            del holding.heads[partition], holding.starts[partition]
+    return holdings
 
 
 def _ask(cluster: Cluster, timeout_ms: int) -> Holding:
@@ -68,9 +61,18 @@ def _ask(cluster: Cluster, timeout_ms: int) -> Holding:
     for store in cluster.stores:
         try:
             with StoreClient(store.query, timeout_ms=timeout_ms) as client:
-                answers.append(Holding(cluster.name, store.query, client.heads()))
+                answers.append(_holding(cluster, store.query, client.ranges()))
         except QueryError as failure:
             error = str(failure)
     if not answers:
         return Holding(cluster.name, None, {}, error)
     return max(answers, key=lambda holding: holding.records)
+
+
+def _holding(cluster: Cluster, store: str, ranges: dict[Partition, range]) -> Holding:
+    return Holding(
+        cluster.name,
+        store,
+        heads={partition: kept.stop - 1 for partition, kept in ranges.items()},
+        starts={partition: kept.start for partition, kept in ranges.items()},
+    )

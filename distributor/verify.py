@@ -1,8 +1,9 @@
 """`distributor verify`: are all clusters equal, record by record?
 
-Heads are compared first. Then every partition is read from every cluster up to the lowest of its
-heads, and digested over what makes a record: sequence, timestamp, key, value, headers. Envelopes
-differ between clusters by design and are left out; batch boundaries do not matter.
+Heads are compared first. Then every partition is read from every cluster, from the highest of its
+log starts up to the lowest of its heads, and digested over what makes a record: sequence, timestamp,
+key, value, headers. Envelopes differ between clusters by design and are left out; batch boundaries do
+not matter. Retention works on each cluster by itself, so log starts may differ.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Verdict:
         clusters: Records per cluster.
         partitions: How many were compared.
         records: How many were read and digested, over all clusters.
+        shortened: Partitions of which a cluster has dropped the beginning; the rest was compared.
         differences: What differs, as sentences; none means equal.
         unreachable: Clusters that did not answer.
     """
@@ -45,6 +47,7 @@ class Verdict:
     clusters: dict[str, int]
     partitions: int = 0
     records: int = 0
+    shortened: int = 0
     differences: list[str] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
 
@@ -73,40 +76,52 @@ def verify(topology: Topology, progress: Callable[[int, int], None] | None = Non
     answering = [holding for holding in holdings if holding.store is not None]
     partitions = sorted({partition for holding in answering for partition in holding.heads})
     verdict.partitions = len(partitions)
-    ends = {
-        partition: min(holding.heads.get(partition, -1) for holding in answering) + 1
-        for partition in partitions
-    }
+    ranges = {partition: _shared(partition, answering) for partition in partitions}
+    verdict.shortened = sum(shared.start > 0 for shared in ranges.values())
     for partition in partitions:
         verdict.differences += _head_differences(partition, answering)
-    total = sum(ends.values()) * len(answering)
+    total = sum(map(len, ranges.values())) * len(answering)
     digests: dict[Partition, dict[str, str]] = {partition: {} for partition in partitions}
     for holding in answering:
         assert holding.store is not None
         with StoreClient(holding.store, timeout_ms=READ_TIMEOUT_MS) as client:
-            for partition, end in ends.items():
-                digests[partition][holding.cluster] = digest(client, partition, end)
-                verdict.records += end
+            for partition, shared in ranges.items():
+                digests[partition][holding.cluster] = digest(
+                    client, partition, shared.start, shared.stop
+                )
+                verdict.records += len(shared)
                 if progress is not None:
                     progress(verdict.records, total)
     for partition, by_cluster in digests.items():
         if len(set(by_cluster.values())) > 1:
             where = ", ".join(f"{cluster} {value[:8]}" for cluster, value in by_cluster.items())
+            shared = ranges[partition]
             verdict.differences.append(
-                f"{_name(partition)}: contents differ below {ends[partition]}: {where}"
+                f"{_name(partition)}: contents differ from {shared.start} "
+                f"to below {shared.stop}: {where}"
             )
     return verdict
 
 
-def digest(client: StoreClient, partition: Partition, end: int) -> str:
-    """Return the digest of a partition's records below `end`; it must hold all of them, once."""
+def _shared(partition: Partition, holdings: list[Holding]) -> range:
+    """The sequences that all of them should have."""
+    start = max(holding.starts.get(partition, 0) for holding in holdings)
+    end = min(holding.heads.get(partition, -1) for holding in holdings) + 1
+    return range(start, max(start, end))
+
+
+def digest(client: StoreClient, partition: Partition, start: int, end: int) -> str:
+    """Return the digest of a partition's records from `start` to below `end`.
+
+    It must hold all of them, once: if not, what is wrong stands in place of the digest.
+    """
     state = hashlib.blake2b(digest_size=16)
-    expected = 0
-    for batch in client.scan(partition, 0, end):
+    expected = start
+    for batch in client.scan(partition, start, end):
         checked_count(batch.content, batch.sequence)
         parts: list[bytes] = []
         for record in raw_records(batch.content):
-            if record.sequence < end:
+            if start <= record.sequence < end:
                 if record.sequence != expected:
                     return f"gap at {expected}"
                 expected += 1

@@ -89,6 +89,8 @@ def verdict_view(verdict: Verdict) -> RenderableType:
             f"equal: {verdict.partitions} partitions, heads and contents; "
             f"{verdict.records:,} records read"
         )
+        if verdict.shortened:
+            sentence += f"; {verdict.shortened} partitions from their log start on"
         return Group(table, Text(sentence, style="green"))
     lines = problems[:DIFFERENCES_SHOWN_MAX]
     if len(problems) > len(lines):

@@ -61,6 +61,12 @@ class Pair:
         log.append(batches)
         log.close()
 
+    def trim(self, number: int, trims: dict[Partition, int]):
+        """Drop the beginnings of partitions, as retention does, while the store does not run."""
+        log = LmdbLog(self.topology.clusters[number - 1].stores[0].data, durability=Durability.OS)
+        log.append([], trims=trims)
+        log.close()
+
     @contextmanager
     def running(self, *numbers: int):
         """Towers and stores of these clusters, both if none is named."""

@@ -7,6 +7,8 @@ from distributor.survey import Holding, survey
 
 pytestmark = pytest.mark.net
 
+P = Partition("orders", "AB" * 16)
+
 
 def test_every_cluster_says_what_it_holds(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
@@ -15,7 +17,7 @@ def test_every_cluster_says_what_it_holds(pair, make_batch):
     with pair.running():
         first, second = survey(pair.topology)
     assert first.cluster == "c1"
-    assert first.heads == {Partition("orders", "AB" * 16): 2}
+    assert first.heads == {P: 2}
     assert (first.records, first.error) == (3, "")
     assert (second.cluster, second.heads) == ("c2", {other: 0})
 
@@ -37,6 +39,15 @@ def test_topics_that_are_not_copied_are_left_out(make_pair, make_batch):
     with pair.running():
         first, _ = survey(pair.topology)
     assert {partition.topic for partition in first.heads} == {"a"}
+
+
+def test_where_each_partition_begins_is_told(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
+    pair.trim(1, {P: 2})
+    with pair.running():
+        first, second = survey(pair.topology)
+    assert (first.heads, first.starts) == ({P: 2}, {P: 2})
+    assert second.starts == {}
 
 
 def test_records_are_counted_from_heads():

@@ -82,7 +82,7 @@ def test_any_field_that_differs_is_found(pair, change):
     pair.fill(1, built())
     pair.fill(2, built(**change))
     (difference,) = verdict(pair).differences
-    assert "contents differ below 1: c1 " in difference
+    assert "contents differ from 0 to below 1: c1 " in difference
 
 
 def test_a_gap_is_found(pair, make_batch):
@@ -94,16 +94,30 @@ def test_a_gap_is_found(pair, make_batch):
     (difference,) = verdict(pair).differences
     assert "c2 gap at 2" in difference
     with pair.running(2), StoreClient(pair.topology.clusters[1].stores[0].query) as client:
-        assert digest(client, ORDERS, 4) == "gap at 2"
-        assert digest(client, ORDERS, 9) == "gap at 2"
+        assert digest(client, ORDERS, 0, 4) == "gap at 2"
+        assert digest(client, ORDERS, 0, 9) == "gap at 2"
 
 
 def test_a_partition_that_ends_early_is_said_to(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]))
     with pair.running(1), StoreClient(pair.topology.clusters[0].stores[0].query) as client:
-        assert digest(client, ORDERS, 3) == "ends at 2"
-        assert digest(client, ORDERS, 1) != digest(client, ORDERS, 2)
-        assert digest(client, Partition("none", "A"), 1) == "ends at 0"
+        assert digest(client, ORDERS, 0, 3) == "ends at 2"
+        assert digest(client, ORDERS, 0, 1) != digest(client, ORDERS, 0, 2)
+        assert digest(client, Partition("none", "A"), 0, 1) == "ends at 0"
+
+
+@pytest.mark.parametrize("last", [b"4", b"five"])
+def test_where_retention_has_taken_the_beginning_the_rest_is_compared(pair, make_batch, last):
+    pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3", b"4"], 2))
+    pair.fill(2, make_batch([b"1", b"2"]), make_batch([b"3", last], 2))
+    pair.trim(2, {ORDERS: 2})
+    found = verdict(pair)
+    assert found.records == 4
+    assert found.shortened == 1
+    assert found.equal == (last == b"4")
+    if not found.equal:
+        (difference,) = found.differences
+        assert "contents differ from 2 to below 4: c1 " in difference
 
 
 def test_a_cluster_that_does_not_answer_is_not_equal(pair, make_batch):
