@@ -92,7 +92,8 @@ def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int)
             return LinkStatus(link.source, link.target, link.level, error=error)
     assert source.store is not None
     late = {
-        partition: (target.heads.get(partition, -1) + 1, head)
+        # What retention has taken at the source nobody can bring any more.
+        partition: (max(target.heads.get(partition, -1) + 1, source.starts.get(partition, 0)), head)
         for partition, head in source.heads.items()
         if head > target.heads.get(partition, -1)
     }

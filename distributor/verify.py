@@ -1,9 +1,9 @@
 """`distributor verify`: are all clusters equal, record by record?
 
-Heads are compared first. Then every partition is read from every cluster, from the highest of its
-log starts up to the lowest of its heads, and digested over what makes a record: sequence, timestamp,
-key, value, headers. Envelopes differ between clusters by design and are left out; batch boundaries do
-not matter. Retention works on each cluster by itself, so log starts may differ.
+Heads are compared first. Then every partition is read from every cluster, from the highest of
+its log starts (retention works on each cluster by itself) up to the lowest of its heads, and
+digested over what makes a record: sequence, timestamp, key, value, headers. Envelopes differ
+between clusters by design and are left out; batch boundaries do not matter.
 """
 
 from __future__ import annotations

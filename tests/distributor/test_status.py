@@ -43,6 +43,13 @@ def test_lag_is_what_the_target_lacks_and_as_old_as_the_first_of_it(pair, make_b
     assert by_ends["c2", "c1"] == LinkStatus("c2", "c1", 1)
 
 
+def test_what_retention_has_taken_at_the_source_is_no_lag(pair, make_batch):
+    pair.fill(1, make_batch([b"1"]), make_batch([b"2", b"3"], 1), make_batch([b"4"], 3))
+    pair.fill(2, make_batch([b"1"], envelope=Envelope(1, 1)))
+    pair.trim(1, {Partition("orders", "AB" * 16): 3})
+    assert links(status(pair))["c1", "c2"].lag_records == 1
+
+
 def test_only_the_link_that_is_responsible_lags(pair, make_batch):
     # It came to c1 across level 1 already: c2 lacks it, and no link of level 1 will bring it.
     pair.fill(1, make_batch([b"1", b"2"], envelope=Envelope(origin=2, copy_flags=1)))

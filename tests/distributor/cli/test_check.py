@@ -38,9 +38,9 @@ def test_verify_of_clusters_that_differ_has_exit_code_1(pair, make_batch):
         table = run("verify", str(pair.file))
         lines = run("verify", str(pair.file), "--json")
     assert (table.exit_code, lines.exit_code) == (1, 1)
-    assert "contents differ below 2" in table.stdout
+    assert "contents differ from 0 to below 2" in table.stdout
     (difference,) = json.loads(lines.stdout)["differences"]
-    assert "contents differ below 2" in difference
+    assert "contents differ from 0 to below 2" in difference
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])
