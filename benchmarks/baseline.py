@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import zmq
 
-from benchmarks.harness import Results, Worker, cpu_seconds, rate, until_told
+from benchmarks.harness import Results, Worker, cpu_seconds, rate, scratch, until_told
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -74,8 +72,8 @@ def raw_messages(results: Results, name: str, messages: int, per_message: int, s
 def file_append(results: Results, name: str, batches: int, size: int) -> None:
     """Write the same bytes to a plain file, fdatasync after each batch."""
     content = bytes(size)
-    with TemporaryDirectory(dir=Path.cwd()) as directory:
-        descriptor = os.open(Path(directory) / "plain", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    with scratch() as directory:
+        descriptor = os.open(directory / "plain", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         began = time.perf_counter()
         for _ in range(batches):
             os.write(descriptor, content)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results, Worker, rate, until_told
+from benchmarks.harness import Results, Worker, rate, scratch, until_told
 from benchmarks.publisher import FIND_S
 from benchmarks.storage import RECORDS, batch_of
 from benchmarks.system import PAIR, system
@@ -75,8 +73,8 @@ def partitions(results: Results, count: int) -> None:
 def opening(results: Results, records: int) -> None:
     """How long a store takes to open a log of so many records of 100 B."""
     content = batch_of(0, 100)
-    with TemporaryDirectory(dir=Path.cwd()) as directory:
-        log = LmdbLog(Path(directory) / "log", durability=Durability.OS)
+    with scratch() as directory:
+        log = LmdbLog(directory / "log", durability=Durability.OS)
         step = RECORDS * APPENDED_AT_ONCE
         for first in range(0, records, step):
             log.append(
@@ -87,6 +85,6 @@ def opening(results: Results, records: int) -> None:
             )
         log.close()
         began = time.perf_counter()
-        log = LmdbLog(Path(directory) / "log")
+        log = LmdbLog(directory / "log")
         results.add(f"open a log of {records:,} records", "s", time.perf_counter() - began)
         log.close()

@@ -6,7 +6,10 @@ import multiprocessing
 import os
 import statistics
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +48,15 @@ class Worker:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory on the disk that is measured, gone afterwards; `/tmp` may be memory."""
+    parent = Path("data")
+    parent.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=parent, prefix="bench-") as directory:
+        yield Path(directory).resolve()
 
 
 def cpu_seconds() -> float:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import socket
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results, Worker, cpu_seconds, rate, until_told
+from benchmarks.harness import Results, Worker, cpu_seconds, rate, scratch, until_told
 from dafka import Consumer, Producer, Store, Tower
 from dafka.node.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from pathlib import Path
 
 TOPIC = "bench"
 WARM_UP = 5_000
@@ -31,15 +30,15 @@ def _ports() -> tuple[str, str]:
             return f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
 
 
-def _serve(pipe: Connection, tower: str, query: str, data: str) -> None:
+def _serve(pipe: Connection, tower: str, query: str, data: Path) -> None:
     with Tower(tower):
         pipe.send("up")
         until_told(pipe)
 
 
-def _store(pipe: Connection, tower: str, query: str, data: str) -> None:
+def _store(pipe: Connection, tower: str, query: str, data: Path) -> None:
     keep_freed_memory()  # as `dafka store` does
-    with Store(Path(data), tower, query=query):
+    with Store(data, tower, query=query):
         pipe.send("up")
         until_told(pipe)
         began_cpu = cpu_seconds()
@@ -94,7 +93,7 @@ def _consume(pipe: Connection, tower: str, count: int, bulk: bool, skip: int) ->
 def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) -> None:
     """Everything at once; then a consumer that comes late, after the producer has left."""
     tower, query = _ports()
-    with TemporaryDirectory(dir=Path.cwd()) as data:
+    with scratch() as data:
         servers = [Worker(_serve, tower, query, data), Worker(_store, tower, query, data)]
         for server in servers:
             server.hear()

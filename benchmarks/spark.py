@@ -10,12 +10,11 @@ import statistics
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from benchmarks.harness import Results, Worker, rate, until_told
+from benchmarks.harness import Results, Worker, rate, scratch, until_told
 from benchmarks.system import free_ports
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
@@ -150,7 +149,7 @@ def _one_core(pipe: Connection, file: Path, records: int) -> None:
 
 def _stream(spark: SparkSession, options: dict[str, str], per_trigger: int) -> tuple[float, float]:
     """Rows a second and median milliseconds of the micro-batches of a stream, but the first."""
-    with TemporaryDirectory(dir=Path.cwd()) as checkpoint:
+    with scratch() as checkpoint:
         rows = (
             spark.readStream.format("dafka")
             .options(**options, subscribe="bench", maxOffsetsPerTrigger=per_trigger)
@@ -158,7 +157,7 @@ def _stream(spark: SparkSession, options: dict[str, str], per_trigger: int) -> t
         )
         query = (
             rows.writeStream.format("noop")
-            .option("checkpointLocation", checkpoint)
+            .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
             .start()
         )
@@ -201,7 +200,7 @@ def _near_the_end(records: int) -> str:
 def spark(results: Results, records: int) -> None:
     """Everything about Spark, over two clusters of one store each."""
     records = records // MICRO_BATCH * MICRO_BATCH or MICRO_BATCH
-    with TemporaryDirectory(dir=Path.cwd()) as data, ExitStack() as stack:
+    with scratch() as data, ExitStack() as stack:
         lines = ["version: 1", "name: bench", "tree: {level: 1, children: [c1, c2]}", "clusters:"]
         _filled(Path(data) / "c1", records)
         for number in (1, 2):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from benchmarks.harness import Results, rate
+from benchmarks.harness import Results, rate, scratch
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import LmdbLog
@@ -26,8 +24,8 @@ def batch_of(sequence: int, size: int) -> Batch:
 def storage(results: Results, batches: int, size: int) -> int:
     """Append, then read everything; returns the bytes of one batch."""
     content = batch_of(0, size).content
-    with TemporaryDirectory(dir=Path.cwd()) as directory:
-        log = LmdbLog(Path(directory) / "log")
+    with scratch() as directory:
+        log = LmdbLog(directory / "log")
         began = time.perf_counter()
         for number in range(batches):
             log.append([Batch(P, number * RECORDS, RECORDS, content)])

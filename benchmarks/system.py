@@ -7,9 +7,9 @@ import socket
 import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from benchmarks.harness import scratch
 from dafka import StoreClient
 from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
@@ -109,8 +109,7 @@ def system(tree: str, further: str = "") -> Iterator[System]:
         tree: The line of the file that declares it.
         further: Other lines of the file.
     """
-    with TemporaryDirectory(dir=Path.cwd()) as directory:
-        home = Path(directory)
+    with scratch() as home:
         file = home / "topology.yaml"
         clusters = [word for word in ("c1", "c2", "c3", "c4") if word in tree]
         first = free_ports(len(clusters) * PORTS_A_CLUSTER)
