@@ -39,6 +39,12 @@ REORDER_BYTES_MAX = 16 * 1024 * 1024
 PEERS_MAX = 1_000
 """Nodes one node connects to."""
 
+REQUESTERS_MAX = 10_000
+"""Requesters of which it is known what they listen for; for the others batches are sent."""
+
+SINGLE_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+"""What a FETCH brings to a peer without batches: the C implementation asks once a second."""
+
 PARTITIONS_MAX = 200_000
 """Partitions one node tracks; beyond it new ones are dropped and counted."""
 

@@ -1,4 +1,4 @@
-"""A topology from its file, with the keys that this process needs in its clusters."""
+"""A topology from its file, and what this process needs of its clusters: keys and dialects."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import topology
 from dafka.transport.keys import load_credentials
 from dafka.transport.security import keyring
+from dafka.transport.wiring import Wiring, wirings
 
 if TYPE_CHECKING:
     from topology.model import Topology
 
 
 def load(file: Path | str) -> Topology:
-    """Read a topology file, and take up the keys it names: paths are relative to the file.
+    """Read a topology file, and take up what it says of keys and dialects.
+
+    Paths of keys are relative to the file.
 
     Raises:
         TopologyError: The file cannot be used.
@@ -23,6 +26,7 @@ def load(file: Path | str) -> Topology:
     declared = topology.load(file)
     directory = Path(file).parent
     for cluster in declared.clusters:
+        wirings.declare(cluster.towers, Wiring(cluster.wire, cluster.classic))
         endpoints = [*cluster.towers, *(store.query for store in cluster.stores)]
         if cluster.security is not None:
             access, key = directory / cluster.security.access, directory / cluster.security.key

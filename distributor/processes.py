@@ -96,7 +96,7 @@ def _stores(topology: Topology, directory: Path) -> list[_Draft]:
             command += ["--host", cluster.host, "--durability", store.durability]
             for rule in topology.retention:
                 command += ["--retain", _retained(rule)]
-            command += _keys(cluster, directory)
+            command += ["--wire", cluster.wire, *_keys(cluster, directory)]
             for tower in cluster.towers:
                 command += ["--tower", tower]
             drafts.append((f"{cluster.name}-store-{number}", Kind.STORE, cluster.name, command))

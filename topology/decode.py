@@ -42,7 +42,10 @@ KEYS = {
         *("version", "name", "clusters", "tree", "topics", "retention", "links"),
         *("metrics", "control"),
     ),
-    "cluster": ("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
+    "cluster": (
+        *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
+        *("wire", "classic"),
+    ),
     "security": ("access", "cluster_key", "key"),
     "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
@@ -58,6 +61,7 @@ KEYS = {
 _OPTIONAL = {
     *("topics", "retention", "links", "metrics", "control", "host", "targets"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
+    *("wire", "classic"),
     *KEYS["links"],
 }
 
@@ -69,6 +73,7 @@ _REQUIRED = {("retention", "topics")}
 """Keys that are optional elsewhere."""
 
 _DURABILITIES = ("fsync", "os")
+_WIRES = ("rfc46", "libdafka")
 _AGE_S_MAX = 10**10
 _BYTES_MAX = 10**18
 _LOOPBACK = "127.0.0.1"
@@ -123,6 +128,10 @@ class _Decoder:
             if "security" in fields
             else None,
             insecure=self.flag(fields.get("insecure", False), f"{path}.insecure"),
+            wire=self.choice(fields.get("wire", _WIRES[0]), f"{path}.wire", _WIRES),
+            classic=self.flag(fields["classic"], f"{path}.classic")
+            if "classic" in fields
+            else None,
         )
 
     def security(self, values: object, path: str) -> Security:
@@ -142,12 +151,11 @@ class _Decoder:
         if "data" in fields and (not isinstance(data, str) or not data or "\0" in data):
             self.complain(f"{path}.data", f"{short(data)} is not a directory's path")
         query = self.endpoint(fields["query"], f"{path}.query") if "query" in fields else ""
-        durability = fields.get("durability", _DURABILITIES[0])
-        if durability not in _DURABILITIES:
-            self.complain(f"{path}.durability", f"{short(durability)} is not known", "fsync or os")
-            durability = ""
+        durability = self.choice(
+            fields.get("durability", _DURABILITIES[0]), f"{path}.durability", _DURABILITIES
+        )
         return StoreSpec(
-            query=query, data=data if isinstance(data, str) else "", durability=str(durability)
+            query=query, data=data if isinstance(data, str) else "", durability=durability
         )
 
     def targets(self, values: object, path: str) -> dict[int, tuple[ClusterName, ...]]:
@@ -315,6 +323,12 @@ class _Decoder:
         if values == []:
             self.complain(path, "the list is empty", "at least one is needed")
         return tuple(found)
+
+    def choice(self, value: object, path: str, choices: tuple[str, ...]) -> str:
+        if not isinstance(value, str) or value not in choices:
+            self.complain(path, f"{short(value)} is not known", " or ".join(choices))
+            return ""
+        return value
 
     def flag(self, value: object, path: str) -> bool:
         if not isinstance(value, bool):

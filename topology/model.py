@@ -59,6 +59,9 @@ class Cluster:
         targets: Per level, the clusters to copy to, the preferred one first.
         security: Its keys; without them only this machine can come in, unless it is insecure.
         insecure: Anybody who reaches it may come in: something else keeps strangers out.
+        wire: How its nodes write to each other: `rfc46`, or `libdafka` as the C implementation.
+        classic: Publishers send every record by itself, too, for peers that know no batches; None
+            leaves it to `wire`.
     """
 
     name: ClusterName
@@ -69,6 +72,8 @@ class Cluster:
     targets: Mapping[int, tuple[ClusterName, ...]] = field(default_factory=dict)
     security: Security | None = None
     insecure: bool = False
+    wire: str = "rfc46"
+    classic: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))

@@ -18,6 +18,7 @@ from dafka.cli.options import (
     Key,
     LogLevel,
     Towers,
+    Wire,
     bounded_seconds,
     credentials_of,
 )
@@ -25,6 +26,7 @@ from dafka.cli.records import from_json, to_json
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
 from dafka.node.producer import Producer
+from dafka.wire.dialect import DEFAULT_DIALECT
 
 Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
 
@@ -40,6 +42,13 @@ def produce(
     timeout: Annotated[
         float, typer.Option(callback=bounded_seconds, help="Seconds to wait for the last ACK.")
     ] = 30.0,
+    content: Annotated[
+        str | None,
+        typer.Option(
+            help="batches; raw: each record by itself, a bare value; classic: both. Peers of "
+            "another make know single records only."
+        ),
+    ] = None,
     spool: Annotated[
         Path | None,
         typer.Option(
@@ -49,6 +58,7 @@ def produce(
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
+    wire: Wire = DEFAULT_DIALECT,
     log_level: LogLevel = "warning",
 ) -> None:
     """Publish every line of standard input as a record.
@@ -63,6 +73,8 @@ def produce(
         spool=spool,
         credentials=credentials_of(access, key),
         insecure=insecure,
+        wire=wire,
+        content=content,
     )
     try:
         for line in sys.stdin.buffer:
@@ -101,6 +113,7 @@ def consume(
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
+    wire: Wire = DEFAULT_DIALECT,
     log_level: LogLevel = "warning",
 ) -> None:
     """Print the records of topics as they come, values only or as JSON.
@@ -119,6 +132,7 @@ def consume(
             host=host,
             credentials=credentials_of(access, key),
             insecure=insecure,
+            wire=wire,
         ) as consumer:
             while max_records is None or printed < max_records:
                 record = consumer.poll(0.2)

@@ -63,6 +63,9 @@ Towers = Annotated[
 ]
 Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
 Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]
+Wire = Annotated[
+    str, typer.Option("--wire", help="rfc46, or libdafka as the programs of the C implementation.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")]
 Metrics = Annotated[
     str | None,

@@ -21,6 +21,7 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
+    Wire,
     credentials_of,
 )
 from dafka.cli.upkeep import check, compact
@@ -33,6 +34,7 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
 from dafka.storage.retention import Retention
+from dafka.wire.dialect import DEFAULT_DIALECT
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +122,7 @@ def serve(
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
+    wire: Wire = DEFAULT_DIALECT,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
@@ -150,6 +153,7 @@ def serve(
         deletable=allow_delete,
         credentials=credentials,
         insecure=insecure,
+        wire=wire,
     ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)

@@ -77,6 +77,8 @@ class Consumer:
         buffer_bytes_max: Bytes received ahead of the application.
         credentials: The node's key and those it knows, in a cluster with keys.
         insecure: Let anybody in at another host than this machine's own, without keys.
+        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
+            implementation; without it, what the topology says that was read, else "rfc46".
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -93,6 +95,7 @@ class Consumer:
         buffer_bytes_max: int = 32 * 1024 * 1024,
         credentials: Credentials | None = None,
         insecure: bool = False,
+        wire: str | None = None,
     ) -> None:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -119,7 +122,7 @@ class Consumer:
         role: Role[None, Never] = _ConsumerRole(
             ConsumerMachine(self.address, settings), self._delivered
         )
-        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
+        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 

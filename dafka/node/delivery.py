@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from dafka.errors import NotStoredError
 from dafka.model import Partition
 
 if TYPE_CHECKING:
@@ -104,3 +105,23 @@ class Deliveries:
 def described(unstored: Mapping[Partition, int]) -> str:
     """Say how many records of which topics, for an error message."""
     return ", ".join(f"{count} records of {topic!r}" for (topic, _), count in unstored.items())
+
+
+def missing_acks(min_acks: int) -> str:
+    """Say who has not answered, for an error message."""
+    if min_acks == 1:
+        return "no store has acknowledged"
+    return f"fewer than {min_acks} stores have acknowledged"
+
+
+def not_stored(
+    unstored: Mapping[Partition, int],
+    timeout: float | None,
+    min_acks: int,
+    spool: str | None = None,
+) -> NotStoredError:
+    """Return the error for records that were not stored in time; `spool` still has them."""
+    text = f"{missing_acks(min_acks)} {described(unstored)} within {timeout} s"
+    if spool is not None:
+        text += f"; they stay in the spool at {spool!r} for the next producer"
+    return NotStoredError(text, unstored.items())

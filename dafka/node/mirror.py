@@ -43,6 +43,8 @@ class Mirror:
         buffer_bytes_max: Bytes published and not stored yet at which `publish` begins to wait.
         credentials: The node's key and those it knows, in a cluster with keys.
         insecure: Let anybody in at another host than this machine's own, without keys.
+        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
+            implementation; without it, what the topology says that was read, else "rfc46".
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -57,6 +59,7 @@ class Mirror:
         buffer_bytes_max: int = 32 * 1024 * 1024,
         credentials: Credentials | None = None,
         insecure: bool = False,
+        wire: str | None = None,
     ) -> None:
         self.address = new_address(towers, credentials)
         self._buffer_bytes_max = buffer_bytes_max
@@ -69,7 +72,7 @@ class Mirror:
         """How often stores have said that they have more: progress."""
         machine = MirrorMachine(MirrorSettings(min_acks=min_acks))
         role: Role[None, Forgotten] = _MirrorRole(machine, self._on_stored, self._on_forgotten)
-        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
+        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 

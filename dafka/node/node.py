@@ -13,14 +13,16 @@ from uuid import uuid4
 from dafka.errors import DafkaError, MisuseError
 from dafka.model import TowerEndpoints, address_of
 from dafka.node import metrics
-from dafka.node.clock import now_ms
+from dafka.node.clock import now_ms, wall_ms
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.mesh import Mesh
 from dafka.transport.poller import Poller
 from dafka.transport.security import checked_binding, keyring
+from dafka.transport.wiring import wirings
 from dafka.wire import messages
+from dafka.wire.dialect import dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -202,7 +204,7 @@ class Node(Generic[S, E]):
             )
 
     def _receive(self, side: S, mesh: Mesh) -> None:
-        for event in mesh.receive(now_ms()):
+        for event in mesh.receive(now_ms(), wall_ms()):
             if isinstance(event, Dropped):
                 self._drop(event)
                 continue
@@ -230,7 +232,9 @@ class Node(Generic[S, E]):
             message = effect.message
             if isinstance(message, _BATCHES):
                 metrics.count_batch(self._role.name, "out", message.count, len(message.content))
-            self._meshes[side].publish(message)
+            dropped = self._meshes[side].publish(message)
+            if dropped is not None:
+                self._drop(dropped)
         elif isinstance(effect, Listen):
             self._meshes[side].listen(effect.id, effect.key)
         elif isinstance(effect, Dropped):
@@ -287,16 +291,22 @@ def open_mesh(
     credentials: Credentials | None = None,
     *,
     insecure: bool = False,
+    wire: str | None = None,
+    content: str | None = None,
 ) -> Mesh:
     """Open a node's mesh from what the public classes are given.
 
-    Without credentials, those of the keyring for the first tower are used, if there are any.
+    Without credentials, those of the keyring for the first tower are used, if there are any; and
+    without `wire` or `content` what was declared for it.
 
     Raises:
-        MisuseError: No tower is given, or one is not an endpoint, or strangers could come in.
+        MisuseError: No tower is given, or one is not an endpoint, or strangers could come in, or
+            there is no such dialect or content.
     """
     names = _names(towers)
     credentials = credentials or keyring.of(names[0])
+    wiring = wirings.of(names[0])
+    shape = wiring.shape(wire, content)
     checked_binding(host, credentials, insecure=insecure or keyring.insecure(names[0]))
     return Mesh(
         address=address,
@@ -304,6 +314,8 @@ def open_mesh(
         towers=[TowerEndpoints.parse(name) for name in names],
         settings=PresenceSettings(),
         credentials=credentials,
+        dialect=dialect(wire or wiring.wire),
+        shape=shape,
     )
 
 

@@ -17,13 +17,43 @@ UNUSABLE = (TypeError, ValueError, AttributeError, OverflowError)
 """What aiokafka raises for a field of the wrong type or size."""
 
 
+class BareBuilder(BatchBuilder):
+    """Takes bare values only: nothing else will travel."""
+
+    def append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> bool:
+        """Add a record; see `BatchBuilder`.
+
+        Raises:
+            ValueError: It has a key, headers, or no value.
+        """
+        if key is not None or headers or value is None:
+            raise ValueError("raw content is a value, without key and headers")
+        return super().append(timestamp_ms, key, value, headers)
+
+    def extend(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
+        """Add records; see `BatchBuilder`.
+
+        Raises:
+            ValueError: One has no value.
+        """
+        if any(value is None for value in values):
+            raise ValueError("raw content is a value, without key and headers")
+        return super().extend(timestamp_ms, values, start)
+
+
 class OpenBatch:
     """Records of one topic that have not been handed to the machine yet."""
 
     __slots__ = ("builder", "future", "opened_ms")
 
-    def __init__(self, bytes_max: int) -> None:
-        self.builder = BatchBuilder(bytes_max)
+    def __init__(self, bytes_max: int, *, bare: bool = False) -> None:
+        self.builder = BareBuilder(bytes_max) if bare else BatchBuilder(bytes_max)
         self.future = delivery_future()
         self.opened_ms = now_ms()
 

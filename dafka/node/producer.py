@@ -11,7 +11,7 @@ from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition, checked_topic
 from dafka.node.clock import wall_ns
-from dafka.node.delivery import Deliveries, Delivery, described
+from dafka.node.delivery import Deliveries, Delivery, described, missing_acks, not_stored
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.node.open_batch import UNUSABLE, OpenBatch, check_size
 from dafka.node.producer_role import ProducerRole
@@ -52,6 +52,10 @@ class Producer:
             record is on disk before it is published. It holds `buffer_bytes_max` at most.
         credentials: The producer's key and those it knows, in a cluster with keys.
         insecure: Let anybody in at another host than this machine's own, without keys.
+        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
+            implementation; without it, what the topology says that was read, else "rfc46".
+        content: "batches"; "raw", each record by itself and as a bare value, without key and
+            headers; or "classic", both. Without it, what is declared of the cluster.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -71,6 +75,8 @@ class Producer:
         spool: str | os.PathLike[str] | None = None,
         credentials: Credentials | None = None,
         insecure: bool = False,
+        wire: str | None = None,
+        content: str | None = None,
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
@@ -81,6 +87,7 @@ class Producer:
         self._max_block_ms = max_block_ms
         self._min_acks = min_acks
         self._spool_name = None if spool is None else str(spool)
+        self._bare = content == "raw"
         self._closed = False
         # Re-entrant: an error message names what is unstored while the lock is held.
         self._lock = threading.RLock()
@@ -104,10 +111,13 @@ class Producer:
             self._deliveries = Deliveries(self.address, ends, kept)
             self._spooled = dict(ends)
             """By topic, the end below which everything is in the spool."""
-            settings = ProducerSettings(min_acks=min_acks, spooled=kept_in is not None)
-            machine = ProducerMachine(self.address, settings, ends, kept)
-            mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
+            named = self.address, towers, host, credentials
+            mesh = open_mesh(*named, insecure=insecure, wire=wire, content=content)
             opened.pop_all()  # all there: from here on the node's thread closes them
+        settings = ProducerSettings(
+            min_acks=min_acks, spooled=kept_in is not None, even_heads=mesh.foreign
+        )
+        machine = ProducerMachine(self.address, settings, ends, kept)
         role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
@@ -212,7 +222,7 @@ class Producer:
         if not_done:
             with self._lock:
                 unstored = self._deliveries.unstored()
-            raise self._not_stored(unstored, timeout)
+            raise not_stored(unstored, timeout, self._min_acks)
         for future in done:
             future.result()
 
@@ -266,7 +276,8 @@ class Producer:
                 unstored, ends = self._deliveries.unstored(), dict(self._deliveries.ends)
             self._node.stop()
         if unstored:
-            raise self._not_stored(unstored, timeout, kept=self._has_spooled(ends))
+            spool = self._spool_name if self._has_spooled(ends) else None
+            raise not_stored(unstored, timeout, self._min_acks, spool)
 
     def __enter__(self) -> Self:
         return self
@@ -290,13 +301,13 @@ class Producer:
             self._node.check()
             raise BufferFullError(
                 f"buffer of {self._buffer_bytes_max} bytes stayed full for {self._max_block_ms} ms:"
-                f" {self._missing_acks()} {described(self._deliveries.unstored())}"
+                f" {missing_acks(self._min_acks)} {described(self._deliveries.unstored())}"
             )
         # Waiting gave the lock away: another thread may have closed us or opened one meanwhile.
         self._check_open()
         batch = self._open.get(topic)
         if batch is None:
-            batch = self._open[topic] = OpenBatch(self._batch_bytes_max)
+            batch = self._open[topic] = OpenBatch(self._batch_bytes_max, bare=self._bare)
             self._node.wake()
         return batch
 
@@ -335,19 +346,6 @@ class Producer:
 
     def _has_spooled(self, ends: Mapping[str, int]) -> bool:
         return all(self._spooled.get(topic, 0) >= end for topic, end in ends.items())
-
-    def _missing_acks(self) -> str:
-        if self._min_acks == 1:
-            return "no store has acknowledged"
-        return f"fewer than {self._min_acks} stores have acknowledged"
-
-    def _not_stored(
-        self, unstored: Mapping[Partition, int], timeout: float | None, *, kept: bool = False
-    ) -> NotStoredError:
-        text = f"{self._missing_acks()} {described(unstored)} within {timeout} s"
-        if kept:
-            text += f"; they stay in the spool at {self._spool_name!r} for the next producer"
-        return NotStoredError(text, unstored.items())
 
     def seal_older(self, opened_ms: int) -> None:
         """Hand over what was opened at or before a time. Called by the node's thread."""

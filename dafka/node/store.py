@@ -59,6 +59,8 @@ class Store:
         deletable: Whether topics may be deleted over the query port.
         credentials: The cluster's key and those it knows, in a cluster with keys.
         insecure: Let anybody in at other hosts than this machine's own, without keys.
+        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
+            implementation; without it, what the topology says that was read, else "rfc46".
 
     Raises:
         StorageError: The directory cannot be used.
@@ -77,6 +79,7 @@ class Store:
         deletable: bool = False,
         credentials: Credentials | None = None,
         insecure: bool = False,
+        wire: str | None = None,
     ) -> None:
         checked_infrastructure(query, credentials, insecure=insecure)
         with ExitStack() as opened:
@@ -85,7 +88,7 @@ class Store:
             server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
-            mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure)
+            mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
             opened.pop_all()  # all there: from here on the node's thread closes them
         self._role = _StoreRole(
             record_log, server, Retainer(retention), credentials, deletable=deletable

@@ -46,12 +46,14 @@ class ProducerSettings:
     Attributes:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles, up to
         head_interval_ms_max: for as long as the producer lives.
+        even_heads: Whether the interval stays as it is: others than ours rely on it.
         min_acks: How many distinct stores must have a record before it counts as stored.
         spooled: Whether batches are published only after `Append` is done.
     """
 
     head_interval_ms: int = 1_000
     head_interval_ms_max: int = 32_000
+    even_heads: bool = False
     min_acks: int = 1
     spooled: bool = False
 
@@ -87,7 +89,10 @@ class ProducerMachine:
         """The write under way; one at a time, so that none overtakes what it follows."""
         self._token = 0
         self._retry_due_ms: int | None = None
-        self._due = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
+        longest_ms = settings.head_interval_ms_max
+        if settings.even_heads:
+            longest_ms = settings.head_interval_ms
+        self._due = HeadSchedule(settings.head_interval_ms, longest_ms)
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:

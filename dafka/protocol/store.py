@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX
+from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.disputes import Disputes
 from dafka.protocol.effects import (
@@ -38,6 +38,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
+from dafka.protocol.reminders import Reminders
 from dafka.protocol.unacked import direct_records
 from dafka.records.batch import checked_count, without_first
 from dafka.wire import messages
@@ -73,6 +74,7 @@ class StoreMachine:
         self._token = 0
         self._disputes = Disputes()
         self._greeted = False
+        self._reminders = Reminders()
         self._inquiry = Inquiry(HEADS_INTERVAL_MS_MAX)
         for partition, head in heads.items():
             self._inflow.start(partition, head + 1)
@@ -85,6 +87,8 @@ class StoreMachine:
             case TurnEnded():
                 effects = self._flush()
             case Appended():
+                for batch in self._appending[event.token].batches:
+                    self._reminders.moved(batch.partition, now_ms)
                 effects = self._appended(event.token)
             case AppendFailed():
                 effects = self._append_failed(event.token)
@@ -102,7 +106,7 @@ class StoreMachine:
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated."""
-        dues = [self._inflow.wakeup_ms(), self._inquiry.due_ms]
+        dues = [self._inflow.wakeup_ms(), self._inquiry.due_ms, self._reminders.wakeup_ms()]
         return min((due for due in dues if due is not None), default=None)
 
     def check(self) -> None:
@@ -136,6 +140,8 @@ class StoreMachine:
             case messages.ConsumerHello():
                 if message.store != self._address:
                     return [Dropped("not for this store")]
+                if message.foreign:
+                    self._reminders.greeted(message, self._durable, now_ms)
                 return [
                     effect
                     for topic in message.topics
@@ -274,9 +280,8 @@ class StoreMachine:
         if fetch.sequence > durable:
             return [self._direct_head(fetch.requester, partition)]
         count = min(fetch.count, BATCH_RECORDS_MAX)
-        return [
-            ReadRange(fetch.requester, partition, fetch.sequence, count, FETCH_ANSWER_BYTES_MAX)
-        ]
+        size = SINGLE_ANSWER_BYTES_MAX if fetch.foreign else FETCH_ANSWER_BYTES_MAX
+        return [ReadRange(fetch.requester, partition, fetch.sequence, count, size)]
 
     def _answer(self, event: RangeRead) -> list[Effect]:
         effects: list[Effect] = [
@@ -315,6 +320,10 @@ class StoreMachine:
             self._greeted = True
             effects += self._greet()
             self._inquiry.renew(now_ms)
+        effects += [
+            ReadRange(consumer, partition, self._durable[partition], 1, FETCH_ANSWER_BYTES_MAX)
+            for partition, consumer in self._reminders.due(now_ms)
+        ]
         if self._inquiry.asked(now_ms):
             # Other stores may have what this one missed, and nobody else announces the partitions
             # of producers that are gone.

@@ -8,7 +8,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from dafka.limits import FETCH_ANSWER_BYTES_MAX
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
 from dafka.model import Partition
 from dafka.wire import messages
 
@@ -121,13 +121,13 @@ class Unacked:
         if window is None or not window.batches or fetch.sequence < window.batches[0].sequence:
             return None
         answers: list[messages.Message] = []
-        size = 0
+        size, size_max = 0, SINGLE_ANSWER_BYTES_MAX if fetch.foreign else FETCH_ANSWER_BYTES_MAX
         first = bisect_right(window.batches, fetch.sequence, key=attrgetter("end"))
         for batch in islice(window.batches, first, None):
             size += len(batch.content)
             if batch.sequence >= fetch.sequence + fetch.count:
                 break
-            if answers and size > FETCH_ANSWER_BYTES_MAX:
+            if answers and size > size_max:
                 break
             answers.append(direct_records(fetch.requester, batch))
         answers.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from dafka.errors import MisuseError, WireError
+from dafka.errors import MisuseError, RecordError, WireError
 from dafka.protocol.access import ANYBODY, Rights, may_send, may_subscribe
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
@@ -22,17 +22,20 @@ from dafka.protocol.presence import (
     PresenceMachine,
     PresenceSettings,
 )
+from dafka.protocol.singles import Shape, Singles
 from dafka.transport import sockets
 from dafka.transport.security import guard, prove, user_of
 from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
+from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dafka.model import TowerEndpoints
     from dafka.transport.keys import Credentials
-    from dafka.wire.messages import Message, MessageId
+    from dafka.wire.dialect import Dialect
+    from dafka.wire.messages import Message
 
 MESSAGES_PER_TURN_MAX = 256
 """Messages taken in before timers and the other sockets get their turn."""
@@ -51,6 +54,8 @@ class Mesh:
         settings: Beacon times.
         credentials: The node's, if the cluster has keys. Then there is one subscriber for each
             combination of rights, so that it is known what may be taken from it.
+        dialect: How messages are written in this cluster.
+        shape: How this node publishes records.
 
     Raises:
         MisuseError: The host is not one of this machine's.
@@ -64,14 +69,24 @@ class Mesh:
         towers: Sequence[TowerEndpoints],
         settings: PresenceSettings,
         credentials: Credentials | None = None,
+        dialect: Dialect = rfc46,
+        shape: Shape = Shape.BATCHES,
     ) -> None:
         self._credentials = credentials
-        self._publisher = sockets.publisher()
+        self._dialect = dialect
+        self._singles = Singles(shape)
+        one_by_one = shape is not Shape.BATCHES
+        self.foreign = one_by_one
+        """Whether nodes of another make may be in it: they need HEAD at a regular interval."""
+        self._publisher = sockets.publisher(
+            sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
+        )
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         guard(self._publisher, credentials)
         groups = [ANYBODY] if credentials is None else credentials.access.groups()
-        self._subscribers = {rights: sockets.subscriber() for rights in groups}
+        mark = sockets.SINGLES_MARK if one_by_one else sockets.RECEIVE_MARK
+        self._subscribers = {rights: sockets.subscriber(mark) for rights in groups}
         self._connected: dict[str, zmq.Socket[bytes]] = {}
         """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
@@ -105,21 +120,35 @@ class Mesh:
     def listen(self, message_id: MessageId, key: str) -> None:
         """Subscribe to messages of every peer, present and future."""
         for socket in self._subscribers.values():
-            socket.subscribe(rfc46.prefix(message_id, key))
+            socket.subscribe(self._dialect.prefix(message_id, key))
 
-    def publish(self, message: Message) -> None:
-        """Send a message to every peer that listens; dropped for those whose queue is full."""
-        *first, last = rfc46.encode(message)
-        for frame in first:
-            self._publisher.send(frame, zmq.SNDMORE)
-        self._publisher.send(last)
+    def publish(self, message: Message) -> Dropped | None:
+        """Send a message to every peer that listens; dropped for those whose queue is full.
 
-    def receive(self, now_ms: int) -> Iterator[PeerListened | Received | Dropped]:
-        """Yield what has arrived, at most a turn's worth."""
+        Returns:
+            Why it cannot be sent, if it cannot.
+        """
+        try:
+            for part in self._singles.outbound(message):
+                *first, last = self._dialect.encode(part)
+                for frame in first:
+                    self._publisher.send(frame, zmq.SNDMORE)
+                self._publisher.send(last)
+        except RecordError as error:
+            return Dropped(error.reason)
+        return None
+
+    def receive(self, now_ms: int, wall_ms: int = 0) -> Iterator[PeerListened | Received | Dropped]:
+        """Yield what has arrived, at most a turn's worth.
+
+        Args:
+            now_ms: Of the monotonic clock.
+            wall_ms: The time of records that bring none.
+        """
         yield from self._receive_subscriptions()
-        self._receive_beacons(now_ms)
+        yield from self._receive_beacons(now_ms)
         for rights, socket in self._subscribers.items():
-            yield from self._receive_messages(rights, socket)
+            yield from self._singles.inbound(self._receive_messages(rights, socket), wall_ms)
 
     def _receive_messages(
         self, rights: Rights, socket: zmq.Socket[bytes]
@@ -129,7 +158,7 @@ class Mesh:
             if frames is None:
                 return
             try:
-                message = rfc46.decode(frames)
+                message = self._dialect.decode(frames)
             except WireError as error:
                 yield Dropped(error.reason)
             else:
@@ -157,11 +186,13 @@ class Mesh:
             except zmq.Again:
                 return
             verb, prefix = frame.bytes[:1], frame.bytes[1:]
+            subscription = self._dialect.subscription(prefix)
             if verb != b"\x01":
+                if subscription is not None:
+                    self._singles.left(*subscription)
                 if self._credentials is not None:
                     self._publisher.set(zmq.UNSUBSCRIBE, prefix)
                 continue
-            subscription = rfc46.subscription(prefix)
             if self._credentials is not None:
                 if not self._may_subscribe(user_of(frame), subscription):
                     yield Dropped("subscription not permitted")
@@ -169,6 +200,11 @@ class Mesh:
                 # To whom the subscription just received belongs: nobody is subscribed otherwise.
                 self._publisher.set(zmq.SUBSCRIBE, prefix)
             if subscription is not None:
+                self._singles.listened(*subscription)
+                if self.foreign and subscription[0] is MessageId.HEAD:
+                    # A C consumer asks at its first HEAD once and never again. We may not be
+                    # connected to it yet, so it has to wait for the interval.
+                    continue
                 yield PeerListened(*subscription)
 
     def _may_subscribe(self, key: str, subscription: tuple[MessageId, str] | None) -> bool:
@@ -178,14 +214,15 @@ class Mesh:
             return False
         return may_subscribe(rights, key, *subscription)
 
-    def _receive_beacons(self, now_ms: int) -> None:
+    def _receive_beacons(self, now_ms: int) -> Iterator[Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
             frames = receive_frames(self._beacons_in)
             if frames is None:
                 return
             try:
                 beacon = decode_tower_beacon(frames)
-            except WireError:
+            except WireError as error:
+                yield Dropped(error.reason)
                 continue
             if beacon is not None:
                 self._perform(self._presence.heard(Heard(beacon), now_ms))

@@ -20,6 +20,9 @@ LIBZMQ_MIN = (4, 3, 4)
 PUBLISH_MARK = 1_000
 """Batches queued for one slow peer; more is dropped for it, and it fetches later."""
 
+SINGLES_MARK = 100_000
+"""Instead of the two others where records travel one by one: the answer to one FETCH fits."""
+
 RECEIVE_MARK = 1_000
 """Batches queued from one peer before TCP pushes back."""
 
@@ -83,16 +86,16 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
             return
 
 
-def publisher() -> zmq.Socket[bytes]:
+def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
     """An XPUB that sees every subscription, also one that another peer has made before."""
-    socket = _socket(zmq.XPUB, send_mark=PUBLISH_MARK, receive_mark=CONTROL_MARK)
+    socket = _socket(zmq.XPUB, send_mark=mark, receive_mark=CONTROL_MARK)
     socket.set(zmq.XPUB_VERBOSE, 1)
     return socket
 
 
-def subscriber() -> zmq.Socket[bytes]:
+def subscriber(mark: int = RECEIVE_MARK) -> zmq.Socket[bytes]:
     """A SUB for many publishers."""
-    return _socket(zmq.SUB, send_mark=CONTROL_MARK, receive_mark=RECEIVE_MARK)
+    return _socket(zmq.SUB, send_mark=CONTROL_MARK, receive_mark=mark)
 
 
 def beacon_publisher() -> zmq.Socket[bytes]:

@@ -88,7 +88,8 @@ class Fetch:
     """A node misses `count` records from `sequence` on. Listened to by partition address.
 
     A node that has found one store to have them names it (extension: trailing bytes, ignored by
-    others); then nobody else of those who know the extension answers.
+    others); then nobody else of those who know the extension answers. `foreign` does not travel:
+    it marks requesters without batches, who ask seldom and for much.
     """
 
     id: ClassVar[MessageId] = MessageId.FETCH
@@ -98,6 +99,7 @@ class Fetch:
     sequence: int
     count: int
     store: str | None = None
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +153,16 @@ class GetHeads:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHello:
-    """A consumer tells a store what it is subscribed to."""
+    """A consumer tells a store what it is subscribed to.
+
+    `foreign` does not travel: it marks consumers without batches.
+    """
 
     id: ClassVar[MessageId] = MessageId.CONSUMER_HELLO
     store: str
     consumer: str
     topics: tuple[str, ...]
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)

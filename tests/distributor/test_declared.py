@@ -5,6 +5,7 @@ import pytest
 from dafka.errors import MisuseError
 from dafka.transport.keys import new_keys, write_secret
 from dafka.transport.security import Keyring
+from dafka.transport.wiring import Wiring, Wirings
 from distributor import declared
 
 FILE = """
@@ -22,8 +23,24 @@ clusters:
     towers: [tcp://c2.example:5001]
     stores: [{query: "tcp://c2.example:5003", data: d2}]
     insecure: true
+    wire: libdafka
 tree: {level: 1, children: [c1, c2]}
 """
+
+
+@pytest.fixture
+def spoken(monkeypatch):
+    spoken = Wirings()
+    monkeypatch.setattr(declared, "wirings", spoken)
+    return spoken
+
+
+def test_the_dialect_of_every_cluster_is_taken_up(tmp_path, ring, spoken):
+    without_keys = "".join(line for line in FILE.splitlines(True) if "security" not in line)
+    (tmp_path / "topology.yaml").write_text(without_keys)
+    declared.load(tmp_path / "topology.yaml")
+    assert spoken.of("tcp://127.0.0.1:5001").wire == "rfc46"
+    assert spoken.of("tcp://c2.example:5001") == Wiring("libdafka")
 
 
 @pytest.fixture

@@ -26,3 +26,15 @@ def test_a_record_may_have_so_many_bytes_and_no_more():
 def test_what_has_no_size_is_refused(headers):
     with pytest.raises(MisuseError, match="'orders' cannot be sent"):
         check_size("orders", None, b"", headers)
+
+
+def test_a_bare_batch_takes_values_and_nothing_else():
+    builder = OpenBatch(1_000, bare=True).builder
+    assert builder.append(1, None, b"value", ())
+    assert builder.extend(1, [b"one", b""], 0) == 2
+    for key, value, headers in ((b"key", b"", ()), (None, b"", [("a", b"")]), (None, None, ())):
+        with pytest.raises(ValueError, match="raw content"):
+            builder.append(1, key, value, headers)
+    with pytest.raises(ValueError, match="raw content"):
+        builder.extend(1, [b"one", None], 0)
+    assert builder.count == 3
