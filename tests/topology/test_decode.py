@@ -398,19 +398,3 @@ def test_every_key_stands_in_the_reference_page(kind, key):
     sections = re.split(r"^## ", REFERENCE.read_text(), flags=re.MULTILINE)
     (section,) = [text for text in sections if text.lower().startswith(f"the {kind}\n")]
     assert re.search(rf"^\| `{key}` \|", section, flags=re.MULTILINE)
-
-
-def test_a_cluster_says_how_its_nodes_speak():
-    topology, problems = decode(changed("clusters", 0, "wire", "libdafka"))
-    assert not problems
-    assert [cluster.wire for cluster in topology.clusters][:2] == ["libdafka", "rfc46"]
-    assert topology.clusters[0].classic is None
-    topology, problems = decode(changed("clusters", 0, "classic", False))
-    assert not problems
-    assert topology.clusters[0].classic is False
-
-
-@pytest.mark.parametrize(("key", "value"), [("wire", "kafka"), ("wire", 1), ("classic", "yes")])
-def test_what_no_node_speaks_is_told(key, value):
-    (problem,) = told(changed("clusters", 0, key, value))
-    assert problem[0] == f"$.clusters[0].{key}"

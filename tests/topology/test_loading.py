@@ -292,3 +292,19 @@ def test_no_shuffled_lines_of_a_good_file_raise_anything_but_our_errors(tmp_path
     lines = GOOD.splitlines(keepends=True)
     some = chance.sample(lines, chance.randint(1, len(lines)))
     attempt(fresh(tmp_path_factory, "".join(some).encode()))
+
+
+CLUSTER_1 = "- name: cluster-1"
+
+
+def test_a_cluster_says_how_its_nodes_speak(written):
+    said = f"{CLUSTER_1}\n    wire: libdafka\n    classic: false"
+    first, second, *_ = load(written(GOOD.replace(CLUSTER_1, said, 1))).clusters
+    assert (first.wire, first.classic) == ("libdafka", False)
+    assert (second.wire, second.classic) == ("rfc46", None)
+
+
+@pytest.mark.parametrize("line", ["wire: kafka", "wire: 1", "classic: maybe"])
+def test_what_no_node_speaks_is_told(written, line):
+    (problem,) = problems_in(written(GOOD.replace(CLUSTER_1, f"{CLUSTER_1}\n    {line}", 1)))
+    assert problem.path == f"$.clusters[0].{line.split(':')[0]}"
