@@ -7,7 +7,7 @@ SEEDS ?= 200
 REPEAT ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo drill test lint types imports unit sim bench screenshot clean
+.PHONY: help install tools demo drill test lint types imports unit sim fuzz bench screenshot clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -71,3 +71,6 @@ screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README
 
 clean:  ## Remove .venv and the demo's data
 	rm -rf $(VENV) data
+
+fuzz: $(VENV)/installed-dev  ## Give every decoder 200,000 mutated captures
+	$(BIN)/python -m pytest -q tests/contracts/test_fuzzing.py --fuzz-cases 200000

@@ -28,6 +28,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--seeds", type=int, default=200, help="how many seeds of the simulator to run"
     )
+    parser.addoption(
+        "--fuzz-cases", type=int, default=5_000, help="how many mutations each decoder is given"
+    )
 
 
 def pytest_generate_tests(metafunc):
