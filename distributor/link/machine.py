@@ -357,6 +357,9 @@ class LinkMachine:
             latency_ms = now_ms - hop.taken_ms
             hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
             sided.append((Side.TARGET, hopped))
+        if hops is not None and not hops:
+            # Thousands of partitions are idle, and an empty deque has 600 bytes.
+            del self._hops[stored.partition]
         return sided + self._drain(stored.size, now_ms)
 
     def _drain(self, size: int, now_ms: int) -> list[Sided]:
