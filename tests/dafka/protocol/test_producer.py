@@ -115,6 +115,20 @@ def test_what_is_stored_is_reported_with_its_bytes_and_not_served_any_more(produ
     assert producer.handle(fetch, 3) == []
 
 
+def test_nothing_is_given_up_before_it_is_acknowledged(producer):
+    producer.handle(submitted(), 0)
+    producer.handle(submitted(3), 0)
+    for now_ms in range(0, 24 * 3_600_000, 60_000):
+        producer.handle(Woke(), now_ms)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 0, 5))
+    *found, _ = sent(producer.handle(fetch, 24 * 3_600_000))
+    assert [(one.sequence, one.count) for one in found] == [(0, 2), (2, 3)]
+    producer.handle(ack(2), 24 * 3_600_000)
+    after = Received(messages.Fetch("flights", "AA", "YOU", 2, 3))
+    *found, _ = sent(producer.handle(after, 24 * 3_600_000))
+    assert [(one.sequence, one.count) for one in found] == [(2, 3)]
+
+
 def test_enough_distinct_stores_must_have_it():
     producer = ProducerMachine("AA", ProducerSettings(min_acks=2))
     producer.handle(submitted(), 0)
