@@ -107,8 +107,9 @@ class Progress:
     def _begin(self, partition: Partition, there: range, starting: Bound) -> int:
         if not self.begun:
             return starting.of(partition, there)
-        # What came into being after the stream began is read from its beginning.
-        return max(there.start, starting.sequences.get(partition, 0))
+        # What came into being after the stream began is read from its beginning. Whether it matters
+        # that some of that is gone already, reading decides.
+        return max(0, starting.sequences.get(partition, 0))
 
 
 def _places(sequences: Mapping[Partition, int]) -> Places:

@@ -78,8 +78,8 @@ class Stores:
         Whole batches: the first may begin below, the last end above what was asked.
 
         Raises:
-            DataLossError: No store has a part of it, and that is not to be passed over.
-            QueryError: No store answers.
+            DataLossError: No store has a part of it any more, and that is not to be passed over.
+            QueryError: No store answers, or none has a part of it yet.
         """
         partition, at, end = wanted
         while at < end:
@@ -87,14 +87,15 @@ class Stores:
             if batches:
                 yield batches
                 at = batches[-1].end
-            elif fail_on_data_loss:
+                continue
+            following = self._next_kept(partition, at)
+            if fail_on_data_loss:
                 raise DataLossError(
                     f"sequences {at} to {end - 1} of partition {partition.address} of topic "
                     f"{partition.topic!r} are in no store any more; with the option "
                     "failOnDataLoss=false they are passed over"
                 )
-            else:
-                at = self._next_kept(partition, at, end)
+            at = min(following, end)
 
     def close(self) -> None:
         """Release the connections."""
@@ -117,16 +118,43 @@ class Stores:
         return self._asked(lambda client: client.ranges(topic))
 
     def _find(self, partition: Partition, timestamp_ms: int, otherwise: int) -> int:
-        answers = self._asked(lambda client: client.find(partition, timestamp_ms))
-        return min((found for found in answers if found is not None), default=otherwise)
+        answers, failure = self._answers(lambda client: client.find(partition, timestamp_ms))
+        found = [sequence for sequence in answers if sequence is not None]
+        if found:
+            return min(found)
+        if failure is not None:
+            # That very store may have some.
+            raise failure
+        return otherwise
 
-    def _next_kept(self, partition: Partition, at: int, end: int) -> int:
-        """The first sequence behind `at` that a store keeps; `end` if none is before it."""
-        kept = [ranges.get(partition, range(0)) for ranges in self._ranges(partition.topic)]
-        return min((one.start for one in kept if one and at < one.start < end), default=end)
+    def _next_kept(self, partition: Partition, at: int) -> int:
+        """The first sequence behind `at` that a store keeps, where none has `at` any more.
+
+        Raises:
+            QueryError: A store does not answer, none has come as far as `at`, or one has it now.
+        """
+        answers, failure = self._answers(lambda client: client.ranges(partition.topic))
+        if failure is not None:
+            # That very store may keep more than the others.
+            raise failure
+        kept = [ranges.get(partition, range(0)) for ranges in answers]
+        behind = [one.start for one in kept if one.start > at]
+        if behind and not any(at in one for one in kept):
+            return min(behind)
+        raise QueryError(
+            f"sequence {at} of partition {partition.address} of topic {partition.topic!r} is "
+            f"not there yet: the cluster ends at {max((one.stop for one in kept), default=0)}"
+        )
 
     def _asked(self, question: Callable[[StoreClient], T]) -> list[T]:
         """The answers of those that answer; the error of the last one if none does."""
+        answers, failure = self._answers(question)
+        if failure is not None and not answers:
+            raise failure
+        return answers
+
+    def _answers(self, question: Callable[[StoreClient], T]) -> tuple[list[T], QueryError | None]:
+        """The answers of those that answer, and the error of the last one that does not."""
         answers: list[T] = []
         failure: QueryError | None = None
         for client in self._clients:
@@ -134,9 +162,7 @@ class Stores:
                 answers.append(question(client))
             except QueryError as error:
                 failure = error
-        if failure is not None and not answers:
-            raise failure
-        return answers
+        return answers, failure
 
     def _page(self, partition: Partition, at: int, end: int) -> list[Batch]:
         """What the first store that has `at` answers; nothing if all answer and none has it."""

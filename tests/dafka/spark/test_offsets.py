@@ -47,13 +47,14 @@ def test_nothing_new_is_the_very_same_offset():
     there = {A: range(10)}
     end = Progress().after(there, EARLIEST, None)
     assert end.after(there, EARLIEST, None) is end
-    assert end.after({**there, B: range(4, 4)}, EARLIEST, None) is end
+    assert end.after({**there, B: range(0)}, EARLIEST, None) is end
 
 
 def test_new_partitions_are_read_from_their_beginning():
     begun = Progress().after({A: range(10)}, LATEST, None)
     grown = begun.after({A: range(10), B: range(3, 7)}, LATEST, None)
-    assert begun.ranges_to(grown) == [Range(A, 10, 10), Range(B, 3, 7)]
+    # Retention was faster than the stream: reading fails or passes over, planning hides nothing.
+    assert begun.ranges_to(grown) == [Range(A, 10, 10), Range(B, 0, 7)]
     again = Progress.of_json(json.loads(text(grown)))
     assert begun.ranges_to(again) == begun.ranges_to(grown)
 
