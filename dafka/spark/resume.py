@@ -48,30 +48,32 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
     """Ask the stores where a task stands.
 
     What was acknowledged is in `min_acks` stores, so asking all but `min_acks - 1` of them finds
-    it.
+    it. What retention has taken from all of them meanwhile cannot be recognised: a repetition
+    older than that is written anew.
 
     Raises:
         QueryError: Not enough stores answer.
         RepeatedError: A later run has written there.
     """
-    heads: dict[str, int] = {}
+    kept: dict[str, range] = {}
     failure: QueryError | None = None
     for server in servers:
         try:
             with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
-                heads[server] = client.heads(partition.topic).get(partition, -1)
+                kept[server] = client.ranges(partition.topic).get(partition, range(0))
         except QueryError as error:
             failure = error
-    if len(heads) < len(servers) - min_acks + 1:
+    if len(kept) < len(servers) - min_acks + 1:
         raise QueryError(
-            f"only {len(heads)} of {len(servers)} stores say what they have; "
+            f"only {len(kept)} of {len(servers)} stores say what they have; "
             f"{len(servers) - min_acks + 1} are needed to be sure"
         ) from failure
-    server, head = max(heads.items(), key=lambda item: item[1])
-    if head < 0:
-        return Resumed(0, 0)
+    server, there = max(kept.items(), key=lambda item: (item[1].stop, len(item[1])))
+    if not there:
+        # Nothing was ever written, or retention has taken all of it, and with it whose it was.
+        return Resumed(there.stop, 0)
     with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
-        (last,) = client.read(partition, head, 1)
+        (last,) = client.read(partition, there.stop - 1, 1)
     written = checked_header(last.content, last.sequence).run
     if written is None or written.number > run:
         raise RepeatedError(
@@ -79,6 +81,6 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
             f"{'somebody else' if written is None else f'run {written.number}'} has"
         )
     if written.number < run:
-        return Resumed(head + 1, 0)
+        return Resumed(there.stop, 0)
     first = last.sequence - written.first
-    return Resumed(first, head + 1 - first)
+    return Resumed(first, there.stop - first)

@@ -43,6 +43,12 @@ def test_a_repeated_run_finds_what_it_wrote(serve):
     assert resumed([port.endpoint], 1, LOG, 7) == Resumed(4, 5)
 
 
+def test_it_goes_on_behind_what_retention_has_taken(serve):
+    port = serve(batch(0, 4, Run(7, 0)))
+    port.log.append((), trims={LOG: 4})
+    assert resumed([port.endpoint], 1, LOG, 8) == Resumed(4, 0)
+
+
 def test_a_run_that_comes_too_late_is_refused(serve):
     port = serve(batch(0, 4, Run(7, 0)))
     with pytest.raises(RepeatedError, match=r"run 6 cannot write .* any more: run 7 has"):
