@@ -39,17 +39,17 @@ class Verdict:
         clusters: Records per cluster.
         partitions: How many were compared.
         records: How many were read and digested, over all clusters.
-        shortened: Partitions of which a cluster has dropped the beginning; the rest was compared.
         differences: What differs, as sentences; none means equal.
         unreachable: Clusters that did not answer.
+        shortened: Partitions of which a cluster has dropped the beginning; the rest was compared.
     """
 
     clusters: dict[str, int]
     partitions: int = 0
     records: int = 0
-    shortened: int = 0
     differences: list[str] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
+    shortened: int = 0
 
     @property
     def equal(self) -> bool:
