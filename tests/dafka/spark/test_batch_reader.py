@@ -9,7 +9,6 @@ from dafka.model import Partition
 from dafka.spark.batch_reader import BatchReader
 from dafka.spark.options import source_options
 from dafka.spark.rows import RecordRows
-from dafka.spark.stores import DataLossError
 
 OTHER = Partition("orders", "CD" * 16)
 
@@ -83,10 +82,10 @@ def test_no_store(silent, monkeypatch):
 
 def test_exactly_what_was_planned_or_an_error(serve, make_batch, port):
     planned = reader(port)
-    lost = serve(make_batch([b"0", b"1", b"2"]))
+    lagging = serve(make_batch([b"0", b"1", b"2"]))
     (task,) = planned.partitions()
-    with pytest.raises(DataLossError, match="sequences 3 to 4"):
-        list(reader(lost).read(task))
+    with pytest.raises(QueryError, match=r"sequence 3 .* is not there yet: the cluster ends at 3"):
+        list(reader(lagging).read(task))
 
 
 def test_the_empty_partition_that_spark_makes_up(port):

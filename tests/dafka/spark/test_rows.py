@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from dafka.errors import MisuseError
+from dafka.errors import MisuseError, QueryError
 from dafka.model import Batch, Partition
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
@@ -69,9 +69,14 @@ def test_records_are_dealt_evenly_and_batches_by_whole_ranges(port):
 
 @pytest.mark.parametrize("rows", [RecordRows(("value",)), BatchRows()])
 def test_exactly_the_range_or_an_error(port, rows):
+    for choice in ("true", "false"):
+        with pytest.raises(QueryError, match="not there yet"):
+            list(rows.read((Range(ORDERS, 0, 6),), options(port, failOnDataLoss=choice)))
+    first = port.log.read(ORDERS, 0, 1, 1)[0]
+    port.log.append((), trims={ORDERS: first.end})
     with pytest.raises(DataLossError):
-        list(rows.read((Range(ORDERS, 0, 6),), options(port)))
-    assert list(rows.read((Range(ORDERS, 0, 6),), options(port, failOnDataLoss="false")))
+        list(rows.read((Range(ORDERS, 0, 5),), options(port)))
+    assert list(rows.read((Range(ORDERS, 0, 5),), options(port, failOnDataLoss="false")))
 
 
 def test_the_next_page_is_asked_for_while_one_is_used():
