@@ -17,7 +17,7 @@ from starlette.routing import Route
 from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas.compatibility import LANGUAGES
 from dafka.schemas.errors import RegistryError
-from dafka.schemas.requests import checked_version, schema_of
+from dafka.schemas.requests import checked_id, checked_version, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +49,10 @@ def application(service: Service) -> Starlette:
             route("/", get=lambda *_: {}),
             route("/contexts", get=lambda *_: ["."]),
             route("/schemas/types", get=lambda *_: list(LANGUAGES)),
-            route("/schemas/ids/{id:int}", get=_schema),
-            route("/schemas/ids/{id:int}/schema", get=_schema_text),
-            route("/schemas/ids/{id:int}/subjects", get=_schema_subjects),
-            route("/schemas/ids/{id:int}/versions", get=_schema_versions),
+            route("/schemas/ids/{id}", get=_schema),
+            route("/schemas/ids/{id}/schema", get=_schema_text),
+            route("/schemas/ids/{id}/subjects", get=_schema_subjects),
+            route("/schemas/ids/{id}/versions", get=_schema_versions),
             route("/subjects", get=_subjects),
             route(subject, post=_lookup, delete=_delete_subject),
             route(f"{subject}/versions", get=_versions, post=_register),
@@ -158,23 +158,23 @@ def _found(found: Found) -> dict[str, object]:
 
 
 def _schema(service: Service, request: Request, _body: object) -> object:
-    id_ = request.path_params["id"]
+    id_ = checked_id(request.path_params["id"])
     return service.ask(lambda registry: _described(registry.schema(id_)))
 
 
 def _schema_text(service: Service, request: Request, _body: object) -> object:
-    id_ = request.path_params["id"]
+    id_ = checked_id(request.path_params["id"])
     return _Raw(service.ask(lambda registry: registry.schema(id_).text))
 
 
 def _schema_subjects(service: Service, request: Request, _body: object) -> object:
-    id_, deleted = request.path_params["id"], _flag(request, "deleted")
+    id_, deleted = checked_id(request.path_params["id"]), _flag(request, "deleted")
     uses = service.ask(lambda registry: registry.uses_of(id_, deleted=deleted))
     return sorted({subject for subject, _ in uses})
 
 
 def _schema_versions(service: Service, request: Request, _body: object) -> object:
-    id_, deleted = request.path_params["id"], _flag(request, "deleted")
+    id_, deleted = checked_id(request.path_params["id"]), _flag(request, "deleted")
     uses = service.ask(lambda registry: registry.uses_of(id_, deleted=deleted))
     return [{"subject": subject, "version": number} for subject, number in uses]
 

@@ -206,6 +206,7 @@ def _whole(value: object) -> int:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a text")
+    value.encode()  # JSON can spell half a character, which no answer could carry
     return value
 
 

@@ -7,9 +7,9 @@ import json
 from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas.compatibility import LANGUAGES
 from dafka.schemas.entries import Reference, Schema
-from dafka.schemas.errors import RegistryError, invalid_schema
+from dafka.schemas.errors import RegistryError, invalid_schema, no_schema
 
-VERSION_MAX = 2**31 - 1
+VERSION_MAX = ID_MAX = 2**31 - 1
 
 
 def schema_of(body: object) -> Schema:
@@ -21,11 +21,11 @@ def schema_of(body: object) -> Schema:
     if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
         raise invalid_schema("the request has no text under 'schema'")
     text, language = body["schema"], body.get("schemaType") or "AVRO"
-    if language not in LANGUAGES:
+    if not isinstance(language, str) or language not in LANGUAGES:
         raise invalid_schema(f"type {language!r} is not known: {', '.join(LANGUAGES)} are")
-    if len(text.encode(errors="replace")) > SCHEMA_BYTES_MAX:
-        raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
     try:
+        if len(text.encode()) > SCHEMA_BYTES_MAX:
+            raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
         json.loads(text)
         references = tuple(_reference(one) for one in body.get("references") or ())
     except RecursionError as error:
@@ -41,6 +41,19 @@ def _reference(says: object) -> Reference:
             return Reference(name, subject, version)
         case _:
             raise ValueError("a reference has a 'name', a 'subject' and a 'version'")
+
+
+def checked_id(text: str) -> int:
+    """Return the id of a schema.
+
+    Raises:
+        RegistryError: 404, it is no number; 40403, no schema has one so large.
+    """
+    if not text.isascii() or not text.isdigit():
+        raise RegistryError(404, "HTTP Not Found")
+    if int(text[:11]) > ID_MAX:
+        raise no_schema()
+    return int(text[:11])
 
 
 def checked_version(text: str) -> int:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import random
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -58,6 +61,10 @@ def test_compatibility_config_and_mode(client):
         ("POST", "/subjects/a/versions", b"[" * 100_000, 400, 400),
         ("POST", "/subjects/a/versions", b"{}", 422, 42201),
         ("POST", "/subjects/a/versions", b" " * 3_000_000, 413, 413),
+        ("POST", "/subjects/a/versions", b'{"schema": "1", "schemaType": {"a": 1}}', 422, 42201),
+        ("POST", "/subjects/a/versions", b'{"schema": "\\"\\ud800\\""}', 422, 42201),
+        ("GET", "/schemas/ids/" + "9" * 5_000, b"", 404, 40403),
+        ("GET", f"/schemas/ids/{2**31}/schema", b"", 404, 40403),
         ("PUT", "/config", b"{}", 422, 42203),
         ("PUT", "/mode", b'{"mode": "IMPORT"}', 422, 42204),
         ("GET", "/nothing", b"", 404, 404),
@@ -69,6 +76,45 @@ def test_a_refusal_has_a_code_and_a_sentence(client, method, path, octets, statu
     assert answer.status_code == status
     assert answer.json()["error_code"] == code
     assert answer.json()["message"]
+
+
+def test_odd_values_anywhere_in_a_request_are_refused_or_taken(client):
+    chance = random.Random(7)
+    for _ in range(400):
+        method, path, document = chance.choice(REQUESTS)
+        answer = client.request(method, path, content=json.dumps(replaced(chance, document)))
+        assert answer.status_code < 500
+        assert isinstance(answer.json(), dict)
+
+
+REQUESTS = [
+    ("POST", "/subjects/a/versions", {"schema": '"int"', "schemaType": "AVRO", "references": []}),
+    (
+        "POST",
+        "/subjects/b/versions",
+        {"schema": "{}", "schemaType": "JSON", "references": [NAMED := {"name": "n"}]},
+    ),
+    (
+        "POST",
+        "/subjects/c",
+        {"schema": '"a"', "references": [{**NAMED, "subject": "a", "version": 1}]},
+    ),
+    ("POST", "/compatibility/subjects/a/versions/latest", {"schema": '{"type": "int"}'}),
+    ("PUT", "/config", {"compatibility": "NONE"}),
+    ("PUT", "/mode/a", {"mode": "READWRITE"}),
+]
+ODD = (None, True, -1, 10**30, 1e308, "", "\ud800", "\0", "9" * 5_000, [], {}, [[]], {"a": [1]})
+
+
+def replaced(chance, document):
+    """The document with some of its values, or all of it, replaced by odd ones."""
+    if chance.random() < 0.2:
+        return chance.choice(ODD)
+    if isinstance(document, dict):
+        return {key: replaced(chance, value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [replaced(chance, value) for value in document]
+    return document
 
 
 def test_a_registry_elsewhere_answers_and_does_not_register(client, registry_of):

@@ -51,3 +51,9 @@ def test_schemas_that_differ_in_white_space_and_order_of_keys_are_the_same():
     one = Schema("JSON", '{"a": 1,  "b": [1, 2]}')
     assert one.identity() == Schema("JSON", '{"b":[1,2],"a":1}').identity()
     assert one.identity() != Schema("JSON", '{"b":[2,1],"a":1}').identity()
+
+
+def test_text_that_no_answer_could_carry_is_refused():
+    key, value = encode(Entry(VersionKey("a\ud800", 1), Stamp(2, 3), Version(1)))
+    with pytest.raises(ValueError, match="surrogates"):
+        decode(key, value)

@@ -5,7 +5,7 @@ import pytest
 from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas.entries import Reference, Schema
 from dafka.schemas.errors import RegistryError
-from dafka.schemas.requests import checked_version, schema_of
+from dafka.schemas.requests import checked_id, checked_version, schema_of
 
 
 def test_a_request_holds_a_schema():
@@ -23,12 +23,28 @@ def test_a_request_holds_a_schema():
         *({"schema": "{}", "references": 3}, {"schema": "{}", "references": [{}]}),
         {"schema": " " * SCHEMA_BYTES_MAX + "{}"},
         {"schema": "[" * 100_000},
+        {"schema": '"\ud800"'},
+        {"schema": "{}", "schemaType": {"a": 1}},
     ],
 )
 def test_other_requests_are_refused(body):
     with pytest.raises(RegistryError) as refused:
         schema_of(body)
     assert refused.value.code == 42201
+
+
+def test_ids_are_numbers():
+    assert checked_id("17") == 17
+    for text, code in (
+        ("x", 404),
+        ("-1", 404),
+        ("²", 404),
+        (str(2**31), 40403),
+        ("9" * 5_000, 40403),
+    ):
+        with pytest.raises(RegistryError) as refused:
+            checked_id(text)
+        assert refused.value.code == code
 
 
 def test_versions_are_numbers_from_1():
