@@ -72,5 +72,5 @@ screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README
 clean:  ## Remove .venv and the demo's data
 	rm -rf $(VENV) data
 
-fuzz: $(VENV)/installed-dev  ## Give every decoder 200,000 mutated captures
+fuzz: $(VENV)/installed-dev  ## Give every decoder 200,000 mutated examples
 	$(BIN)/python -m pytest -q tests/contracts/test_fuzzing.py --fuzz-cases 200000

@@ -1,0 +1,344 @@
+"""Every decoder of bytes from outside: real examples, what it may raise, how to encode again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import google_crc32c
+
+from dafka.cli.records import from_json
+from dafka.errors import MisuseError, RecordError, WireError
+from dafka.model import TowerEndpoints
+from dafka.query import messages as query
+from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
+from dafka.records.envelope import ENVELOPE_BYTES, Envelope, pack, unpack
+from dafka.schemas import entries
+from dafka.schemas.requests import schema_of
+from dafka.transport.keys import load_access, new_keys
+from dafka.wire import beacon, libdafka, messages, rfc46
+from distributor.control import messages as control
+from topology.errors import InvalidError, UnreadableError
+from topology.loading import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VECTORS = Path(__file__).parents[1] / "dafka/wire/dafka-vectors.json"
+CAPTURED = [
+    (one["type"], [bytes.fromhex(frame) for frame in one["frames"]])
+    for one in json.loads(VECTORS.read_text())
+]
+"""What the C implementation sends."""
+
+CAPTURED_MESSAGES = [
+    frames for kind, frames in CAPTURED if "-BEACON" not in kind and kind[0] not in "TX"
+]
+
+Frames = list[bytes]
+
+
+class RefusedError(Exception):
+    """Raised here for decoders that refuse by returning None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """One way into a process.
+
+    Attributes:
+        name: For people.
+        examples: Frames it understands.
+        decode: Frames to a value.
+        refusals: What it may raise.
+        encode: The inverse; None where nothing of ours writes it.
+        mended: Puts checksums right again, so that mutations come past them.
+        from_file: Whether `decode` takes the path of a file that holds the frames.
+        cost: How many times as long as the others it takes; it gets as many fewer cases.
+    """
+
+    name: str
+    examples: list[Frames]
+    decode: Callable[[Any], Any]
+    refusals: tuple[type[Exception], ...]
+    encode: Callable[[Any], Frames] | None = None
+    mended: Callable[[Frames], Frames] = lambda frames: frames
+    from_file: bool = False
+    cost: int = 1
+
+    def read(self, frames: Frames, scratch: Path) -> Any:
+        """Decode, through a file where that is what is decoded."""
+        if not self.from_file:
+            return self.decode(frames)
+        scratch.write_bytes(first(frames))
+        return self.decode(scratch)
+
+
+def first(frames: Frames) -> bytes:
+    """The only frame; several are one, as where they come in a stream or a file."""
+    return b"".join(frames)
+
+
+def wanted(value: Any) -> Any:
+    if value is None:
+        raise RefusedError
+    return value
+
+
+def text_of(frames: Frames) -> str:
+    return first(frames).decode("utf-8", "surrogateescape")
+
+
+def content(records: int = 3, sequence: int = 7) -> bytes:
+    builder = BatchBuilder(1 << 20)
+    for number in range(records):
+        headers = [("a", b"b"), ("c", None)] if number else ()
+        builder.append(1_000 + number, b"key" if number else None, b"value", headers)
+    return enclosed(builder.build(), sequence, Envelope(2, 5, 1))
+
+
+def read_records(frames: Frames) -> list:
+    octets = first(frames)
+    sequence = int.from_bytes(octets[ENVELOPE_BYTES : ENVELOPE_BYTES + 8], "big")
+    checked_count(octets, sequence)
+    found = list(raw_records(octets))
+    if found[0].timestamp_ms == -1:
+        # Kafka's mark for "no time", which the library gives the time of the next record.
+        raise RecordError("batch records")
+    return found
+
+
+def write_records(records: list) -> Frames:
+    builder = BatchBuilder(1 << 20)
+    for record in records:
+        added = builder.append(record.timestamp_ms, record.key, record.value, record.headers)
+        assert added
+    return [enclosed(builder.build(), records[0].sequence)]
+
+
+def with_checksums(frames: Frames) -> Frames:
+    """Envelope and batch as they are, under checksums that say so."""
+    octets = bytearray(first(frames))
+    if len(octets) >= ENVELOPE_BYTES + 21:
+        octets[16:20] = google_crc32c.value(bytes(octets[:16])).to_bytes(4, "big")
+        body = ENVELOPE_BYTES + 21
+        octets[body - 4 : body] = google_crc32c.value(bytes(octets[body:])).to_bytes(4, "big")
+    return [bytes(octets)]
+
+
+def with_checksum(frames: Frames) -> Frames:
+    octets = first(frames)
+    return [octets[:16] + google_crc32c.value(octets[:16]).to_bytes(4, "big") + octets[20:]]
+
+
+QUESTIONS = [
+    query.Topics(b"a"),
+    query.Partitions(b"flights", (b"flights", b"AA")),
+    query.Ranges(None, None),
+    query.Read(b"flights", b"AA", 7, 100, 1_000),
+    query.Find(b"flights", b"AA", 1_000),
+    query.Delete(b"flights"),
+    query.Health(),
+]
+ANSWERS = [
+    query.TopicPage((b"a", b"b"), True),
+    query.PartitionPage(((b"flights", b"AA"),), False),
+    query.RangePage(((b"flights", b"AA", 0, 10),), False),
+    query.Batches(((7, 3, content()),)),
+    query.Found(None),
+    query.Deleted(3, False),
+    query.Status("AA", 1, 2),
+    query.Refused("storage", "no room"),
+]
+COMMANDS = [control.AskLinks(), control.Retarget("cluster-2"), control.DeclareLost("cluster-3")]
+ROW = control.LinkRow("c1", 1, 0, "c2", "serving", "", "", 0, -1)
+REPLIES = [
+    control.Rows((ROW, ROW)),
+    control.Remembered(5, ((b"flights", b"AA", 9),)),
+    control.Refused("no such target"),
+]
+
+KEYS = [new_keys()[0] for _ in range(3)]
+ACCESS = f"""cluster = '{KEYS[0]}'
+[keys."shop"]
+public = '{KEYS[1]}'
+read = ["orders*"]
+write = ["*"]
+[keys."audit"]
+public = '{KEYS[2]}'
+"""
+
+TOPOLOGY = b"""version: 1
+name: two
+clusters:
+  - {name: a, id: 1, towers: ["tcp://h:10"], stores: [{query: "tcp://h:12", data: d/a}]}
+  - name: b
+    id: 2
+    insecure: true
+    towers: ["tcp://h:20"]
+    stores: [{query: "tcp://h:22", data: d/b}]
+tree: {level: 1, children: [a, b]}
+topics: {include: ["*"], exclude: ["__*"]}
+"""
+
+SCHEMAS = [
+    {"schema": '{"type": "record", "name": "a", "fields": [{"name": "b", "type": "int"}]}'},
+    {"schema": '{"type": "object"}', "schemaType": "JSON"},
+    {"schema": '"a"', "references": [{"name": "a", "subject": "b", "version": 1}]},
+]
+STAMP = entries.Stamp(1, 2)
+ENTRIES = [
+    entries.Entry(entries.SchemaKey(1), STAMP, schema_of(SCHEMAS[2])),
+    entries.Entry(entries.VersionKey("a", 1), STAMP, entries.Version(1, True)),
+    entries.Entry(entries.ConfigKey(None), STAMP, "FULL"),
+    entries.Entry(entries.ModeKey("a"), STAMP, "READONLY"),
+    entries.Entry(entries.PrimaryKey(), STAMP, entries.Primary("one", "A")),
+    entries.Entry(entries.ModeKey("a"), STAMP, None),
+]
+
+
+def pair(frames: Frames) -> entries.Entry:
+    key, value = (*frames, None, None)[:2]
+    return entries.decode(key, value)
+
+
+DECODERS = [
+    Decoder(
+        name="libdafka",
+        examples=CAPTURED_MESSAGES,
+        decode=libdafka.decode,
+        refusals=(WireError,),
+        encode=libdafka.encode,
+    ),
+    Decoder(
+        name="rfc46",
+        examples=[
+            rfc46.encode(libdafka.decode(frames))
+            for frames in CAPTURED_MESSAGES
+            if frames[0][:1] != b"K"  # the C store does not say who it is
+        ]
+        + [
+            rfc46.encode(messages.Ack("flights", "AA", "S1", 9)),
+            rfc46.encode(messages.Records("flights", "AA", 7, 3, content())),
+            rfc46.encode(messages.LogStart("CC", "flights", "AA", 9, "S1")),
+        ],
+        decode=rfc46.decode,
+        refusals=(WireError,),
+        encode=rfc46.encode,
+    ),
+    *(
+        Decoder(
+            name=f"{dialect.__name__}.subscription",
+            examples=[[dialect.prefix(one, "flights")] for one in messages.MessageId],
+            decode=lambda frames, dialect=dialect: wanted(dialect.subscription(first(frames))),
+            refusals=(RefusedError,),
+            encode=lambda value, dialect=dialect: [dialect.prefix(*value)],
+        )
+        for dialect in (rfc46, libdafka)
+    ),
+    Decoder(
+        name="node beacon",
+        examples=[frames for kind, frames in CAPTURED if kind == "NODE-BEACON"]
+        + [beacon.encode_node_beacon(beacon.NodeBeacon("AA", "::1", 80, KEYS[0]))],
+        decode=beacon.decode_node_beacon,
+        refusals=(WireError,),
+        encode=beacon.encode_node_beacon,
+    ),
+    Decoder(
+        name="tower beacon",
+        examples=[frames for kind, frames in CAPTURED if kind.startswith("TOWER")]
+        + [beacon.encode_tower_beacon(beacon.TowerBeacon("AA", "tcp://[::1]:80", KEYS[0]))],
+        decode=beacon.decode_tower_beacon,
+        refusals=(WireError,),
+        encode=lambda value: beacon.encode_tower_beacon(value) if value else [beacon.WELCOME],
+    ),
+    Decoder(
+        name="envelope",
+        examples=[[pack(Envelope(1, 2, 3))], [content()]],
+        decode=lambda frames: wanted(unpack(first(frames))),
+        refusals=(RefusedError,),
+        encode=lambda value: [pack(value)],
+        mended=with_checksum,
+    ),
+    Decoder(
+        name="record batch",
+        examples=[[content()], [content(1, 0)], [content(40, 2**40)]],
+        decode=read_records,
+        refusals=(RecordError,),
+        encode=write_records,
+        mended=with_checksums,
+    ),
+    Decoder(
+        name="record batch as it came",
+        examples=[[content()], [content(1, 0)]],
+        decode=read_records,
+        refusals=(RecordError,),
+        encode=write_records,
+    ),
+    Decoder(
+        name="question",
+        examples=[[query.encode(one)] for one in QUESTIONS],
+        decode=lambda frames: query.decode_question(first(frames)),
+        refusals=(WireError,),
+        encode=lambda value: [query.encode(value)],
+    ),
+    Decoder(
+        name="answer",
+        examples=[[query.encode(one)] for one in ANSWERS],
+        decode=lambda frames: query.decode_answer(first(frames)),
+        refusals=(WireError,),
+        encode=lambda value: [query.encode(value)],
+    ),
+    Decoder(
+        name="control command",
+        examples=[[control.encode(one)] for one in COMMANDS],
+        decode=lambda frames: control.decode_command(first(frames)),
+        refusals=(WireError,),
+        encode=lambda value: [control.encode(value)],
+    ),
+    Decoder(
+        name="control answer",
+        examples=[[control.encode(one)] for one in REPLIES],
+        decode=lambda frames: control.decode_answer(first(frames)),
+        refusals=(WireError,),
+        encode=lambda value: [control.encode(value)],
+    ),
+    Decoder(
+        name="record of the schema log",
+        examples=[[*entries.encode(one)] for one in ENTRIES],
+        decode=pair,
+        refusals=(ValueError,),
+        encode=lambda value: [*entries.encode(value)],
+    ),
+    Decoder(
+        name="line of dafka produce --json",
+        examples=[[b'{"value": {"base64": "a/8="}, "key": "k", "headers": {"a": "b"}}']],
+        decode=lambda frames: from_json(first(frames)),
+        refusals=(MisuseError,),
+    ),
+    Decoder(
+        name="endpoints",
+        examples=[[b"tcp://127.0.0.1:5556"], [b"tcp://[::1]:80"], [b"tcp://host-1.example:9"]],
+        decode=lambda frames: TowerEndpoints.parse(text_of(frames)),
+        refusals=(MisuseError,),
+        encode=lambda value: [value.inbound.encode()],
+    ),
+    Decoder(
+        name="access file",
+        examples=[[ACCESS.encode()]],
+        decode=load_access,
+        refusals=(MisuseError,),
+        from_file=True,
+        cost=5,
+    ),
+    Decoder(
+        name="topology",
+        examples=[[TOPOLOGY]],
+        decode=load,
+        refusals=(UnreadableError, InvalidError),
+        from_file=True,
+        cost=25,
+    ),
+]
