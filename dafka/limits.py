@@ -54,6 +54,12 @@ QUERY_BYTES_MAX = 16 * 1024 * 1024
 READ_BYTES_MAX = 8 * 1024 * 1024
 """Batches in one answer to `read`."""
 
+DIGEST_BYTES_MAX = 2 * 1024 * 1024
+"""Batches that one request may have digested: a few milliseconds during which nothing is stored."""
+
+DIGEST_RECORDS_MAX = 10_000
+"""Records that one request may have digested one by one: some tens of milliseconds."""
+
 TABLE_BYTES_MAX = 32
 """The name of a table in a store's log."""
 

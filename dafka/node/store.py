@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 REQUESTS_PER_TURN_MAX = 64
 """Questions answered before the mesh gets its turn: answering must not hold up acknowledging."""
 
+REQUESTS_S_MAX = 0.02
+"""After so long no further question is begun in that turn, for the same reason: some take long."""
+
 RETENTION_INTERVAL_MS = 5_000
 """How often to look for what need not be kept."""
 
@@ -269,6 +272,7 @@ class _StoreRole:
         return True
 
     def _serve(self) -> Iterable[tuple[None, Event]]:
+        began = time.perf_counter()
         for _ in range(REQUESTS_PER_TURN_MAX):
             request = self._server.receive()
             if request is None:
@@ -277,6 +281,8 @@ class _StoreRole:
             rights = ANYBODY if self._access is None else self._access.of(client.key) or Rights()
             reply = answer(question, self._log, rights, deletable=self._deletable)
             self._server.reply(client, reply)
+            if time.perf_counter() - began > REQUESTS_S_MAX:
+                break
         return ()
 
     def _observe(self) -> None:

@@ -101,6 +101,25 @@ class StoreClient:
         )
         return self._ask(question, messages.Found).sequence
 
+    def digest(
+        self, partition: Partition, start: int, end: int, *, exact: bool
+    ) -> messages.Digested:
+        """Return the digest of the records from `start` to below `end`, or of the first of them.
+
+        Args:
+            partition: Whose.
+            start: Sequence of the first one.
+            end: The sequence after the last one, above `start`.
+            exact: Of exactly these; otherwise of the batches that hold them, whole.
+        """
+        question = messages.Digest(
+            octets_of(partition.topic), octets_of(partition.address), start, end - start, exact
+        )
+        found = self._ask(question, messages.Digested)
+        if found.start > found.end or (exact and not (start <= found.start and found.end <= end)):
+            raise self._error("answered with the digest of other records than asked for")
+        return found
+
     def read(
         self,
         partition: Partition,

@@ -16,6 +16,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from dafka.errors import WireError
 from dafka.limits import ADDRESS_BYTES_MAX, QUERY_BYTES_MAX
+from dafka.records.digest import DIGEST_BYTES
 
 VERSION = 1
 
@@ -73,6 +74,23 @@ class Find(Struct, frozen=True, array_like=True, tag="find"):
     timestamp_ms: Sequence
 
 
+class Digest(Struct, frozen=True, array_like=True, tag="digest"):
+    """What is the digest of these records of a partition? See `dafka.records.digest`.
+
+    Attributes:
+        sequence: Of the first record.
+        count: How many; a store digests fewer if that is too much work at once.
+        exact: Of exactly these records, whatever batches they are in; otherwise of the batches that
+            hold them, whole and as they stand, which costs a store far less.
+    """
+
+    topic: Name
+    address: Name
+    sequence: Sequence
+    count: Count
+    exact: bool
+
+
 class Delete(Struct, frozen=True, array_like=True, tag="delete"):
     """Drop the records of a topic, some at a time; where its partitions ended is remembered."""
 
@@ -83,7 +101,7 @@ class Health(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
-Question = Topics | Partitions | Ranges | Read | Find | Delete | Health
+Question = Topics | Partitions | Ranges | Read | Find | Digest | Delete | Health
 
 
 class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
@@ -122,6 +140,23 @@ class Found(Struct, frozen=True, array_like=True, tag="found"):
     sequence: Sequence | None
 
 
+class Digested(Struct, frozen=True, array_like=True, tag="digested"):
+    """The digest of what there is of the records asked for.
+
+    Attributes:
+        start: The first that is covered. Above the one asked for if that is kept no more, below it
+            if its batch begins there and was digested whole.
+        end: The sequence after the last one; `start` if there is nothing to cover.
+        digest: Of those; empty if there are none.
+        damage: Why they cannot be read; empty if they can.
+    """
+
+    start: Sequence
+    end: Sequence
+    digest: Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
+    damage: str = ""
+
+
 class Deleted(Struct, frozen=True, array_like=True, tag="deleted"):
     """So many records are gone; ask again if there are more."""
 
@@ -155,7 +190,9 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
-Answer = TopicPage | PartitionPage | RangePage | Batches | Found | Deleted | Status | Refused
+Answer = (
+    TopicPage | PartitionPage | RangePage | Batches | Found | Digested | Deleted | Status | Refused
+)
 
 _PREAMBLE = bytes((VERSION,))
 _encoder = Encoder()

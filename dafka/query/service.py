@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from dafka.errors import RecordError, StorageError, WireError
-from dafka.limits import DELETED_BATCHES_MAX, READ_BYTES_MAX
+from dafka.limits import (
+    DELETED_BATCHES_MAX,
+    DIGEST_BYTES_MAX,
+    DIGEST_RECORDS_MAX,
+    READ_BYTES_MAX,
+)
 from dafka.model import Partition
 from dafka.protocol.access import ANYBODY
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.records.batch import newest_ms, raw_records
+from dafka.records.digest import digest_of_batches, digest_of_records
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
@@ -101,6 +107,8 @@ def _answer(question: Question, log: RecordLog, deletable: bool) -> Answer:
             return _read(question, log)
         case messages.Find():
             return messages.Found(_found(question, log))
+        case messages.Digest():
+            return _digest(question, log)
         case messages.Delete():
             return _delete(question, log) if deletable else _NOT_DELETABLE
         case messages.Health():
@@ -176,6 +184,29 @@ def _found(question: messages.Find, log: RecordLog) -> int | None:
         ),
         sequence,
     )
+
+
+def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
+    """Digest a bounded part of what is asked: acknowledging must not wait for long."""
+    partition = Partition(text(question.topic), text(question.address))
+    first = question.sequence
+    standing = log.standings().get(partition)
+    if standing is not None:
+        first = max(first, standing.start)
+    count = question.sequence + question.count - first
+    if question.exact:
+        count = min(count, DIGEST_RECORDS_MAX)
+    batches = log.read(partition, first, count, DIGEST_BYTES_MAX) if count > 0 else []
+    if not batches:
+        return messages.Digested(first, first, b"")
+    if not question.exact:
+        digest = digest_of_batches(batches)
+        return messages.Digested(batches[0].sequence, batches[-1].end, digest)
+    end = min(batches[-1].end, first + count)
+    try:
+        return messages.Digested(first, end, digest_of_records(batches, first, end))
+    except RecordError as error:
+        return messages.Digested(first, end, b"", str(error))
 
 
 def _octets(partition: Partition) -> Place:

@@ -54,6 +54,22 @@ def test_what_it_holds(serving, client):
     assert client.health().records == 51
 
 
+def test_digests(serving, client):
+    serving.log.append([raw_batch(ORDERS, 0, [1, 2]), raw_batch(ORDERS, 2, [3])])
+    whole = client.digest(ORDERS, 1, 3, exact=False)
+    assert (whole.start, whole.end, whole.damage) == (0, 3, "")
+    exact = client.digest(ORDERS, 1, 3, exact=True)
+    assert (exact.start, exact.end) == (1, 3)
+    assert exact.digest not in (whole.digest, client.digest(ORDERS, 0, 3, exact=True).digest)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 3), (1, 4), (3, 2)])
+def test_a_digest_of_other_records_is_no_answer(serving, client, start, end):
+    serving.respond = lambda _: encode(messages.Digested(start, end, b""))
+    with pytest.raises(QueryError, match="other records than asked for"):
+        client.digest(ORDERS, 1, 3, exact=True)
+
+
 def test_reading(serving, client):
     batches = fill(serving)
     assert client.read(ORDERS, 7) == batches[1:]

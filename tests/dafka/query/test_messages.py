@@ -23,6 +23,7 @@ questions = st.one_of(
     st.builds(messages.Ranges, st.none() | names, st.none() | places),
     st.builds(messages.Find, names, names, sequences),
     st.builds(messages.Read, names, names, sequences, counts, counts),
+    st.builds(messages.Digest, names, names, sequences, counts, st.booleans()),
     st.builds(messages.Delete, names),
     st.just(messages.Health()),
 )
@@ -38,6 +39,7 @@ answers = st.one_of(
         messages.Batches,
         st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
     ),
+    st.builds(messages.Digested, sequences, sequences, st.binary(max_size=16), st.text()),
     st.builds(messages.Deleted, sequences, st.booleans()),
     st.builds(messages.Found, st.none() | sequences),
     st.builds(messages.Status, st.text(), sequences, sequences),

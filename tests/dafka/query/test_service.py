@@ -12,6 +12,7 @@ from dafka.query import messages, service
 from dafka.query.messages import decode_answer, encode
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.digest import digest_of_batches, digest_of_records
 from dafka.storage.memory import MemoryLog
 from dafka.wire.octets import text
 
@@ -72,6 +73,60 @@ def test_read_is_bounded_whatever_is_asked():
     most = 2**63 - 1
     found = asked(messages.Read(b"t", b"A", 0, most, most), log)
     assert len(found.batches) == READ_BYTES_MAX >> 20
+
+
+def numbered(first, count):
+    builder = BatchBuilder(1 << 16)
+    for number in range(first, first + count):
+        builder.append(5, None, b"%d" % number, ())
+    return Batch(Partition("n", "A"), first, count, enclosed(builder.build(), first))
+
+
+@pytest.fixture
+def tens():
+    """A log of 30 records in batches of ten."""
+    log = MemoryLog("AB" * 16)
+    log.append([numbered(first, 10) for first in (0, 10, 20)])
+    return log
+
+
+def digested(log, sequence, count, *, exact):
+    return asked(messages.Digest(b"n", b"A", sequence, count, exact), log)
+
+
+def test_a_digest_covers_whole_batches_or_exactly_what_is_asked(tens):
+    whole = digested(tens, 12, 10, exact=False)
+    assert (whole.start, whole.end) == (10, 30)
+    assert whole.digest == digest_of_batches([numbered(10, 10), numbered(20, 10)])
+    exact = digested(tens, 12, 10, exact=True)
+    assert (exact.start, exact.end) == (12, 22)
+    assert exact.digest == digest_of_records([numbered(0, 30)], 12, 22)
+    assert digested(tens, 25, 100, exact=True).end == 30
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_digest_says_what_it_could_not_cover(tens, exact):
+    tens.append([], trims={Partition("n", "A"): 10})
+    found = digested(tens, 5, 10, exact=exact)
+    assert (found.start, found.end) == (10, 15 if exact else 20)
+    assert digested(tens, 2, 3, exact=exact) == messages.Digested(10, 10, b"")
+    assert digested(tens, 30, 3, exact=exact) == messages.Digested(30, 30, b"")
+    nowhere = messages.Digest(b"n", b"none", 3, 3, exact)
+    assert asked(nowhere, tens) == messages.Digested(3, 3, b"")
+
+
+def test_a_digest_is_bounded_whatever_is_asked(tens, monkeypatch):
+    monkeypatch.setattr(service, "DIGEST_RECORDS_MAX", 15)
+    assert digested(tens, 0, 2**62, exact=True).end == 15
+    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 2 * len(numbered(10, 10).content))
+    assert digested(tens, 0, 2**62, exact=False).end == 20
+
+
+def test_what_is_damaged_is_digested_as_it_stands_and_its_records_said_to_be(log):
+    assert asked(messages.Digest(b"b", b"2", 0, 6, False), log).end == 6
+    found = asked(messages.Digest(b"b", b"2", 0, 6, True), log)
+    assert (found.start, found.end, found.digest) == (0, 6, b"")
+    assert "cannot read record batch" in found.damage
 
 
 def deleted(topic, log):
@@ -184,6 +239,8 @@ def test_any_bytes_are_answered(octets):
         (messages.Ranges(b"a"), False, False),
         (messages.Read(b"b", b"1", 0, 1, 1), True, False),
         (messages.Find(b"b", b"1", 0), True, False),
+        (messages.Digest(b"b", b"1", 0, 1, True), True, False),
+        (messages.Digest(b"a", b"1", 0, 1, False), False, False),
         (messages.Delete(b"b"), False, True),
         (messages.Delete(b"a"), False, False),
     ],
