@@ -22,6 +22,9 @@ HEAD_S = 0.2
 FETCH_S = 0.2
 """A second in C: how seldom the same block is asked for."""
 CHUNK = 100_000
+SETTLE_S = 0.4
+"""A producer waits so long after the last node it found, as people do who start one program after
+the other: a C consumer whose first FETCH nobody hears does not ask again."""
 
 
 def string(text):
@@ -75,6 +78,8 @@ class Node(threading.Thread):
         self._towers = tower_inbound, tower_outbound
         self._stopping = threading.Event()
         self._peers = {}
+        self.found_at = time.monotonic()
+        """When it last found another node."""
         self.error = None
 
     def stop(self):
@@ -154,6 +159,7 @@ class Node(threading.Thread):
         endpoint = endpoint.decode()
         if endpoint not in self._peers:
             self.sub.connect(endpoint)
+            self.found_at = time.monotonic()
             self.beacons_out.send_multipart(beacon)
         self._peers[endpoint] = time.monotonic() + EXPIRY_S
 
@@ -215,14 +221,19 @@ class Producer(Node):
         self._todo.extend(contents)
 
     @property
+    def sent(self):
+        """How many records, once that is all of them; else 0."""
+        return 0 if self._todo else self._count
+
+    @property
     def all_acknowledged(self):
-        return self._count > 0 and not self.kept and not self._todo
+        return self.sent > 0 and not self.kept
 
     def begin(self):
         return b"K" + self.uuid, b"F" + self.uuid
 
     def turn(self, now):
-        while self._todo:
+        while self._todo and now >= self.found_at + SETTLE_S:
             content = self.kept[self._count] = self._todo[0]
             frame = header(b"M", self.topic, self._place(self._count))
             self.pub.send_multipart([frame, content])
@@ -372,6 +383,10 @@ class Store:
         self.log = {}
         self.writer = StoreWriter(self.log, *towers)
         self.reader = StoreReader(self.log, self.writer, *towers)
+
+    def has_all_of(self, producer):
+        kept = self.log.get((producer.topic, producer.uuid), ())
+        return 0 < producer.sent == len(kept)
 
     def start(self):
         self.writer.start()

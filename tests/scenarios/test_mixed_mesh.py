@@ -34,6 +34,7 @@ class Cluster:
         self._directory = directory
         self._until = until
         self._reopened = reopened
+        self._c_stores = []
         self._stack = ExitStack()
         first = free_ports(3)
         self.endpoint = f"tcp://127.0.0.1:{first}"
@@ -54,7 +55,8 @@ class Cluster:
 
     def store(self, make):
         if make == "c":
-            return self._started(c_nodes.Store(*self._towers))
+            self._c_stores.append(c_nodes.Store(*self._towers))
+            return self._started(self._c_stores[-1])
         data = self._directory / "store"
         settings = {"query": self.query, "durability": Durability.OS, "wire": "libdafka"}
         store = self._reopened(lambda: Store(data, self.endpoint, **settings))
@@ -68,7 +70,7 @@ class Cluster:
         if make == "c":
             node = self._started(c_nodes.Producer(topic.encode(), *self._towers))
             node.send(*values)
-            self._until(lambda: node.all_acknowledged and heard(), WAIT_S)
+            self._until(lambda: self._has_all_of(node) and heard(), WAIT_S)
             node.stop()
             return node.uuid.decode()
         with Producer(self.endpoint, wire="libdafka", **settings) as producer:
@@ -76,6 +78,12 @@ class Cluster:
             producer.flush(WAIT_S)
             self._until(heard, WAIT_S)
             return producer.address
+
+    def _has_all_of(self, producer):
+        """A C store acknowledges once: a producer that connects to it later never learns of it."""
+        return producer.all_acknowledged or any(
+            store.has_all_of(producer) for store in self._c_stores
+        )
 
     def consumer(self, make, topic="hello", **settings):
         """A function that returns what has been consumed so far."""
