@@ -12,6 +12,7 @@ import typer
 
 from dafka.cli.options import (
     Access,
+    Advertise,
     Host,
     Insecure,
     Json,
@@ -35,6 +36,7 @@ def produce(
     topic: Topic,
     tower: Towers,
     host: Host = "127.0.0.1",
+    advertise: Advertise = None,
     json_lines: Annotated[
         bool,
         typer.Option("--json", help='Lines are objects: {"value": …, "key": …, "headers": …}.'),
@@ -70,6 +72,7 @@ def produce(
     producer = Producer(
         tower,
         host=host,
+        advertise=advertise,
         spool=spool,
         credentials=credentials_of(access, key),
         insecure=insecure,
@@ -97,6 +100,7 @@ def consume(
     topic: Annotated[list[str], typer.Argument(help="Topics.")],
     tower: Towers,
     host: Host = "127.0.0.1",
+    advertise: Advertise = None,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Every record there is, then new ones.")
     ] = False,
@@ -130,6 +134,7 @@ def consume(
             topic,
             start=start,
             host=host,
+            advertise=advertise,
             credentials=credentials_of(access, key),
             insecure=insecure,
             wire=wire,

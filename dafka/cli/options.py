@@ -62,7 +62,17 @@ Towers = Annotated[
     ),
 ]
 Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
-Host = Annotated[str, typer.Option("--host", help="Interface to bind and advertise.")]
+Host = Annotated[
+    str, typer.Option("--host", help="Where to bind, HOST or HOST:PORT; * is every interface.")
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option(
+        "--advertise",
+        help="Where others reach it, HOST or HOST:PORT; else where it is bound, or with * where "
+        "towers see it come from.",
+    ),
+]
 Wire = Annotated[
     str, typer.Option("--wire", help="rfc46, or libdafka as the programs of the C implementation.")
 ]

@@ -13,6 +13,7 @@ from dafka.cli.options import (
     DEFAULT_QUERY,
     DEFAULT_TOWER,
     Access,
+    Advertise,
     Host,
     Insecure,
     Key,
@@ -105,6 +106,7 @@ def serve(
     ] = None,
     query: Annotated[str, typer.Option(help="Where the query port listens.")] = DEFAULT_QUERY,
     host: Host = "127.0.0.1",
+    advertise: Advertise = None,
     durability: Annotated[
         Durability,
         typer.Option(help="fsync: an ACK survives power loss; os: only the process's death."),
@@ -148,6 +150,7 @@ def serve(
         tower,
         query=query,
         host=host,
+        advertise=advertise,
         durability=durability,
         retention=retention,
         deletable=allow_delete,

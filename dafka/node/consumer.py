@@ -73,7 +73,9 @@ class Consumer:
         start: Where partitions without a position begin: "earliest" at their first record,
             "latest" behind what is there when they are first heard of.
         positions: Sequence to begin at, for some partitions.
-        host: Interface to bind and advertise.
+        host: Where to bind, `HOST` or `HOST:PORT`; `*` is every interface.
+        advertise: Where others reach it, in the same form. Without it, where it is bound, or if
+            that is every interface, where its towers see it connect from.
         buffer_bytes_max: Bytes received ahead of the application.
         credentials: The node's key and those it knows, in a cluster with keys.
         insecure: Let anybody in at another host than this machine's own, without keys.
@@ -92,6 +94,7 @@ class Consumer:
         start: str = "earliest",
         positions: Mapping[Partition, int] | None = None,
         host: str = "127.0.0.1",
+        advertise: str | None = None,
         buffer_bytes_max: int = 32 * 1024 * 1024,
         credentials: Credentials | None = None,
         insecure: bool = False,
@@ -122,7 +125,8 @@ class Consumer:
         role: Role[None, Never] = _ConsumerRole(
             ConsumerMachine(self.address, settings), self._delivered
         )
-        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
+        where = self.address, towers, host, credentials, advertise
+        mesh = open_mesh(*where, insecure=insecure, wire=wire)
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 

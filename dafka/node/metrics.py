@@ -20,6 +20,7 @@ BYTES = Counter("dafka_bytes", "Bytes of batches published or taken in", ["role"
 DROPPED = Counter("dafka_dropped", "Messages not used, by reason", ["role", "reason"])
 LOST = Counter("dafka_lost_records", "Records skipped because no store has them any more", ["role"])
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
+PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection gone", ["role"])
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
 APPEND_FAILURES = Counter("dafka_store_append_failures", "Transactions the disk refused")

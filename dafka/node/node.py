@@ -16,8 +16,9 @@ from dafka.node import metrics
 from dafka.node.clock import now_ms, wall_ms
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
-from dafka.protocol.presence import PresenceSettings
-from dafka.transport.mesh import Mesh
+from dafka.protocol.presence import Disconnect, PresenceSettings, TowerAway, TowerBack
+from dafka.transport.mesh import Mesh, Notice
+from dafka.transport.place import Place
 from dafka.transport.poller import Poller
 from dafka.transport.security import checked_binding, keyring
 from dafka.transport.wiring import wirings
@@ -38,6 +39,9 @@ E = TypeVar("E")
 """Events of its own that a role has beside those of `dafka.protocol`; `Never` if it has none."""
 
 log = logging.getLogger(__name__)
+
+PRESENCE = PresenceSettings()
+"""The times of discovery, those of the C implementation: all nodes of a cluster must agree."""
 
 IDLE_MS = 1_000
 """Longest sleep; beacons are due at this interval anyway."""
@@ -205,8 +209,8 @@ class Node(Generic[S, E]):
 
     def _receive(self, side: S, mesh: Mesh) -> None:
         for event in mesh.receive(now_ms(), wall_ms()):
-            if isinstance(event, Dropped):
-                self._drop(event)
+            if isinstance(event, Notice):
+                self._notice(event)
                 continue
             if isinstance(event, Received) and isinstance(event.message, _BATCHES):
                 message = event.message
@@ -245,6 +249,26 @@ class Node(Generic[S, E]):
             return self._role.perform(side, effect)
         return None
 
+    def _notice(self, notice: Notice) -> None:
+        """Count or say what an operator should know of a mesh."""
+        match notice:
+            case Dropped():
+                self._drop(notice)
+            case Disconnect():
+                metrics.PEERS_LEFT.labels(self._role.name).inc()
+            case TowerAway():
+                log.warning(
+                    "tower is not heard: %s; start it or correct the endpoint, this node keeps "
+                    "looking for it",
+                    "new nodes are found through the others"
+                    if notice.heard
+                    else "no node is found until one is heard, those found stay connected",
+                    extra={"role": self._role.name, "tower": notice.tower},
+                )
+            case TowerBack():
+                facts = {"role": self._role.name, "tower": notice.tower}
+                log.warning("tower is heard", extra=facts)
+
     def _drop(self, dropped: Dropped) -> None:
         metrics.DROPPED.labels(self._role.name, dropped.reason).inc()
 
@@ -270,7 +294,8 @@ class Node(Generic[S, E]):
         for mesh in self._meshes.values():
             due_ms = mesh.wakeup_ms()
             if due_ms is None or due_ms <= now:
-                mesh.wake(now)
+                for notice in mesh.wake(now):
+                    self._notice(notice)
 
     def _timeout_ms(self) -> int:
         dues = [mesh.wakeup_ms() for mesh in self._meshes.values()]
@@ -289,6 +314,7 @@ def open_mesh(
     towers: str | Sequence[str],
     host: str,
     credentials: Credentials | None = None,
+    advertise: str | None = None,
     *,
     insecure: bool = False,
     wire: str | None = None,
@@ -307,15 +333,17 @@ def open_mesh(
     credentials = credentials or keyring.of(names[0])
     wiring = wirings.of(names[0])
     shape = wiring.shape(wire, content)
-    checked_binding(host, credentials, insecure=insecure or keyring.insecure(names[0]))
+    bound = Place.parse(host).host
+    checked_binding(bound, credentials, insecure=insecure or keyring.insecure(names[0]))
     return Mesh(
         address=address,
         host=host,
         towers=[TowerEndpoints.parse(name) for name in names],
-        settings=PresenceSettings(),
+        settings=PRESENCE,
         credentials=credentials,
         dialect=dialect(wire or wiring.wire),
         shape=shape,
+        advertise=advertise,
     )
 
 

@@ -39,7 +39,9 @@ class Producer:
 
     Args:
         towers: The cluster's tower, `tcp://host:port`, or several.
-        host: Interface to bind and advertise.
+        host: Where to bind, `HOST` or `HOST:PORT`; `*` is every interface.
+        advertise: Where others reach it, in the same form. Without it, where it is bound, or if
+            that is every interface, where its towers see it connect from.
         linger_ms: How long a record may wait for others to share its batch. With 0 it goes out at
             once; a fast sender's still share batches made 0.3 ms apart.
         batch_bytes_max: Size at which a batch goes out.
@@ -67,6 +69,7 @@ class Producer:
         towers: str | Sequence[str],
         *,
         host: str = "127.0.0.1",
+        advertise: str | None = None,
         linger_ms: int = 5,
         batch_bytes_max: int = 64 * 1024,
         buffer_bytes_max: int = 32 * 1024 * 1024,
@@ -111,8 +114,8 @@ class Producer:
             self._deliveries = Deliveries(self.address, ends, kept)
             self._spooled = dict(ends)
             """By topic, the end below which everything is in the spool."""
-            named = self.address, towers, host, credentials
-            mesh = open_mesh(*named, insecure=insecure, wire=wire, content=content)
+            where = self.address, towers, host, credentials, advertise
+            mesh = open_mesh(*where, insecure=insecure, wire=wire, content=content)
             opened.pop_all()  # all there: from here on the node's thread closes them
         settings = ProducerSettings(
             min_acks=min_acks, spooled=kept_in is not None, even_heads=mesh.foreign

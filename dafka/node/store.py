@@ -56,7 +56,9 @@ class Store:
         data: Directory of the log; made if it is not there.
         towers: The cluster's tower, `tcp://host:port`, or several.
         query: Endpoint of the query port, `tcp://host:port`.
-        host: Interface to bind and advertise.
+        host: Where to bind, `HOST` or `HOST:PORT`; `*` is every interface.
+        advertise: Where others reach it, in the same form. Without it, where it is bound, or if
+            that is every interface, where its towers see it connect from.
         durability: What an ACK promises to survive.
         retention: What need not be kept; the first rule that matches a topic counts.
         deletable: Whether topics may be deleted over the query port.
@@ -77,6 +79,7 @@ class Store:
         *,
         query: str,
         host: str = "127.0.0.1",
+        advertise: str | None = None,
         durability: Durability = Durability.FSYNC,
         retention: Sequence[Retention] = (),
         deletable: bool = False,
@@ -91,7 +94,8 @@ class Store:
             server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
-            mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
+            where = self.address, towers, host, credentials, advertise
+            mesh = open_mesh(*where, insecure=insecure, wire=wire)
             opened.pop_all()  # all there: from here on the node's thread closes them
         self._role = _StoreRole(
             record_log, server, Retainer(retention), credentials, deletable=deletable

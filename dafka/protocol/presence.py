@@ -1,9 +1,11 @@
 """Presence: whom a node is connected to, as its towers' beacons tell.
 
-A node sends its beacon at an interval, and at once for every peer it sees for the first time, so
-that a newcomer need not wait. A peer whose beacons stop is left; but only while the towers can be
-heard at all. A node hears its own beacon back: when that too is missing it is the tower that is
-away, and everybody stays connected.
+A node sends its beacon at an interval, and soon for every peer it sees for the first time, so that
+a newcomer need not wait. A node hears its own beacon back from each tower; when that is missing,
+the tower is away.
+
+A peer whose connection lives is never left. One that is silent and whose connection is gone is left
+after a while; after a longer one when no tower is heard, for then nobody can be heard.
 
 Source: 46/DAFKA, Node Discovery and Presence.
 """
@@ -11,11 +13,21 @@ Source: 46/DAFKA, Node Discovery and Presence.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.limits import PEERS_MAX
 from dafka.model import Endpoint
+from dafka.protocol.effects import Dropped
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+GREETING_MS = 5
+"""For each peer, how far apart beacons for newcomers are: all nodes together answer a newcomer, and
+without this a start of N nodes at once would make N^3 beacons. So a node hears at most 200 a second
+of them, whatever the number of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +35,7 @@ class Heard:
     """A tower passed a beacon on."""
 
     beacon: TowerBeacon
+    tower: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +60,51 @@ class Disconnect:
     endpoint: str
 
 
-PresenceEffect = Announce | Connect | Disconnect
+@dataclass(frozen=True, slots=True)
+class TowerAway:
+    """A tower is not heard any more, or has not been since the start.
+
+    Attributes:
+        tower: Which.
+        heard: How many others are.
+    """
+
+    tower: str
+    heard: int
+
+
+@dataclass(frozen=True, slots=True)
+class TowerBack:
+    """A tower that was away is heard."""
+
+    tower: str
+
+
+PresenceEffect = Announce | Connect | Disconnect | TowerAway | TowerBack | Dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceSettings:
-    """What presence can be told; the defaults are those of the C implementation.
+    """What presence can be told; the first two defaults are those of the C implementation.
 
     Attributes:
         beacon_interval_ms: How often a node says that it is there.
-        peer_timeout_ms: How long a peer may be silent.
+        peer_timeout_ms: How long a peer without a connection may be silent; and how long a tower.
+        reunion_ms: How long a peer without a connection is waited for while no tower is heard.
+            Longer than most outages, and not for ever: somebody else may get its port.
     """
 
     beacon_interval_ms: int = 1_000
     peer_timeout_ms: int = 4_000
+    reunion_ms: int = 60_000
+
+
+@dataclass(slots=True)
+class _Peer:
+    seen_ms: int
+    """When its last beacon came, or its connection came or went."""
+    key: str
+    connected: bool = False
 
 
 class PresenceMachine:
@@ -69,18 +113,25 @@ class PresenceMachine:
     Args:
         beacon: What this node announces.
         settings: See there.
+        towers: Their names, as in `Heard`.
     """
 
-    def __init__(self, beacon: NodeBeacon, settings: PresenceSettings) -> None:
+    def __init__(
+        self, beacon: NodeBeacon, settings: PresenceSettings, towers: Iterable[str]
+    ) -> None:
         self._beacon = beacon
         self._settings = settings
-        self._peers: dict[str, int] = {}
-        """Endpoints connected to, and when each was heard last."""
-        self._keys: dict[str, str] = {}
-        """The key that each was connected to with."""
+        self._peers: dict[str, _Peer] = {}
+        """By endpoint."""
+        self._own_endpoints: dict[str, str] = {}
+        """Where others reach this node, as each tower tells them."""
         self._announce_due_ms: int | None = None
-        self._echo_ms: int | None = None
-        """When a tower was heard last, by our own beacon coming back."""
+        self._announced_ms: int | None = None
+        self._echo_ms: dict[str, int | None] = dict.fromkeys(towers)
+        """By tower, when it was heard last, by our own beacon coming back."""
+        self._away: set[str] = set()
+        """The towers that were said to be away."""
+        self._began_ms: int | None = None
 
     @property
     def peers(self) -> int:
@@ -91,52 +142,99 @@ class PresenceMachine:
         """Take in a beacon."""
         beacon = event.beacon
         if (beacon.address, beacon.key) == (self._beacon.address, self._beacon.key):
-            self._tower_heard(now_ms)
-            return []
-        if beacon.endpoint in self._peers:
-            # Another key at a known endpoint is a newcomer there; first the old one must be silent.
-            if self._keys[beacon.endpoint] == beacon.key:
-                self._peers[beacon.endpoint] = now_ms
+            return self._tower_heard(event, now_ms)
+        if beacon.endpoint in self._own_endpoints.values():
+            return []  # of somebody who was there before this node
+        peer = self._peers.get(beacon.endpoint)
+        if peer is not None:
+            # Another key at a known endpoint is a newcomer there; first the old one must be gone.
+            if peer.key == beacon.key:
+                peer.seen_ms = now_ms
             return []
         if len(self._peers) >= PEERS_MAX:
-            return []
-        self._peers[beacon.endpoint] = now_ms
-        self._keys[beacon.endpoint] = beacon.key
-        return [Connect(beacon.endpoint, beacon.key), Announce(self._beacon)]
+            return [Dropped("too many peers")]
+        self._peers[beacon.endpoint] = _Peer(now_ms, beacon.key)
+        connect = Connect(beacon.endpoint, beacon.key)
+        greeting_ms = self._greeting_ms(now_ms)
+        if greeting_ms > now_ms:
+            self._announce_due_ms = min(greeting_ms, self._announce_due_ms or greeting_ms)
+            return [connect]
+        return [connect, self._announce(now_ms)]
+
+    def connection(self, endpoint: str, now_ms: int, *, alive: bool) -> None:
+        """The connection to a peer has come to be, or is gone."""
+        peer = self._peers.get(endpoint)
+        if peer is not None:
+            peer.connected, peer.seen_ms = alive, now_ms
 
     def wake(self, now_ms: int) -> list[PresenceEffect]:
-        """Send what is due, leave who is silent."""
-        effects: list[PresenceEffect] = []
-        if self._announce_due_ms is None or self._announce_due_ms <= now_ms:
-            self._announce_due_ms = now_ms + self._settings.beacon_interval_ms
-            effects.append(Announce(self._beacon))
-            effects += self._leave_silent(now_ms)
-        return effects
+        """Send what is due, leave who is gone, and say which tower is away."""
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        if self._announce_due_ms is not None and self._announce_due_ms > now_ms:
+            return []
+        return [self._announce(now_ms), *self._towers_away(now_ms), *self._leave_gone(now_ms)]
 
     def wakeup_ms(self) -> int | None:
         """When the next beacon is due."""
         return self._announce_due_ms
 
-    def _tower_heard(self, now_ms: int) -> None:
-        timeout_ms = self._settings.peer_timeout_ms
-        if self._echo_ms is not None and now_ms - self._echo_ms >= timeout_ms:
-            # The tower was away. Nobody could be heard meanwhile: their silence counts from now.
-            self._peers = dict.fromkeys(self._peers, now_ms)
-        self._echo_ms = now_ms
+    def _announce(self, now_ms: int) -> Announce:
+        self._announced_ms = now_ms
+        self._announce_due_ms = now_ms + self._settings.beacon_interval_ms
+        return Announce(self._beacon)
 
-    def _leave_silent(self, now_ms: int) -> list[PresenceEffect]:
-        timeout_ms = self._settings.peer_timeout_ms
-        if self._echo_ms is None or now_ms - self._echo_ms >= timeout_ms:
-            return []
-        silent = [
-            endpoint
-            for endpoint, heard_ms in self._peers.items()
-            if now_ms - heard_ms >= timeout_ms
+    def _greeting_ms(self, now_ms: int) -> int:
+        """When a newcomer may be told of us, as others were just now."""
+        if self._announced_ms is None:
+            return now_ms
+        gap_ms = min(GREETING_MS * (self.peers - 1), self._settings.beacon_interval_ms)
+        return self._announced_ms + gap_ms
+
+    def _tower_heard(self, event: Heard, now_ms: int) -> list[PresenceEffect]:
+        if not self._towers_heard(now_ms):
+            # Nobody could be heard meanwhile: their silence counts from now.
+            for peer in self._peers.values():
+                peer.seen_ms = now_ms
+        self._echo_ms[event.tower] = now_ms
+        effects: list[PresenceEffect] = []
+        endpoint = self._own_endpoints[event.tower] = event.beacon.endpoint
+        if self._peers.pop(endpoint, None) is not None:
+            effects.append(Disconnect(endpoint))
+        if event.tower in self._away:
+            self._away.remove(event.tower)
+            effects.append(TowerBack(event.tower))
+        return effects
+
+    def _towers_heard(self, now_ms: int) -> int:
+        oldest_ms = now_ms - self._settings.peer_timeout_ms
+        return sum(echo is not None and echo > oldest_ms for echo in self._echo_ms.values())
+
+    def _towers_away(self, now_ms: int) -> list[PresenceEffect]:
+        assert self._began_ms is not None
+        heard = self._towers_heard(now_ms)
+        oldest_ms = now_ms - self._settings.peer_timeout_ms
+        away = [
+            tower
+            for tower, echo_ms in self._echo_ms.items()
+            if tower not in self._away
+            and (self._began_ms if echo_ms is None else echo_ms) <= oldest_ms
         ]
-        for endpoint in silent:
+        self._away.update(away)
+        return [TowerAway(tower, heard) for tower in away]
+
+    def _leave_gone(self, now_ms: int) -> list[PresenceEffect]:
+        settings = self._settings
+        heard = self._towers_heard(now_ms)
+        patience_ms = settings.peer_timeout_ms if heard else settings.reunion_ms
+        gone = [
+            endpoint
+            for endpoint, peer in self._peers.items()
+            if not peer.connected and now_ms - peer.seen_ms >= patience_ms
+        ]
+        for endpoint in gone:
             del self._peers[endpoint]
-            del self._keys[endpoint]
-        return [Disconnect(endpoint) for endpoint in silent]
+        return [Disconnect(endpoint) for endpoint in gone]
 
 
 def tower_beacon(beacon: NodeBeacon, peer_host: str) -> TowerBeacon | None:

@@ -21,9 +21,13 @@ from dafka.protocol.presence import (
     PresenceEffect,
     PresenceMachine,
     PresenceSettings,
+    TowerAway,
+    TowerBack,
 )
 from dafka.protocol.singles import Shape, Singles
 from dafka.transport import sockets
+from dafka.transport.connections import Connections
+from dafka.transport.place import Place
 from dafka.transport.security import guard, prove, user_of
 from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
 MESSAGES_PER_TURN_MAX = 256
 """Messages taken in before timers and the other sockets get their turn."""
 
+Notice = Disconnect | TowerAway | TowerBack | Dropped
+"""What a node's operator is told of its mesh."""
+
 FRAMES_MAX = 4
 """Frames kept of one message. No message has more than three; a fourth makes it malformed."""
 
@@ -49,16 +56,17 @@ class Mesh:
 
     Args:
         address: The node's identity.
-        host: Interface to bind the publisher to, and to advertise.
+        host: Where to bind the publisher, `HOST` or `HOST:PORT`.
         towers: At least one.
         settings: Beacon times.
         credentials: The node's, if the cluster has keys. Then there is one subscriber for each
             combination of rights, so that it is known what may be taken from it.
         dialect: How messages are written in this cluster.
         shape: How this node publishes records.
+        advertise: Where others reach it, `HOST` or `HOST:PORT`, if that is not where it is bound.
 
     Raises:
-        MisuseError: The host is not one of this machine's.
+        MisuseError: The host is not one of this machine's, or the port is taken.
     """
 
     def __init__(
@@ -71,7 +79,9 @@ class Mesh:
         credentials: Credentials | None = None,
         dialect: Dialect = rfc46,
         shape: Shape = Shape.BATCHES,
+        advertise: str | None = None,
     ) -> None:
+        place = Place.parse(host)
         self._credentials = credentials
         self._dialect = dialect
         self._singles = Singles(shape)
@@ -87,30 +97,33 @@ class Mesh:
         groups = [ANYBODY] if credentials is None else credentials.access.groups()
         mark = sockets.SINGLES_MARK if one_by_one else sockets.RECEIVE_MARK
         self._subscribers = {rights: sockets.subscriber(mark) for rights in groups}
+        self._connections = [Connections(socket) for socket in self._subscribers.values()]
         self._connected: dict[str, zmq.Socket[bytes]] = {}
         """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
-        self._beacons_in = sockets.subscriber()
-        for socket in (self._beacons_out, self._beacons_in):
+        self._beacons_in = {tower.inbound: sockets.subscriber() for tower in towers}
+        """One for each tower: a beacon does not say which it came through."""
+        for socket in (self._beacons_out, *self._beacons_in.values()):
             prove(socket, credentials)
         try:
-            port = self._publisher.bind_to_random_port(f"tcp://{sockets.numeric(host)}")
-        except zmq.ZMQError as error:
+            told = place.advertised(advertise, self._bind(place))
+        except MisuseError:
             self.close(0)
-            raise MisuseError(f"cannot bind a node at host {host!r}: {error}") from error
-        for prefix in (BEACON, WELCOME):
-            self._beacons_in.subscribe(prefix)
+            raise
         for tower in towers:
             self._beacons_out.connect(tower.inbound)
-            self._beacons_in.connect(tower.outbound)
+            heard = self._beacons_in[tower.inbound]
+            for prefix in (BEACON, WELCOME):
+                heard.subscribe(prefix)
+            heard.connect(tower.outbound)
         key = "" if credentials is None else credentials.public
-        beacon = NodeBeacon(address, host, port, key)
-        self._presence = PresenceMachine(beacon, settings)
+        beacon = NodeBeacon(address, told.host, told.port, key)
+        self._presence = PresenceMachine(beacon, settings, self._beacons_in)
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
         """Sockets to poll for reading; when one is readable, call `receive`."""
-        return [self._publisher, *self._subscribers.values(), self._beacons_in]
+        return [self._publisher, *self._subscribers.values(), *self._beacons_in.values()]
 
     @property
     def peers(self) -> int:
@@ -138,7 +151,7 @@ class Mesh:
             return Dropped(error.reason)
         return None
 
-    def receive(self, now_ms: int, wall_ms: int = 0) -> Iterator[PeerListened | Received | Dropped]:
+    def receive(self, now_ms: int, wall_ms: int = 0) -> Iterator[PeerListened | Received | Notice]:
         """Yield what has arrived, at most a turn's worth.
 
         Args:
@@ -165,9 +178,12 @@ class Mesh:
                 allowed = may_send(rights, message)
                 yield Received(message) if allowed else Dropped("not permitted")
 
-    def wake(self, now_ms: int) -> None:
-        """Send the beacons that are due."""
-        self._perform(self._presence.wake(now_ms))
+    def wake(self, now_ms: int) -> list[Notice]:
+        """Send the beacons that are due, and leave the peers that are gone."""
+        for connections in self._connections:
+            for endpoint, alive in connections.changes():
+                self._presence.connection(endpoint, now_ms, alive=alive)
+        return self._perform(self._presence.wake(now_ms))
 
     def wakeup_ms(self) -> int | None:
         """When the next beacon is due."""
@@ -175,9 +191,21 @@ class Mesh:
 
     def close(self, linger_ms: int) -> None:
         """Leave the mesh; what was published may take `linger_ms` to go out."""
+        for connections in self._connections:
+            connections.close()
         self._publisher.close(linger_ms)
-        for socket in (*self._subscribers.values(), self._beacons_out, self._beacons_in):
+        for socket in (*self._subscribers.values(), self._beacons_out, *self._beacons_in.values()):
             socket.close(0)
+
+    def _bind(self, place: Place) -> int:
+        """Bind the publisher; returns the port it has got."""
+        host = sockets.numeric(place.host)
+        try:
+            sockets.bind(self._publisher, f"tcp://{host}:{place.port or '*'}")
+        except zmq.ZMQError as error:
+            raise MisuseError(f"cannot bind a node at host {place.host!r}: {error}") from error
+        _, _, port = self._publisher.get_string(zmq.LAST_ENDPOINT).rpartition(":")
+        return int(port)
 
     def _receive_subscriptions(self) -> Iterator[PeerListened | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
@@ -214,20 +242,23 @@ class Mesh:
             return False
         return may_subscribe(rights, key, *subscription)
 
-    def _receive_beacons(self, now_ms: int) -> Iterator[Dropped]:
-        for _ in range(MESSAGES_PER_TURN_MAX):
-            frames = receive_frames(self._beacons_in)
-            if frames is None:
-                return
-            try:
-                beacon = decode_tower_beacon(frames)
-            except WireError as error:
-                yield Dropped(error.reason)
-                continue
-            if beacon is not None:
-                self._perform(self._presence.heard(Heard(beacon), now_ms))
+    def _receive_beacons(self, now_ms: int) -> Iterator[Notice]:
+        for tower, socket in self._beacons_in.items():
+            for _ in range(MESSAGES_PER_TURN_MAX):
+                frames = receive_frames(socket)
+                if frames is None:
+                    break
+                try:
+                    beacon = decode_tower_beacon(frames)
+                except WireError as error:
+                    yield Dropped(error.reason)
+                    continue
+                if beacon is not None:
+                    yield from self._perform(self._presence.heard(Heard(beacon, tower), now_ms))
 
-    def _perform(self, effects: list[PresenceEffect]) -> None:
+    def _perform(self, effects: list[PresenceEffect]) -> list[Notice]:
+        """Do what presence asks for; returns what is worth a notice."""
+        notices: list[Notice] = []
         for effect in effects:
             match effect:
                 case Announce():
@@ -235,9 +266,16 @@ class Mesh:
                 case Connect():
                     self._connect(effect)
                 case Disconnect():
-                    socket = self._connected.pop(effect.endpoint, None)
-                    if socket is not None:
-                        socket.disconnect(effect.endpoint)
+                    self._disconnect(effect.endpoint)
+                    notices.append(effect)
+                case TowerAway() | TowerBack() | Dropped():
+                    notices.append(effect)
+        return notices
+
+    def _disconnect(self, endpoint: str) -> None:
+        socket = self._connected.pop(endpoint, None)
+        if socket is not None:
+            socket.disconnect(endpoint)
 
     def _connect(self, effect: Connect) -> None:
         """Connect the subscriber of the peer's rights; nobody else's key can be there then."""

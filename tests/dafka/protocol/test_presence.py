@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.limits import PEERS_MAX
+from dafka.protocol.effects import Dropped
 from dafka.protocol.presence import (
     Announce,
     Connect,
@@ -12,26 +13,36 @@ from dafka.protocol.presence import (
     Heard,
     PresenceMachine,
     PresenceSettings,
+    TowerAway,
+    TowerBack,
     tower_beacon,
 )
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
 
+SETTINGS = PresenceSettings(beacon_interval_ms=1_000, peer_timeout_ms=4_000)
+TOWER = "tcp://127.0.0.1:5556"
+
+
+def heard(beacon, tower=TOWER):
+    return Heard(beacon, tower)
+
+
 ME = NodeBeacon("ME", "127.0.0.1", 5_000)
-ECHO = Heard(TowerBeacon("ME", "tcp://127.0.0.1:5000"))
+ECHO = heard(TowerBeacon("ME", "tcp://127.0.0.1:5000"))
 PEER = "tcp://127.0.0.1:6000"
-YOU = Heard(TowerBeacon("YOU", PEER))
+YOU = heard(TowerBeacon("YOU", PEER))
 
 
 @pytest.fixture
 def presence():
-    return PresenceMachine(ME, PresenceSettings(beacon_interval_ms=1_000, peer_timeout_ms=4_000))
+    return PresenceMachine(ME, SETTINGS, [TOWER])
 
 
-def live_through(presence, times, *heard):
+def live_through(presence, times, *beacons):
     """Wake at each time and hear the given beacons; returns who was left, and when."""
     left = []
     for now_ms in times:
-        for event in heard:
+        for event in beacons:
             presence.heard(event, now_ms)
         left += [(now_ms, e.endpoint) for e in presence.wake(now_ms) if isinstance(e, Disconnect)]
     return left
@@ -80,7 +91,7 @@ def test_when_the_tower_is_back_silence_counts_from_then(presence):
 
 def test_peers_are_bounded(presence):
     for number in range(PEERS_MAX + 5):
-        presence.heard(Heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
+        presence.heard(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
     assert presence.peers == PEERS_MAX
 
 
@@ -103,23 +114,110 @@ def test_a_node_that_cannot_be_reached_is_not_passed_on(beacon):
 
 
 def test_a_peer_is_connected_to_with_its_key(presence):
-    heard = Heard(TowerBeacon("YOU", PEER, "k" * 40))
-    assert presence.heard(heard, 0)[0] == Connect(PEER, "k" * 40)
+    proved = heard(TowerBeacon("YOU", PEER, "k" * 40))
+    assert presence.heard(proved, 0)[0] == Connect(PEER, "k" * 40)
 
 
 def test_another_key_takes_a_peers_place_only_when_it_is_silent(presence):
-    old = Heard(TowerBeacon("YOU", PEER, "k" * 40))
-    new = Heard(TowerBeacon("HE", PEER, "n" * 40))
+    old = heard(TowerBeacon("YOU", PEER, "k" * 40))
+    new = heard(TowerBeacon("HE", PEER, "n" * 40))
     assert presence.heard(old, 0)[0] == Connect(PEER, "k" * 40)
     assert live_through(presence, range(0, 4_001, 1_000), ECHO, new) == [(4_000, PEER)]
     assert presence.heard(new, 4_001)[0] == Connect(PEER, "n" * 40)
 
 
 def test_its_own_address_under_another_key_is_somebody_else(presence):
-    forged = Heard(TowerBeacon("ME", PEER, "k" * 40))
+    forged = heard(TowerBeacon("ME", PEER, "k" * 40))
     assert presence.heard(forged, 0)[0] == Connect(PEER, "k" * 40)
 
 
 def test_a_tower_passes_the_key_on():
     beacon = tower_beacon(NodeBeacon("YOU", "10.0.0.1", 7, "k" * 40), "")
     assert beacon == TowerBeacon("YOU", "tcp://10.0.0.1:7", "k" * 40)
+
+
+def test_a_silent_peer_stays_while_its_connection_lives(presence):
+    presence.heard(YOU, 0)
+    presence.connection(PEER, 0, alive=True)
+    assert live_through(presence, range(0, 60_000, 1_000), ECHO) == []
+    presence.connection(PEER, 60_000, alive=False)
+    assert live_through(presence, range(60_000, 70_000, 1_000), ECHO) == [(64_000, PEER)]
+
+
+def test_a_connection_that_comes_again_in_time_keeps_its_peer(presence):
+    presence.heard(YOU, 0)
+    presence.connection(PEER, 0, alive=True)
+    presence.connection(PEER, 59_000, alive=False)
+    assert live_through(presence, range(59_000, 62_000, 1_000), ECHO) == []
+    presence.connection(PEER, 62_000, alive=True)
+    assert live_through(presence, range(62_000, 90_000, 1_000), ECHO) == []
+
+
+def test_a_connection_nobody_asked_for_is_no_peer(presence):
+    presence.connection(PEER, 0, alive=True)
+    assert presence.peers == 0
+
+
+def test_while_the_tower_is_away_a_peer_without_a_connection_is_waited_for_not_for_ever(presence):
+    presence.heard(YOU, 0)
+    presence.connection(PEER, 0, alive=True)
+    presence.connection(PEER, 10_000, alive=False)
+    assert live_through(presence, range(10_000, 200_000, 1_000)) == [(70_000, PEER)]
+
+
+def test_with_two_towers_one_is_enough_to_leave_a_peer_that_is_gone():
+    presence = PresenceMachine(ME, SETTINGS, [TOWER, "other"])
+    presence.heard(YOU, 0)
+    assert live_through(presence, range(0, 9_000, 1_000), ECHO) == [(4_000, PEER)]
+
+
+def notices(presence, times, *beacons):
+    """What is said of towers, and when."""
+    said = []
+    for now_ms in times:
+        for event in beacons:
+            said += [(now_ms, e) for e in presence.heard(event, now_ms)]
+        said += [(now_ms, e) for e in presence.wake(now_ms)]
+    return [(now_ms, e) for now_ms, e in said if isinstance(e, TowerAway | TowerBack)]
+
+
+def test_a_tower_that_is_not_heard_is_told_of_once_and_when_it_is_back(presence):
+    assert notices(presence, range(0, 20_000, 1_000)) == [(4_000, TowerAway(TOWER, 0))]
+    assert notices(presence, range(20_000, 24_000, 1_000), ECHO) == [(20_000, TowerBack(TOWER))]
+    assert notices(presence, range(24_000, 60_000, 1_000)) == [(27_000, TowerAway(TOWER, 0))]
+
+
+def test_of_a_tower_that_is_heard_nothing_is_said(presence):
+    assert notices(presence, range(0, 60_000, 1_000), ECHO) == []
+
+
+def test_each_tower_is_told_of_by_itself():
+    presence = PresenceMachine(ME, SETTINGS, [TOWER, "other"])
+    echo = heard(TowerBeacon("ME", "tcp://127.0.0.1:5000"), "other")
+    assert notices(presence, range(0, 9_000, 1_000), echo) == [(4_000, TowerAway(TOWER, 1))]
+
+
+def test_newcomers_together_are_answered_once(presence):
+    presence.wake(0)
+    announced = []
+    for number in range(200):
+        beacon = TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")
+        announced += [e for e in presence.heard(heard(beacon), 1) if isinstance(e, Announce)]
+    # With one peer at once; the others wait for each other, at most for the interval.
+    assert announced == [Announce(ME)]
+    assert presence.wakeup_ms() <= 1_001
+    assert presence.wake(1_001) == [Announce(ME)]
+
+
+def test_nobody_is_at_its_own_endpoint(presence):
+    stale = heard(TowerBeacon("HE", "tcp://127.0.0.1:5000"))
+    assert presence.heard(stale, 0)[0] == Connect("tcp://127.0.0.1:5000")
+    assert presence.heard(ECHO, 1) == [Disconnect("tcp://127.0.0.1:5000")]
+    assert presence.heard(stale, 2) == []
+    assert presence.peers == 0
+
+
+def test_a_peer_too_many_is_counted(presence):
+    for number in range(PEERS_MAX):
+        presence.heard(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
+    assert presence.heard(YOU, 0) == [Dropped("too many peers")]

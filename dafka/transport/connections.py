@@ -1,0 +1,59 @@
+"""Which of a socket's connections live, as ZeroMQ itself reports it."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import TYPE_CHECKING
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAPPED = re.compile(r"\[::ffff:([0-9.]+)\]")
+"""An IPv4 address as a socket for both families sees it."""
+
+_names = count()
+
+
+class Connections:
+    """Reports of one connecting socket's connections, from now on.
+
+    A peer that was connected to by name is reported under its address when its connection is
+    renewed, which its name does not tell; inproc reports nothing.
+
+    Args:
+        socket: Not connected yet.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        name = f"inproc://dafka.connections.{next(_names)}"
+        socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._reports: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PAIR)
+        self._reports.set(zmq.LINGER, 0)
+        # Were there a mark, ZeroMQ's IO thread would wait at it, and with it every socket. What
+        # piles up is bounded by how often peers can come back: once a second.
+        self._reports.set(zmq.RCVHWM, 0)
+        self._reports.connect(name)
+
+    def changes(self) -> Iterator[tuple[str, bool]]:
+        """Yield the endpoints whose connection has come to be (True) or gone since the last call.
+
+        A connection counts once both ends have agreed, with keys once they are proved.
+        """
+        while True:
+            try:
+                frames = self._reports.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            report = parse_monitor_message(frames)
+            endpoint = _MAPPED.sub(r"\1", report["endpoint"].decode("utf-8", "replace"))
+            yield endpoint, report["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+
+    def close(self) -> None:
+        """Stop listening; before the socket itself is closed."""
+        self._socket.monitor(None, 0)
+        self._reports.close(0)
