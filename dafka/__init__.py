@@ -1,11 +1,13 @@
 """One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46).
 
 Layout, from the bottom: `wire` and `records` turn bytes into values; `protocol` holds the roles as
-machines without IO; `storage` keeps logs; `query` asks stores; `transport` is ZeroMQ; `node` runs
-machines on it; `testing` runs them in a simulator; `cli` is the command.
+machines without IO; `storage` keeps logs; `groups` says how far consumers are; `query` asks stores;
+`transport` is ZeroMQ; `node` runs machines on it; `testing` runs them in a simulator; `cli` is the
+command.
 """
 
 from dafka.errors import BufferFullError as BufferFullError
+from dafka.errors import CommitError as CommitError
 from dafka.errors import DafkaError as DafkaError
 from dafka.errors import MisuseError as MisuseError
 from dafka.errors import NotStoredError as NotStoredError

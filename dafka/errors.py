@@ -46,6 +46,18 @@ class RecordError(DafkaError):
         self.reason = reason
 
 
+class CommitError(DafkaError):
+    """A record of the topic `__consumer_offsets` is not a commit. Passed over, and counted.
+
+    Attributes:
+        reason: A short constant.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"cannot read commit: {reason}")
+        self.reason = reason
+
+
 class StorageError(DafkaError):
     """The disk refused, or what it holds is not ours to open."""
 

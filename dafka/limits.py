@@ -80,3 +80,12 @@ SCHEMA_REFERENCES_MAX = 100
 
 SUBJECT_BYTES_MAX = 255
 """A subject: a topic's name and `-value`."""
+
+GROUP_BYTES_MAX = 249
+"""The name of a group of consumers: as long as a topic's, as in Kafka."""
+
+COMMIT_METADATA_BYTES_MAX = 4_096
+"""What an application may say with a commit; Kafka's `offset.metadata.max.bytes`."""
+
+COMMIT_BYTES_MAX = 32 * 1024
+"""Key or value of a commit: the metadata, of which JSON makes at most six bytes each."""

@@ -12,6 +12,9 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from dafka.errors import MisuseError
+from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.spark.java import ensure_java
 from dafka.spark.session import open_session
 
@@ -140,3 +143,18 @@ def _reopened(make, seconds: float = 5.0):
 def reopened():
     """A function that opens again what was just closed: ZeroMQ lets ports go a little later."""
     return _reopened
+
+
+@pytest.fixture(scope="session")
+def committed():
+    """A function that makes a batch of commits: (group, partition, position, epoch, ms) each."""
+
+    def committed(sequence, *rows, address="C1"):
+        builder = BatchBuilder(1 << 20)
+        for group, partition, *rest in rows:
+            key, value = encode(CommitKey(group, partition), Commit(*rest))
+            builder.append(0, key, value, ())
+        content = enclosed(builder.build(), sequence)
+        return Batch(Partition(TOPIC, address), sequence, len(rows), content)
+
+    return committed

@@ -26,8 +26,8 @@ PUBLIC = {
             "Store",
         ),
         *("StoreClient", "Tower", "load_credentials"),
-        *("BufferFullError", "DafkaError", "MisuseError", "NotStoredError", "QueryError"),
-        *("RecordError", "StorageError"),
+        *("BufferFullError", "CommitError", "DafkaError", "MisuseError", "NotStoredError"),
+        *("QueryError", "RecordError", "StorageError"),
     },
     topology: {
         *("Branch", "Cluster", "ClusterName", "Distributor", "Link", "Plan", "Spread", "Topology"),

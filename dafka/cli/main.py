@@ -1,4 +1,4 @@
-"""`dafka`: tower, store, produce, consume, topics, peek, keys, schemas."""
+"""`dafka`: tower, store, produce, consume, topics, peek, groups, keys, schemas."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import typer
 
 from dafka.cli.clients import consume, produce
+from dafka.cli.groups import groups
 from dafka.cli.keys import keys
 from dafka.cli.queries import peek, topics
 from dafka.cli.schemas import schemas
@@ -21,7 +22,7 @@ app = typer.Typer(
 )
 app.command()(tower)
 app.add_typer(store, name="store")
-for command in (produce, consume, topics, peek, keys, schemas):
+for command in (produce, consume, topics, peek, groups, keys, schemas):
     app.command()(command)
 
 

@@ -56,14 +56,14 @@ def topics(
     Example: dafka topics --store tcp://127.0.0.1:5558
     """
     if delete is not None:
-        with _client(store, timeout, access, key) as client:
+        with client_of(store, timeout, access, key) as client:
             deleted = client.delete(checked_topic(delete))
         row = {"topic": delete, "deleted": deleted}
         print(json.dumps(row) if json_lines else f"deleted {deleted:,} records of {delete!r}")
         return
     partitions: dict[str, int] = {}
     records: dict[str, int] = {}
-    with _client(store, timeout, access, key) as client:
+    with client_of(store, timeout, access, key) as client:
         for partition, kept in client.ranges().items():
             if kept:
                 partitions[partition.topic] = partitions.get(partition.topic, 0) + 1
@@ -98,7 +98,7 @@ def peek(
 
     Example: dafka peek numbers --start 2 --count 3 --json
     """
-    with _client(store, timeout, access, key) as client:
+    with client_of(store, timeout, access, key) as client:
         chosen = {
             partition: kept.start
             for partition, kept in sorted(client.ranges(topic).items())
@@ -118,7 +118,12 @@ def peek(
         Console().print(_table(topic, records))
 
 
-def _client(store: str, timeout: float, access: Path | None, key: Path | None) -> StoreClient:
+def client_of(store: str, timeout: float, access: Path | None, key: Path | None) -> StoreClient:
+    """Open a store's query port as the options say.
+
+    Raises:
+        MisuseError: The endpoint or the key cannot be used.
+    """
     credentials = credentials_of(access, key)
     return StoreClient(store, timeout_ms=int(timeout * 1_000), credentials=credentials)
 

@@ -27,6 +27,8 @@ APPEND_FAILURES = Counter("dafka_store_append_failures", "Transactions the disk 
 DISPUTED = Counter("dafka_store_disputed_partitions", "Partitions two producers publish in")
 READ_FAILURES = Counter("dafka_store_read_failures", "Reads the disk refused")
 TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
+COMMITS = Counter("dafka_store_commits", "Positions of groups that a store took in")
+NO_COMMITS = Counter("dafka_store_commits_refused", "Records passed over: no commits of a group")
 STORED_BYTES = Gauge("dafka_store_bytes", "Bytes of the batches a store keeps", ["address"])
 APPEND_SECONDS = Histogram(
     "dafka_store_append_seconds",
@@ -41,6 +43,14 @@ def count_batch(role: str, direction: str, records: int, size: int) -> None:
     records_counter.inc(records)
     batches_counter.inc()
     bytes_counter.inc(size)
+
+
+def count_commits(commits: int, refused: int) -> None:
+    """Count what one transaction brought of `__consumer_offsets`; most bring nothing."""
+    if commits:
+        COMMITS.inc(commits)
+    if refused:
+        NO_COMMITS.inc(refused)
 
 
 @cache

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError, StorageError
+from dafka.groups.fold import fold
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node import metrics
 from dafka.node.node import Node, Role, open_mesh
@@ -199,13 +200,15 @@ class _StoreRole:
     def _append(self, effect: Append) -> Event:
         began = time.perf_counter()
         try:
-            self._log.append(effect.batches, trims=dict(effect.trims))
+            folded = fold(self._log, effect.batches)
+            self._log.append(effect.batches, trims=dict(effect.trims), entries=folded.entries)
         except StorageError as error:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
             self._refused(error)
             return AppendFailed(effect.token)
         self._written()
         metrics.APPEND_SECONDS.observe(time.perf_counter() - began)
+        metrics.count_commits(folded.commits, folded.refused)
         return Appended(effect.token)
 
     def _read(self, effect: ReadRange) -> Event:

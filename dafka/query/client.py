@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from dafka.errors import QueryError, WireError
+from dafka.errors import CommitError, QueryError, WireError
+from dafka.groups.commit import decode
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from dafka.groups.commit import Commit
     from dafka.transport.keys import Credentials
 
 A = TypeVar("A")
@@ -167,6 +169,37 @@ class StoreClient:
                 return deleted
             if answer.records == 0:
                 raise self._error("does not get on with deleting")
+
+    def groups(self) -> list[str]:
+        """Return the groups of consumers that have ever committed something."""
+        found: list[str] = []
+        after: bytes | None = None
+        while True:
+            page = self._ask(messages.Groups(after), messages.GroupPage)
+            found += map(text, page.groups)
+            if not page.more:
+                return found
+            after = self._continued(after, page.groups[-1:])
+
+    def offsets(self, group: str) -> dict[Partition, Commit]:
+        """Return what holds of a group's commits; a position that was forgotten is None in it."""
+        name = octets_of(group)
+        found: dict[Partition, Commit] = {}
+        after: messages.Place | None = None
+        while True:
+            page = self._ask(messages.Offsets(name, after), messages.OffsetPage)
+            try:
+                commits = [decode(*record) for record in page.commits]
+            except CommitError as error:
+                raise self._error(f"answered with a commit that is none ({error.reason})") from None
+            found.update((key.partition, commit) for key, commit in commits)
+            if not page.more:
+                return found
+            places = tuple(
+                (octets_of(key.partition.topic), octets_of(key.partition.address))
+                for key, _ in commits[-1:]
+            )
+            after = self._continued(after, places)
 
     def health(self) -> messages.Status:
         """Return who the store is and how much it holds."""

@@ -97,11 +97,25 @@ class Delete(Struct, frozen=True, array_like=True, tag="delete"):
     topic: Name
 
 
+class Groups(Struct, frozen=True, array_like=True, tag="groups"):
+    """Which groups of consumers have ever committed something, in order?"""
+
+    after: Name | None = None
+
+
+class Offsets(Struct, frozen=True, array_like=True, tag="offsets"):
+    """What has a group committed?"""
+
+    group: Name
+    after: Place | None = None
+
+
 class Health(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
-Question = Topics | Partitions | Ranges | Read | Find | Digest | Delete | Health
+GroupQuestion = Groups | Offsets
+Question = Topics | Partitions | Ranges | Read | Find | Digest | Delete | Health | GroupQuestion
 
 
 class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
@@ -164,6 +178,23 @@ class Deleted(Struct, frozen=True, array_like=True, tag="deleted"):
     more: bool
 
 
+class GroupPage(Struct, frozen=True, array_like=True, tag="groups"):
+    """Some groups."""
+
+    groups: tuple[Name, ...]
+    more: bool
+
+
+class OffsetPage(Struct, frozen=True, array_like=True, tag="offsets"):
+    """Some commits of a group, as they stand in their records, key and value.
+
+    See `dafka.groups.commit`.
+    """
+
+    commits: tuple[tuple[bytes, bytes], ...]
+    more: bool
+
+
 class Status(Struct, frozen=True, array_like=True, tag="status"):
     """A store that is well.
 
@@ -190,8 +221,18 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
+GroupAnswer = GroupPage | OffsetPage
 Answer = (
-    TopicPage | PartitionPage | RangePage | Batches | Found | Digested | Deleted | Status | Refused
+    TopicPage
+    | PartitionPage
+    | RangePage
+    | Batches
+    | Found
+    | Digested
+    | Deleted
+    | Status
+    | Refused
+    | GroupAnswer
 )
 
 _PREAMBLE = bytes((VERSION,))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from dafka.errors import RecordError, StorageError, WireError
+from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.limits import (
     DELETED_BATCHES_MAX,
     DIGEST_BYTES_MAX,
@@ -14,25 +15,19 @@ from dafka.limits import (
 from dafka.model import Partition
 from dafka.protocol.access import ANYBODY
 from dafka.query import messages
+from dafka.query.groups import answered
 from dafka.query.messages import VERSION, decode_question, encode
+from dafka.query.paging import page
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_records
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from dafka.protocol.access import Rights
     from dafka.query.messages import Answer, Place, Question
     from dafka.storage.log import RecordLog
-
-PAGE_BYTES_MAX = READ_BYTES_MAX
-"""Names and numbers in one page: half of what a frame may have, the rest is MessagePack's."""
-
-_NUMBERS_BYTES = 25
-"""Two sequences and the octets around them, at their largest."""
-
-T = TypeVar("T")
 
 
 def answer(
@@ -85,6 +80,8 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_read("")
         case messages.Delete():
             return rights.may_write(text(question.topic))
+        case messages.Groups() | messages.Offsets():
+            return rights.may_read(COMMITS_TOPIC)
         case _:
             return rights.may_read(text(question.topic or b""))
 
@@ -111,6 +108,8 @@ def _answer(question: Question, log: RecordLog, deletable: bool) -> Answer:
             return _digest(question, log)
         case messages.Delete():
             return _delete(question, log) if deletable else _NOT_DELETABLE
+        case messages.Groups() | messages.Offsets():
+            return answered(question, log)
         case messages.Health():
             heads = log.heads()
             records = sum(heads.values()) + len(heads)
@@ -127,7 +126,7 @@ def _topics(question: messages.Topics, log: RecordLog) -> messages.TopicPage:
     }
     if question.after is not None:
         names = {name for name in names if name > question.after}
-    topics, more = _page(sorted(names), len)
+    topics, more = page(sorted(names), len)
     return messages.TopicPage(tuple(topics), more)
 
 
@@ -143,16 +142,7 @@ def _places(
         last = Partition(text(after[0]), text(after[1]))
         chosen = [partition for partition in chosen if partition > last]
     # No character takes more than four octets.
-    return _page(sorted(chosen), lambda place: 4 * (len(place.topic) + len(place.address)))
-
-
-def _page(items: list[T], size_of: Callable[[T], int]) -> tuple[list[T], bool]:
-    size = 0
-    for index, item in enumerate(items):
-        size += size_of(item) + _NUMBERS_BYTES
-        if size > PAGE_BYTES_MAX:
-            return items[:index], True
-    return items, False
+    return page(sorted(chosen), lambda place: 4 * (len(place.topic) + len(place.address)))
 
 
 def _read(question: messages.Read, log: RecordLog) -> messages.Batches:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import StorageError
+from dafka.groups.fold import fold
 from dafka.model import Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Append, Compare, Deliver, Disputed, Lost, ReadRange, Stored
@@ -264,7 +265,8 @@ class SimStore(Node[None]):
         self._trimmed(partition)
 
     def _append(self, write: Append) -> None:
-        self.log.append(write.batches, trims=dict(write.trims))
+        entries = fold(self.log, write.batches).entries
+        self.log.append(write.batches, trims=dict(write.trims), entries=entries)
         for partition, _ in write.trims:
             self._trimmed(partition)
         for batch in write.batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from dafka.groups.commit import Commit, CommitKey
 from dafka.limits import ADDRESS_BYTES_MAX, BATCH_RECORDS_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, RawRecord, enclosed
@@ -87,4 +88,16 @@ batches = st.builds(
     st.integers(0, 2**40),
     st.lists(raw_records, min_size=1, max_size=10),
     envelopes,
+)
+
+groups = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60)
+commit_keys = st.builds(CommitKey, groups, partitions)
+commits = st.builds(
+    Commit,
+    st.none() | sequences,
+    st.integers(0, 2**40),
+    st.integers(0, 2**48),
+    st.integers(0, 2**16 - 1),
+    st.integers(0, 2**64 - 1),
+    st.text(st.characters(codec="utf-8"), max_size=50),
 )

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError, QueryError
+from dafka.groups.commit import Commit
+from dafka.groups.fold import fold
 from dafka.model import Batch, Partition
-from dafka.query import messages, service
+from dafka.query import groups, messages, paging, service
 from dafka.query.client import StoreClient
 from dafka.query.messages import encode
 from dafka.records.batch import BatchBuilder, enclosed
@@ -129,7 +131,7 @@ def test_scanning_more_than_one_answer_holds(serving, client):
 
 
 def test_long_lists_are_put_together(serving, client, monkeypatch):
-    monkeypatch.setattr(service, "PAGE_BYTES_MAX", 500)
+    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 500)
     places = [Partition(f"t{n % 50:02}", f"{n:04}") for n in range(200)]
     serving.log.append([Batch(place, 0, 1, b"") for place in places])
     assert client.heads() == dict.fromkeys(places, 0)
@@ -172,3 +174,26 @@ def test_scanning_what_was_not_asked_for(serving, client, batch):
     serving.respond = lambda _: encode(messages.Batches((batch,)))
     with pytest.raises(QueryError, match="other batches"):
         list(client.scan(ORDERS, 5, 10))
+
+
+def test_positions_of_groups_in_pages(serving, client, committed, monkeypatch):
+    monkeypatch.setattr(groups, "ROWS_MAX", 3)
+    places = [Partition("orders", f"{n:X}") for n in range(10)]
+    rows = [("billing", place, n, 1, 5) for n, place in enumerate(places)]
+    batch = committed(0, *rows, *((f"group-{n}", ORDERS, 1, 1, 1) for n in range(7)))
+    serving.log.append([batch], entries=fold(serving.log, [batch]).entries)
+    assert client.offsets("billing") == {place: Commit(n, 1, 5) for n, place in enumerate(places)}
+    assert client.offsets("nobody") == {}
+    assert client.groups() == ["billing", *(f"group-{n}" for n in range(7))]
+
+
+def test_commits_that_are_none_are_the_stores_fault(serving, client):
+    serving.respond = lambda _: encode(messages.OffsetPage(((b"key", b"value"),), False))
+    with pytest.raises(QueryError, match="a commit that is none"):
+        client.offsets("billing")
+
+
+def test_a_store_that_turns_no_page_is_left(serving, client):
+    serving.respond = lambda _: encode(messages.OffsetPage((), True))
+    with pytest.raises(QueryError, match="leads nowhere"):
+        client.offsets("billing")

@@ -26,6 +26,8 @@ questions = st.one_of(
     st.builds(messages.Digest, names, names, sequences, counts, st.booleans()),
     st.builds(messages.Delete, names),
     st.just(messages.Health()),
+    st.builds(messages.Groups, st.none() | names),
+    st.builds(messages.Offsets, names, st.none() | places),
 )
 answers = st.one_of(
     st.builds(messages.TopicPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
@@ -40,6 +42,12 @@ answers = st.one_of(
         st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
     ),
     st.builds(messages.Digested, sequences, sequences, st.binary(max_size=16), st.text()),
+    st.builds(messages.GroupPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
+    st.builds(
+        messages.OffsetPage,
+        st.lists(st.tuples(st.binary(), st.binary()), max_size=4).map(tuple),
+        st.booleans(),
+    ),
     st.builds(messages.Deleted, sequences, st.booleans()),
     st.builds(messages.Found, st.none() | sequences),
     st.builds(messages.Status, st.text(), sequences, sequences),

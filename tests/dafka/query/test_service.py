@@ -8,7 +8,7 @@ from dafka.errors import StorageError
 from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.access import EVERYTHING, Rights
-from dafka.query import messages, service
+from dafka.query import messages, paging, service
 from dafka.query.messages import decode_answer, encode
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed
@@ -161,7 +161,7 @@ def test_health(log):
 
 @pytest.mark.parametrize("kind", [messages.Partitions, messages.Ranges])
 def test_long_lists_come_in_pages(monkeypatch, kind):
-    monkeypatch.setattr(service, "PAGE_BYTES_MAX", 1_000)
+    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 1_000)
     log = MemoryLog("AB" * 16)
     log.append([Batch(Partition("t", f"{n:032X}"), 0, 1, b"") for n in range(100)])
     found, after, pages = [], None, 0
@@ -255,3 +255,12 @@ def test_questions_take_the_right_to_what_they_ask_for(log, question, reads, wri
     assert permitted(Rights(write=("b",))) is writes
     assert permitted(Rights()) is isinstance(question, messages.Health)
     assert permitted(Rights(EVERYTHING, EVERYTHING))
+
+
+@pytest.mark.parametrize("question", [messages.Groups(), messages.Offsets(b"billing")], ids=repr)
+def test_positions_are_read_by_whoever_may_read_their_topic(log, question):
+    def reason(rights):
+        return getattr(decode_answer(answer(encode(question), log, rights)), "reason", "")
+
+    assert reason(Rights(read=("__consumer_offsets",))) == ""
+    assert reason(Rights(read=("orders",))) == "not permitted"
