@@ -203,7 +203,7 @@ class Mesh:
         try:
             sockets.bind(self._publisher, f"tcp://{host}:{place.port or '*'}")
         except zmq.ZMQError as error:
-            raise MisuseError(f"cannot bind a node at host {place.host!r}: {error}") from error
+            raise MisuseError(f"cannot bind a node at {str(place)!r}: {error}") from error
         _, _, port = self._publisher.get_string(zmq.LAST_ENDPOINT).rpartition(":")
         return int(port)
 

@@ -39,6 +39,10 @@ class Place(NamedTuple):
             raise MisuseError(f"host {text!r} cannot be used: expected HOST or HOST:PORT")
         return cls(match[1].strip("[]"), port)
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.port else self.host
+
     def advertised(self, advertise: str | None, bound_port: int) -> Place:
         """What others are told: this place, unless the operator says another.
 

@@ -279,7 +279,7 @@ def test_a_tower_that_is_no_endpoint_is_refused(towers):
 
 
 def test_a_host_of_another_machine_is_refused():
-    with pytest.raises(MisuseError, match=r"cannot bind a node at host '192\.0\.2\.1'"):
+    with pytest.raises(MisuseError, match=r"cannot bind a node at '192\.0\.2\.1'"):
         open_mesh("AB", NOBODY, "192.0.2.1", insecure=True)
 
 
