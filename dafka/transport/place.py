@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dafka.errors import MisuseError
 
-EVERY_HOST = ("*", "0.0.0.0", "::")  # noqa: S104 (named, not bound)
+EVERY_HOST = ("*", "0.0.0.0", "[::]")  # noqa: S104 (named, not bound)
 """Every interface: an address that nobody can connect to."""
 
 _PLACE = re.compile(r"(\*|[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
@@ -17,7 +17,7 @@ class Place(NamedTuple):
     """A host and a port.
 
     Attributes:
-        host: A name or an address, without brackets.
+        host: A name or an address, in brackets if it is one of IPv6.
         port: 0 is any free one, or that which is bound.
     """
 
@@ -37,11 +37,10 @@ class Place(NamedTuple):
         port = int((match and match[2]) or 0)
         if match is None or port > 65_535 or match[2] == "0":
             raise MisuseError(f"host {text!r} cannot be used: expected HOST or HOST:PORT")
-        return cls(match[1].strip("[]"), port)
+        return cls(match[1], port)
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}" if self.port else self.host
+        return f"{self.host}:{self.port}" if self.port else self.host
 
     def advertised(self, advertise: str | None, bound_port: int) -> Place:
         """What others are told: this place, unless the operator says another.

@@ -37,7 +37,9 @@ def make_batch():
 class Pair:
     """Two clusters under one branch of level 1."""
 
-    def __init__(self, directory: Path, free_ports, reopened, topics: str = ""):
+    def __init__(
+        self, directory: Path, free_ports, reopened, topics: str = "", host: str = "127.0.0.1"
+    ):
         self._reopened = reopened
         first = free_ports(6)
         self.file = directory / "topology.yaml"
@@ -47,9 +49,10 @@ class Pair:
             lines += [
                 f"  - name: c{number}",
                 f"    id: {number}",
-                f"    towers: [tcp://127.0.0.1:{port}]",
+                f"    host: '{host}'",
+                f"    towers: ['tcp://{host}:{port}']",
                 "    stores:",
-                f"      - {{query: 'tcp://127.0.0.1:{port + 2}', data: '{data}'}}",
+                f"      - {{query: 'tcp://{host}:{port + 2}', data: '{data}'}}",
             ]
         lines += ["tree: {level: 1, children: [c1, c2]}", topics]
         self.file.write_text("\n".join(lines))
@@ -75,7 +78,8 @@ class Pair:
                 cluster = self.topology.clusters[number - 1]
                 (spec,) = cluster.stores
                 stack.enter_context(self._reopened(partial(Tower, cluster.towers[0])))
-                open_store = partial(Store, Path(spec.data), cluster.towers, query=spec.query)
+                where = {"query": spec.query, "host": cluster.host}
+                open_store = partial(Store, Path(spec.data), cluster.towers, **where)
                 stack.enter_context(self._reopened(partial(open_store, durability=Durability.OS)))
             yield self
 
@@ -83,7 +87,7 @@ class Pair:
 @pytest.fixture
 def make_pair(tmp_path, free_ports, reopened):
     """A function that makes a pair of clusters, with further lines for its file."""
-    return lambda topics="": Pair(tmp_path, free_ports, reopened, topics)
+    return partial(Pair, tmp_path, free_ports, reopened)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 from prometheus_client import REGISTRY
 
@@ -30,6 +32,12 @@ def everything(pair, number):
 @pytest.fixture
 def linked(pair):
     """Two clusters, running, and a function that starts the links between them."""
+    with started(pair) as linked:
+        yield linked
+
+
+@contextmanager
+def started(pair):
     nodes = []
 
     def start():
@@ -45,7 +53,8 @@ def linked(pair):
 
 
 def publish(pair, number, topic, count):
-    with Producer(pair.topology.clusters[number - 1].towers[0]) as producer:
+    cluster = pair.topology.clusters[number - 1]
+    with Producer(cluster.towers[0], host=cluster.host) as producer:
         for index in range(count):
             producer.send(topic, f"{number}-{index}".encode(), key=b"k", headers=[("h", None)])
 
@@ -77,6 +86,14 @@ def test_what_was_there_before_the_link_is_copied_and_what_is_copied_is_not_agai
     publish(linked, 1, "orders", 5)
     until(lambda: verify(linked.topology).clusters == {"c1": 25, "c2": 25}, 30)
     assert verify(linked.topology).equal
+
+
+def test_a_link_over_ipv6(make_pair, until):
+    with started(make_pair(host="[::1]")) as linked:
+        linked.start()
+        publish(linked, 1, "orders", 3)
+        until(lambda: verify(linked.topology).clusters == {"c1": 3, "c2": 3}, 30)
+        assert verify(linked.topology).equal
 
 
 def test_internal_topics_stay_at_home(linked, until):

@@ -11,9 +11,9 @@ from dafka.transport.place import Place
     [
         ("127.0.0.1", ("127.0.0.1", 0)),
         ("store-1.example:7000", ("store-1.example", 7_000)),
-        ("::1", ("::1", 0)),
-        ("[::1]", ("::1", 0)),
-        ("[::1]:7000", ("::1", 7_000)),
+        ("::1", ("[::1]", 0)),
+        ("[::1]", ("[::1]", 0)),
+        ("[::1]:7000", ("[::1]", 7_000)),
         ("*", ("*", 0)),
         ("*:65535", ("*", 65_535)),
     ],
@@ -55,6 +55,11 @@ def test_anything_else_is_refused(text):
         ("0.0.0.0", None, ("", 5)),
         ("[::]", None, ("", 5)),
         ("*", "gate.example", ("gate.example", 5)),
+        (
+            "*",
+            "fd00::1",
+            ("[fd00::1]", 5),
+        ),  # in brackets: C towers put it into an endpoint as it is
         ("10.0.0.1", "gate.example:7000", ("gate.example", 7_000)),
     ],
 )
