@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from distributor.comparing.verdict import Kind
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distributor.comparing.verdict import Verdict
     from distributor.link.events import Hopped, Skipped
     from topology.plan import Link
 
@@ -42,6 +47,57 @@ HOP_SECONDS = Histogram(
     _LINK,
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
 )
+_TOPOLOGY = ["topology"]
+
+AUDIT_RUNS = Counter(
+    "distributor_audit_runs", "Comparisons of all clusters, by result", [*_TOPOLOGY, "result"]
+)
+AUDIT_RECORDS = Counter("distributor_audit_records", "Records compared by content", _TOPOLOGY)
+AUDIT_SECONDS = Gauge("distributor_audit_seconds", "How long the last comparison took", _TOPOLOGY)
+AUDIT_LAST = Gauge(
+    "distributor_audit_last_timestamp_seconds", "When the last comparison ended", _TOPOLOGY
+)
+AUDIT_MISSING = Gauge(
+    "distributor_audit_missing_records",
+    "Records that others have and this cluster lacks, at the last comparison",
+    [*_TOPOLOGY, "cluster"],
+)
+AUDIT_DIFFERING = Gauge(
+    "distributor_audit_differing_partitions",
+    "Partitions in which this cluster has other, damaged or irretrievable records",
+    [*_TOPOLOGY, "cluster"],
+)
+
+
+class AuditMeter:
+    """The series of an audit of one topology.
+
+    Args:
+        topology: Its name.
+        clusters: Their names.
+    """
+
+    def __init__(self, topology: str, clusters: Sequence[str]) -> None:
+        self._topology = topology
+        self._clusters = clusters
+
+    def compared(self, verdict: Verdict, seconds: float, now_wall_ms: int) -> None:
+        """A comparison has ended."""
+        topology = self._topology
+        AUDIT_RUNS.labels(topology, _RESULTS[verdict.exit_code]).inc()
+        AUDIT_RECORDS.labels(topology).inc(verdict.records)
+        AUDIT_SECONDS.labels(topology).set(seconds)
+        AUDIT_LAST.labels(topology).set(now_wall_ms / 1_000)
+        for cluster in self._clusters:
+            mine = [one for one in verdict.differences if one.cluster == cluster]
+            missing = sum(one.records for one in mine if one.kind is Kind.BEHIND)
+            differing = {(one.topic, one.address) for one in mine if one.kind is not Kind.BEHIND}
+            AUDIT_MISSING.labels(topology, cluster).set(missing)
+            AUDIT_DIFFERING.labels(topology, cluster).set(len(differing))
+
+
+_RESULTS = {0: "equal", 1: "missing", 3: "differs", 4: "incomplete"}
+"""By the exit code of `distributor verify`."""
 
 
 class LinkMeter:

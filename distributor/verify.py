@@ -1,158 +1,242 @@
-"""`distributor verify`: are all clusters equal, record by record?
+"""`distributor verify`: do all clusters hold the same?
 
-Heads are compared first. Then every partition is read from every cluster, from the highest of
-its log starts (retention works on each cluster by itself) up to the lowest of its heads, and
-digested over what makes a record: sequence, timestamp, key, value, headers. Envelopes differ
-between clusters by design and are left out; batch boundaries do not matter.
+Records may flow meanwhile. First all clusters are asked for their heads: what anybody has then is
+due everywhere, and clusters that lack something get a while to take it in. Then, if contents are to
+be compared, each partition is, from the log starts up to those heads, by digests that the stores
+work out: contents do not travel. Envelopes differ between clusters by design and are left out;
+batch boundaries do not matter.
 """
 
 from __future__ import annotations
 
-import hashlib
-import struct
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
+from dafka.errors import QueryError
 from dafka.query.client import StoreClient
-from dafka.records.batch import checked_count, raw_records
-from distributor.survey import Holding, survey
+from distributor.comparing.bisection import Bisection, Coverage
+from distributor.comparing.segments import segments
+from distributor.comparing.verdict import Difference, Kind, Verdict, differences
+from distributor.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from dafka.model import Partition
-    from dafka.records.batch import RawRecord
+    from distributor.comparing.bisection import Question
+    from distributor.comparing.segments import Segment
+    from distributor.survey import Holding
     from topology.model import Topology
 
 READ_TIMEOUT_MS = 30_000
-"""How long one page may take from a store that is busy storing."""
+"""How long a store that is busy storing may take for one digest."""
 
-_PLACE = struct.Struct(">QqII")
-"""Sequence, timestamp, length of key and value plus one (0: none), before the fields of each."""
+SETTLE_S = 5.0
+"""How long what somebody has may take to be everywhere; in health it takes well below a second."""
 
-
-@dataclass(slots=True)
-class Verdict:
-    """What a comparison found.
-
-    Attributes:
-        clusters: Records per cluster.
-        partitions: How many were compared.
-        records: How many were read and digested, over all clusters.
-        differences: What differs, as sentences; none means equal.
-        unreachable: Clusters that did not answer.
-        shortened: Partitions of which a cluster has dropped the beginning; the rest was compared.
-    """
-
-    clusters: dict[str, int]
-    partitions: int = 0
-    records: int = 0
-    differences: list[str] = field(default_factory=list)
-    unreachable: list[str] = field(default_factory=list)
-    shortened: int = 0
-
-    @property
-    def equal(self) -> bool:
-        """Whether every cluster answered and all hold the same."""
-        return not self.differences and not self.unreachable
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes, and `equal`."""
-        return {"equal": self.equal, **asdict(self)}
+LOOK_S = 0.2
+"""How often to see whether it is."""
 
 
-def verify(topology: Topology, progress: Callable[[int, int], None] | None = None) -> Verdict:
+def verify(
+    topology: Topology,
+    *,
+    deep: bool = False,
+    settle_s: float = SETTLE_S,
+    only: Collection[Partition] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Verdict:
     """Compare all clusters of `topology`.
 
     Args:
         topology: Whose clusters.
+        deep: Compare contents too, not only heads.
+        settle_s: How long what somebody has may take to be everywhere.
+        only: Compare only these partitions.
         progress: Called with records digested and records to digest, now and then.
+        stopped: Whether to end early; what was found until then is the verdict.
     """
-    holdings = survey(topology)
-    verdict = Verdict({holding.cluster: holding.records for holding in holdings})
+    before = [_restricted(holding, only) for holding in survey(topology)]
+    due: dict[Partition, int] = {}
+    for holding in before:
+        for partition, head in holding.heads.items():
+            due[partition] = max(head, due.get(partition, -1))
+    after = _settled(topology, before, due, settle_s, only, stopped)
+    verdict = Verdict({holding.cluster: holding.records for holding in after}, len(due), deep)
     verdict.unreachable = [
-        f"{holding.cluster}: {holding.error}" for holding in holdings if holding.store is None
+        f"{holding.cluster}: {holding.error}" for holding in after if holding.store is None
     ]
-    answering = [holding for holding in holdings if holding.store is not None]
-    partitions = sorted({partition for holding in answering for partition in holding.heads})
-    verdict.partitions = len(partitions)
-    ranges = {partition: _shared(partition, answering) for partition in partitions}
-    verdict.shortened = sum(shared.start > 0 for shared in ranges.values())
-    for partition in partitions:
-        verdict.differences += _head_differences(partition, answering)
-    total = sum(map(len, ranges.values())) * len(answering)
-    digests: dict[Partition, dict[str, str]] = {partition: {} for partition in partitions}
-    for holding in answering:
-        assert holding.store is not None
-        with StoreClient(holding.store, timeout_ms=READ_TIMEOUT_MS) as client:
-            for partition, shared in ranges.items():
-                digests[partition][holding.cluster] = digest(
-                    client, partition, shared.start, shared.stop
-                )
-                verdict.records += len(shared)
-                if progress is not None:
-                    progress(verdict.records, total)
-    for partition, by_cluster in digests.items():
-        if len(set(by_cluster.values())) > 1:
-            where = ", ".join(f"{cluster} {value[:8]}" for cluster, value in by_cluster.items())
-            shared = ranges[partition]
-            verdict.differences.append(
-                f"{_name(partition)}: contents differ from {shared.start} "
-                f"to below {shared.stop}: {where}"
-            )
+    answering = [holding for holding in after if holding.store is not None]
+    began = {holding.cluster: holding.heads for holding in before}
+    parts = {partition: _kept(partition, answering, head) for partition, head in due.items()}
+    for partition, kept in sorted(parts.items()):
+        verdict.shortened += any(held.start > 0 for held in kept.values())
+        verdict.add(_lacking(partition, kept, due[partition], began))
+    if deep:
+        _compare(parts, answering, verdict, progress, stopped)
     return verdict
 
 
-def _shared(partition: Partition, holdings: list[Holding]) -> range:
-    """The sequences that all of them should have."""
-    start = max(holding.starts.get(partition, 0) for holding in holdings)
-    end = min(holding.heads.get(partition, -1) for holding in holdings) + 1
-    return range(start, max(start, end))
+def _restricted(holding: Holding, only: Collection[Partition] | None) -> Holding:
+    if only is not None:
+        for partition in holding.heads.keys() - only:
+            del holding.heads[partition], holding.starts[partition]
+    return holding
 
 
-def digest(client: StoreClient, partition: Partition, start: int, end: int) -> str:
-    """Return the digest of a partition's records from `start` to below `end`.
-
-    It must hold all of them, once: if not, what is wrong stands in place of the digest.
-    """
-    state = hashlib.blake2b(digest_size=16)
-    expected = start
-    for batch in client.scan(partition, start, end):
-        checked_count(batch.content, batch.sequence)
-        parts: list[bytes] = []
-        for record in raw_records(batch.content):
-            if start <= record.sequence < end:
-                if record.sequence != expected:
-                    return f"gap at {expected}"
-                expected += 1
-                parts.append(_octets(record))
-        state.update(b"".join(parts))
-    return state.hexdigest() if expected == end else f"ends at {expected}"
-
-
-def _octets(record: RawRecord) -> bytes:
-    key, value = record.key, record.value
-    place = _PLACE.pack(
-        record.sequence,
-        record.timestamp_ms,
-        0 if key is None else len(key) + 1,
-        0 if value is None else len(value) + 1,
-    )
-    octets = place + (key or b"") + (value or b"")
-    for name, content in record.headers:
-        octets += repr((name, content)).encode()
-    return octets
+def _settled(
+    topology: Topology,
+    holdings: list[Holding],
+    due: Mapping[Partition, int],
+    settle_s: float,
+    only: Collection[Partition] | None,
+    stopped: Callable[[], bool],
+) -> list[Holding]:
+    """What the clusters hold when nobody that answers lacks what is due, or time is up."""
+    deadline = time.monotonic() + settle_s
+    while time.monotonic() < deadline and not stopped():
+        if not any(
+            holding.heads.get(partition, -1) < head
+            for holding in holdings
+            if holding.store is not None
+            for partition, head in due.items()
+        ):
+            break
+        time.sleep(LOOK_S)
+        holdings = [_restricted(holding, only) for holding in survey(topology)]
+    return holdings
 
 
-def _head_differences(partition: Partition, holdings: list[Holding]) -> list[str]:
-    heads = {holding.cluster: holding.heads.get(partition, -1) for holding in holdings}
-    highest = max(heads.values())
-    return [
-        f"{_name(partition)}: {cluster} ends at {head}, others at {highest}"
-        for cluster, head in heads.items()
-        if head < highest
+def _kept(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:
+    """What each cluster keeps of a partition, up to what is due."""
+    kept = {}
+    for holding in holdings:
+        end = min(holding.heads.get(partition, -1), due) + 1
+        kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
+    return kept
+
+
+def _lacking(
+    partition: Partition,
+    kept: Mapping[str, range],
+    due: int,
+    began: Mapping[str, Mapping[Partition, int]],
+) -> Iterator[Difference]:
+    """What clusters lack behind all that they have."""
+    topic, address = partition
+    for cluster, held in kept.items():
+        if held.stop > due:
+            continue
+        others = tuple(name for name, part in kept.items() if part.stop > held.stop)
+        first = held.stop
+        begins = min((kept[name].start for name in others if kept[name]), default=due + 1)
+        if begins > first:
+            # Whoever holds nothing begins where the others' logs do, and misses nothing by it.
+            if held:
+                yield Difference(Kind.GONE, topic, address, cluster, first, begins - 1, others)
+            first = begins
+        if first <= due:
+            moving = held.stop > began[cluster].get(partition, -1) + 1
+            yield Difference(
+                Kind.BEHIND, topic, address, cluster, first, due, others, moving=moving
+            )
+
+
+def _compare(
+    parts: Mapping[Partition, Mapping[str, range]],
+    holdings: Sequence[Holding],
+    verdict: Verdict,
+    progress: Callable[[int, int], None] | None,
+    stopped: Callable[[], bool],
+) -> None:
+    """Compare contents, partition by partition."""
+    work = [
+        (partition, segment)
+        for partition, kept in sorted(parts.items())
+        for segment in segments(kept)
+        if len(segment.holders) > 1
     ]
+    total = sum(_size(segment) for _, segment in work)
+    done = 0
+
+    def tell(more: int) -> None:
+        if progress is not None:
+            progress(done + more, total)
+
+    with _Stores(holdings) as stores:
+        for partition, segment in work:
+            bisection = _bisected(partition, segment, stores, tell, stopped)
+            for finding in bisection.findings:
+                verdict.add(differences(partition, finding))
+            verdict.records += (bisection.position - segment.start) * len(segment.holders)
+            done += _size(segment)
+            tell(0)
+        verdict.unreachable += [f"{name}: {reason}" for name, reason in stores.failed.items()]
 
 
-def _name(partition: Partition) -> str:
-    return f"{partition.topic!r}/{partition.address[:8]}"
+def _bisected(
+    partition: Partition,
+    segment: Segment,
+    stores: _Stores,
+    tell: Callable[[int], None],
+    stopped: Callable[[], bool],
+) -> Bisection:
+    bisection = Bisection(segment)
+    while (question := bisection.question) is not None and not stopped():
+        answers = stores.ask(partition, question)
+        for cluster in stores.failed:
+            bisection.leave(cluster)
+        if answers is not None:
+            bisection.answered(answers)
+        tell((bisection.position - segment.start) * len(segment.holders))
+    return bisection
+
+
+def _size(segment: Segment) -> int:
+    return (segment.end - segment.start) * len(segment.holders)
+
+
+class _Stores:
+    """One store of each cluster, all asked at once."""
+
+    def __init__(self, holdings: Sequence[Holding]) -> None:
+        self.failed: dict[str, str] = {}
+        """Clusters that have given no answer, and why: they are not asked again."""
+        self._opened = ExitStack()
+        self._clients = {
+            holding.cluster: self._opened.enter_context(StoreClient(holding.store, READ_TIMEOUT_MS))
+            for holding in holdings
+            if holding.store is not None
+        }
+        # Never two questions to one client at once: whoever asks waits for all answers.
+        self._pool = ThreadPoolExecutor(max(1, len(self._clients)), "dafka-verify")
+
+    def ask(self, partition: Partition, question: Question) -> dict[str, Coverage] | None:
+        """Return every cluster's answer; None if one gives none."""
+        clusters = [name for name in question.clusters if name not in self.failed]
+        if len(clusters) < len(question.clusters):
+            return None
+        answers: dict[str, Coverage] = {}
+        asked = [self._pool.submit(self._ask, name, partition, question) for name in clusters]
+        for name, answer in zip(clusters, asked, strict=True):
+            try:
+                answers[name] = answer.result()
+            except QueryError as error:
+                self.failed[name] = str(error)
+        return None if len(answers) < len(clusters) else answers
+
+    def _ask(self, cluster: str, partition: Partition, question: Question) -> Coverage:
+        found = self._clients[cluster].digest(
+            partition, question.start, question.end, exact=question.exact
+        )
+        return Coverage(found.start, found.end, found.digest, found.damage)
+
+    def __enter__(self) -> _Stores:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+        self._opened.close()

@@ -183,7 +183,11 @@ def test_every_command_line_has_only_options_that_exist(words):
     known = {option for parameter in command.params for option in parameter.opts}
     given = {word.split("=")[0] for word in words if word.startswith("--")}
     assert given <= known
-    required = {parameter.opts[0] for parameter in command.params if parameter.required}
+    required = {
+        parameter.opts[0]
+        for parameter in command.params
+        if parameter.required and parameter.param_type_name == "option"
+    }
     assert required <= given
 
 

@@ -31,6 +31,14 @@ class Forgotten:
     partitions: tuple[Partition, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Begins:
+    """Event: nobody has a partition's records before `sequence` any more."""
+
+    partition: Partition
+    sequence: int
+
+
 class Mirror:
     """Publishes batches under the names they have. Used by one thread at a time.
 
@@ -71,7 +79,9 @@ class Mirror:
         self._stored = 0
         """How often stores have said that they have more: progress."""
         machine = MirrorMachine(MirrorSettings(min_acks=min_acks))
-        role: Role[None, Forgotten] = _MirrorRole(machine, self._on_stored, self._on_forgotten)
+        role: Role[None, Forgotten | Begins] = _MirrorRole(
+            machine, self._on_stored, self._on_forgotten
+        )
         mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
@@ -105,6 +115,10 @@ class Mirror:
             for partition in forgotten:
                 self._unstored.pop(partition, None)
         self._node.post(None, Forgotten(forgotten))
+
+    def begins(self, partition: Partition, sequence: int) -> None:
+        """A partition is there only from `sequence` on: stores that want more are told so."""
+        self._node.post(None, Begins(partition, sequence))
 
     @property
     def alive(self) -> bool:
@@ -165,13 +179,16 @@ class _MirrorRole:
         self._on_forgotten = on_forgotten
 
     def handle(
-        self, side: None, event: Event | Forgotten, now_ms: int
+        self, side: None, event: Event | Forgotten | Begins, now_ms: int
     ) -> Iterable[tuple[None, object]]:
         if isinstance(event, TurnEnded):
             return ()
         if isinstance(event, Forgotten):
             freed = sum(self._machine.forget(partition) for partition in event.partitions)
             self._on_forgotten(freed)
+            return ()
+        if isinstance(event, Begins):
+            self._machine.begins(event.partition, event.sequence)
             return ()
         return [(side, effect) for effect in self._machine.handle(event, now_ms)]
 

@@ -88,7 +88,9 @@ def _job(
         proofs = job.prove(topology, published, lambda read: bars.advance(proving, read))
         comparing = bars.add_task("comparing clusters", total=None)
         verdict = verify(
-            topology, lambda done, total: bars.update(comparing, completed=done, total=total)
+            topology,
+            deep=True,
+            progress=lambda done, total: bars.update(comparing, completed=done, total=total),
         )
     processes = [child.process for child in supervisor.children]
     report(the_plan, processes, published, proofs, verdict, everywhere_s, console)

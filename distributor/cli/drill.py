@@ -98,7 +98,7 @@ class _Drill:
         expected = steps.union(steps.look(self._topology))
         if self._wait(self._topology, expected, CATCH_UP_S) is None:
             self._say("clusters do not become equal")
-        verdict = verify(self._topology)
+        verdict = verify(self._topology, deep=True)
         proofs = prove(self._topology, published, lambda _: None)
         self._say(f"compared: {verdict.records:,} records")
         self._console.print(verdict_view(verdict))
@@ -126,7 +126,7 @@ class _Drill:
         names = [cluster.name for cluster in self._survivors.clusters]
         with load.paused(names), stalls.paused():
             self._wait(self._survivors, steps.union(steps.look(self._survivors)), patience_s)
-            verdict = verify(self._survivors)
+            verdict = verify(self._survivors, deep=True)
         self._say(f"survivors compared: {'equal' if verdict.equal else 'DIFFERENT'}")
         if not verdict.equal:
             self._console.print(verdict_view(verdict))

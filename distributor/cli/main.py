@@ -9,14 +9,15 @@ import typer
 from dafka.errors import DafkaError, MisuseError
 from distributor.cli.aim import links, lost, retarget
 from distributor.cli.audit import audit
-from distributor.cli.check import status, verify
 from distributor.cli.dashboard import dashboard
 from distributor.cli.demo import demo
 from distributor.cli.doctor import doctor
 from distributor.cli.drill import drill
 from distributor.cli.run import run
+from distributor.cli.status import status
 from distributor.cli.trace import trace
 from distributor.cli.up import up
+from distributor.cli.verify import verify
 from distributor.errors import DistributorError, PlanError
 from topology.errors import TopologyError
 
@@ -48,7 +49,7 @@ def main() -> None:
     """Run the command line; a problem the user can mend is said on standard error.
 
     Exit codes: 0 done, or all is well; 1 clusters differ, lag or do not answer, or a process
-    failed; 2 the call or the topology file cannot be used as given.
+    failed; 2 the call or the topology file cannot be used as given. `verify` has finer ones.
     """
     try:
         app()

@@ -16,9 +16,9 @@ from topology.copyflags import format_flags
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from distributor.comparing.verdict import Verdict
     from distributor.demo.job import Proof, Published
     from distributor.processes import Process
-    from distributor.verify import Verdict
     from topology import Plan
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from distributor.comparing.verdict import Verdict
     from distributor.status import Status
     from distributor.supervisor import Child
-    from distributor.verify import Verdict
 
 
 def up_view(children: Sequence[Child], status: Status | None) -> RenderableType:
@@ -77,22 +77,32 @@ DIFFERENCES_SHOWN_MAX = 20
 """More would scroll the summary away; --json has them all."""
 
 
-def verdict_view(verdict: Verdict) -> RenderableType:
-    """Records per cluster, and what differs."""
+def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
+    """Records per cluster, what differs, and what a repair has left alone."""
     table = Table("cluster", title="clusters compared")
     table.add_column("records", justify="right")
     for cluster, records in verdict.clusters.items():
         table.add_row(Text(cluster), f"{records:,}")
-    problems = verdict.unreachable + verdict.differences
-    if not problems:
-        sentence = (
-            f"equal: {verdict.partitions} partitions, heads and contents; "
-            f"{verdict.records:,} records read"
-        )
-        if verdict.shortened:
-            sentence += f"; {verdict.shortened} partitions from their log start on"
-        return Group(table, Text(sentence, style="green"))
+    parts: list[RenderableType] = [table]
+    if verdict.repaired:
+        parts.append(Text(f"repaired: {verdict.repaired:,} records were missing and are there"))
+    parts += [Text(line, style="yellow") for line in left[:DIFFERENCES_SHOWN_MAX]]
+    if verdict.equal:
+        parts.append(Text(_equal(verdict), style="green"))
+        return Group(*parts)
+    problems = verdict.problems
     lines = problems[:DIFFERENCES_SHOWN_MAX]
-    if len(problems) > len(lines):
-        lines.append(f"and {len(problems) - len(lines)} more: see --json")
-    return Group(table, *(Text(line, style="red") for line in lines))
+    more = len(problems) - len(lines) + verdict.more
+    if more:
+        lines.append(f"and {more:,} more: see --json")
+    return Group(*parts, *(Text(line, style="red") for line in lines))
+
+
+def _equal(verdict: Verdict) -> str:
+    what = "heads"
+    if verdict.deep:
+        what = f"heads and contents; {verdict.records:,} records read"
+    sentence = f"equal: {verdict.partitions:,} partitions, {what}"
+    if verdict.shortened:
+        sentence += f"; {verdict.shortened:,} partitions from their log start on"
+    return sentence

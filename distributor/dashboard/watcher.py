@@ -132,17 +132,17 @@ class Watcher:
     def _compare(self) -> None:
         found: dict[str, Any]
         try:
-            verdict = verify(self._plan.topology, self._compared)
+            verdict = verify(self._plan.topology, deep=True, progress=self._compared)
         except DafkaError as error:
             found = {"equal": False, "problems": [str(error)], "more": 0}
         else:
-            problems = verdict.unreachable + verdict.differences
+            problems = verdict.problems
             found = {
                 "equal": verdict.equal,
                 "partitions": verdict.partitions,
                 "records": verdict.records,
                 "problems": problems[:DIFFERENCES_MAX],
-                "more": max(0, len(problems) - DIFFERENCES_MAX),
+                "more": max(0, len(problems) - DIFFERENCES_MAX) + verdict.more,
             }
         with self._lock:
             self._comparison = {"running": False, "at_ms": wall_ms(), **found}

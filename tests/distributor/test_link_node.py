@@ -63,8 +63,8 @@ def test_records_of_both_clusters_arrive_on_the_other_once_in_order(linked, unti
     linked.start()
     publish(linked, 1, "orders", 50)
     publish(linked, 2, "orders", 30)
-    until(lambda: verify(linked.topology).clusters == {"c1": 80, "c2": 80}, 30)
-    found = verify(linked.topology)
+    until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 80, "c2": 80}, 30)
+    found = verify(linked.topology, deep=True)
     assert found.equal, found.differences
     for number, own, others in ((1, 50, 30), (2, 30, 50)):
         records = everything(linked, number)
@@ -79,13 +79,13 @@ def test_records_of_both_clusters_arrive_on_the_other_once_in_order(linked, unti
 def test_what_was_there_before_the_link_is_copied_and_what_is_copied_is_not_again(linked, until):
     publish(linked, 1, "orders", 20)
     for node in linked.start():
-        until(lambda: verify(linked.topology).equal, 30)
+        until(lambda: verify(linked.topology, settle_s=0).equal, 30)
         node.close()
         assert node.join(0)
     linked.start()
     publish(linked, 1, "orders", 5)
-    until(lambda: verify(linked.topology).clusters == {"c1": 25, "c2": 25}, 30)
-    assert verify(linked.topology).equal
+    until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 25, "c2": 25}, 30)
+    assert verify(linked.topology, deep=True).equal
 
 
 def test_a_link_over_ipv6(make_pair, until):

@@ -3,8 +3,16 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
+from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.link.events import Hopped, Skipped
-from distributor.metrics import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
+from distributor.metrics import (
+    AuditMeter,
+    LinkMeter,
+    LinkTotal,
+    hop_buckets,
+    link_totals,
+    quantile,
+)
 from topology import plan
 
 
@@ -91,3 +99,24 @@ def test_what_a_survey_finds_can_be_read(meter):
     assert value("distributor_behind_partitions") == 3
     assert value("distributor_standstill_seconds") == 4.5
     assert value("distributor_diverged_partitions") == 1
+
+
+def test_an_audit_tells_what_each_cluster_lacks_and_has_otherwise():
+    def told(name, **labels):
+        return REGISTRY.get_sample_value(f"distributor_audit_{name}", {"topology": "t", **labels})
+
+    behind = Difference(Kind.BEHIND, "orders", "A", "c2", 5, 9, ("c1",))
+    differs = [Difference(Kind.DIFFERS, "orders", "B", "c2", one, one, ("c1",)) for one in (1, 3)]
+    meter = AuditMeter("t", ["c1", "c2"])
+    meter.compared(Verdict({}, records=10, differences=[behind, *differs]), 1.5, 7_000)
+    assert told("missing_records", cluster="c2") == 5
+    assert told("differing_partitions", cluster="c2") == 1
+    assert told("missing_records", cluster="c1") == 0
+    assert (told("seconds"), told("last_timestamp_seconds")) == (1.5, 7)
+    assert told("runs_total", result="differs") == 1
+    meter.compared(Verdict({}, records=10), 1, 8_000)
+    assert told("missing_records", cluster="c2") == 0
+    assert told("runs_total", result="equal") == 1
+    assert told("records_total") == 20
+    meter.compared(Verdict({}, unreachable=["c1: away"]), 1, 9_000)
+    assert told("runs_total", result="incomplete") == 1

@@ -68,6 +68,8 @@ def test_links_are_aimed_elsewhere_under_load_and_nothing_is_lost_or_repeated(
     traffic = Traffic(topology.clusters[0].towers[0])
     traffic.start()
     wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
+    flowing = verify(topology, deep=True)
+    assert flowing.equal, flowing.problems
 
     told = distributor(
         "retarget", str(topology_file), *("--cluster", "c1", "--level", "3", "--to", "c4", "--json")
@@ -97,6 +99,6 @@ def test_links_are_aimed_elsewhere_under_load_and_nothing_is_lost_or_repeated(
         os.kill(frozen, signal.SIGCONT)
     traffic.finish()
     everything = {f"c{number}": traffic.sent for number in range(1, 5)}
-    wait_until(lambda: verify(topology).clusters == everything, "all have all", 90)
-    assert verify(topology).equal
+    wait_until(lambda: verify(topology, settle_s=0).clusters == everything, "all have all", 90)
+    assert verify(topology, deep=True).equal
     assert up.stop() == 0

@@ -98,7 +98,7 @@ def test_kill_9_of_every_kind_of_child_loses_and_repeats_nothing(up, topology_fi
     }
     for cluster in topology.clusters:
         assert everything_at(cluster.stores[0].query) == expected
-    verdict = verify(topology)
+    verdict = verify(topology, deep=True)
     assert verdict.equal, verdict.differences
     after = up.children()
     assert after.keys() == before.keys(), "every process runs again"

@@ -8,8 +8,8 @@ from rich.console import Console
 from dafka.model import Partition
 from dafka.records.envelope import Envelope
 from distributor.cli.report import report
+from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.demo.job import Proof, Published
-from distributor.verify import Verdict
 from topology import plan
 
 pytestmark = pytest.mark.net
@@ -26,11 +26,12 @@ def test_the_report_shows_proof_flags_and_rates_with_names_as_they_are(pair, mak
     published = Published(rows=1_000, size=2_000_000, homes={EVIL: "c1"}, seconds=0.5)
     proofs = [Proof("c1", found=1_000), Proof("c2", found=990, lost=10)]
     with pair.running():
-        verdict = Verdict({"c1": 1_000, "c2": 990}, differences=["c2 lacks some"])
+        lacking = Difference(Kind.BEHIND, "rows", "A", "c2", 990, 999, ("c1",))
+        verdict = Verdict({"c1": 1_000, "c2": 990}, differences=[lacking])
         report(plan(pair.topology), [], published, proofs, verdict, 2.5, console)
     shown = console.export_text()
     assert "every one of 1,000 rows" in shown
-    assert "c2 lacks some" in shown
+    assert "c2 lacks 990 to 999" in shown
     assert "[red]x[/red]/ABABABAB/0" in shown
     assert "0001" in shown
     assert "c1, level 1" in shown

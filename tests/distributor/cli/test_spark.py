@@ -197,7 +197,7 @@ def test_a_real_cluster_survives_the_death_of_an_executor(
         assert job.returncode == 0, out
         assert killed, out
         assert f"c1 to c2: {RECORDS:,} records read" in out
-        verdict = verify(pair.topology)
+        verdict = verify(pair.topology, deep=True)
         assert verdict.equal, verdict.differences
         assert verdict.clusters == {"c1": RECORDS, "c2": RECORDS}
 

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 from rich.console import Console
 
 from distributor.cli.view import DIFFERENCES_SHOWN_MAX, status_view, up_view, verdict_view
+from distributor.comparing.verdict import Difference, Verdict
+from distributor.comparing.verdict import Kind as Differing
 from distributor.processes import Kind, Process
 from distributor.status import ClusterStatus, LinkStatus, Status
 from distributor.supervisor import Child
-from distributor.verify import Verdict
 
 EVIL = "[red]x[/red]"
 
@@ -35,23 +36,32 @@ def test_clusters_and_links_with_their_lag():
 
 
 def test_equal_clusters_are_said_to_be():
-    shown = text(verdict_view(Verdict({"c1": 5, EVIL: 5}, partitions=2, records=1_000)))
-    assert "equal: 2 partitions, heads and contents; 1,000 records read" in shown
+    verdict = Verdict({"c1": 5, EVIL: 5}, partitions=2)
+    shown = text(verdict_view(verdict))
+    assert "equal: 2 partitions, heads\n" in shown
     assert EVIL in shown
+    verdict.deep, verdict.records, verdict.shortened, verdict.repaired = True, 1_000, 1, 7
+    shown = text(verdict_view(verdict))
+    assert "equal: 2 partitions, heads and contents; 1,000 records read; 1 partitions" in shown
+    assert "repaired: 7 records" in shown
+
+
+def differing(number, topic=EVIL):
+    return Difference(Differing.DIFFERS, topic, "A", "c2", number, number, ("c1",))
 
 
 def test_differences_are_printed_as_they_are_and_not_too_many():
-    differences = [f"{EVIL}/{number}: differs" for number in range(DIFFERENCES_SHOWN_MAX + 5)]
-    shown = text(verdict_view(Verdict({}, differences=differences)))
-    assert shown.count(EVIL) == DIFFERENCES_SHOWN_MAX
-    assert "and 5 more: see --json" in shown
+    differences = [differing(number) for number in range(DIFFERENCES_SHOWN_MAX + 5)]
+    shown = text(verdict_view(Verdict({}, differences=differences, more=2), [f"{EVIL} is left"]))
+    assert shown.count(EVIL) == DIFFERENCES_SHOWN_MAX + 1
+    assert "and 7 more: see --json" in shown
     assert "equal" not in shown
 
 
 def test_clusters_that_do_not_answer_come_before_differences():
-    verdict = Verdict({}, differences=["differs"], unreachable=["away"])
+    verdict = Verdict({}, differences=[differing(1)], unreachable=["away"])
     shown = text(verdict_view(verdict))
-    assert shown.index("away") < shown.index("differs")
+    assert shown.index("away") < shown.index("has other records")
 
 
 def test_processes_with_their_state_and_restarts():

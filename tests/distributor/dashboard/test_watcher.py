@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import QueryError
+from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.dashboard import watcher as module
 from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
-from distributor.verify import Verdict
 from topology import load, plan, spread
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
@@ -81,15 +81,19 @@ def compared(monkeypatch, until, verify):
 
 
 def test_a_comparison_is_kept_with_its_first_differences(monkeypatch, until):
-    verdict = Verdict({}, 2, 3, [f"difference {n}" for n in range(DIFFERENCES_MAX + 5)], ["c9"])
-    found = compared(monkeypatch, until, lambda topology, progress: verdict)
+    lacking = [
+        Difference(Kind.BEHIND, "t", "A", "c2", number, number, ("c1",))
+        for number in range(DIFFERENCES_MAX + 5)
+    ]
+    verdict = Verdict({}, differences=lacking, unreachable=["c9"], more=2)
+    found = compared(monkeypatch, until, lambda topology, deep, progress: verdict)
     assert not found["equal"]
-    assert found["problems"][:2] == ["c9", "difference 0"]
-    assert (len(found["problems"]), found["more"]) == (DIFFERENCES_MAX, 6)
+    assert found["problems"][:2] == ["c9", str(lacking[0])]
+    assert (len(found["problems"]), found["more"]) == (DIFFERENCES_MAX, 8)
 
 
 def test_a_comparison_that_cannot_be_made_says_why(monkeypatch, until):
-    def verify(topology, progress):
+    def verify(topology, deep, progress):
         raise QueryError("no answer")
 
     found = compared(monkeypatch, until, verify)
@@ -99,7 +103,7 @@ def test_a_comparison_that_cannot_be_made_says_why(monkeypatch, until):
 def test_one_comparison_at_a_time_and_it_tells_how_far_it_is(monkeypatch, until):
     go_on = threading.Event()
 
-    def verify(topology, progress):
+    def verify(topology, deep, progress):
         progress(5, 10)
         go_on.wait(10)
         return Verdict({})

@@ -100,7 +100,7 @@ def test_it_goes_on_beside_the_native_link_and_through_failures(
                 assert time.monotonic() < deadline
             native.close()
             job.close()
-            verdict = verify(pair.topology)
+            verdict = verify(pair.topology, deep=True)
             assert verdict.equal, verdict.differences
 
 

@@ -1,0 +1,167 @@
+"""`distributor verify`: all clusters compared, once or again and again, and repaired."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from dafka.cli.options import Metrics
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.node.clock import wall_ms
+from dafka.node.health import Health, serve_health
+from dafka.node.running import stop_event
+from distributor.cli.options import File, Json
+from distributor.cli.view import verdict_view
+from distributor.comparing.verdict import Verdict
+from distributor.declared import load
+from distributor.metrics import AuditMeter
+from distributor.repair import Repair
+from distributor.repair import repair as bring
+from distributor.verify import SETTLE_S
+from distributor.verify import verify as compare
+from topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def verify(
+    file: File,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare contents too, by digests of record ranges.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Bring what is missing from clusters that have it; deep."),
+    ] = False,
+    settle: Annotated[
+        float,
+        typer.Option(min=0, max=3_600, help="Seconds that records may take to be everywhere."),
+    ] = SETTLE_S,
+    host: Annotated[
+        str, typer.Option(help="repair: interface of this machine that stores can reach.")
+    ] = "127.0.0.1",
+    watch: Annotated[bool, typer.Option("--watch", help="Compare again and again.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=1, max=604_800, help="watch: seconds from begin to begin.")
+    ] = 300.0,
+    metrics: Metrics = None,
+    json_lines: Json = False,
+) -> None:
+    """Compare all clusters: what is at hand on one when it begins is due on all.
+
+    Records may flow meanwhile. Exit codes: 0 equal, or repaired; 1 records are missing (--repair
+    can bring them); 2 the call cannot be used; 3 histories differ, are damaged, or what is missing
+    is kept by nobody; 4 a cluster does not answer. The gravest counts: 3, 4, 1. With --watch it
+    ends with 0 when told to.
+
+    Example: distributor verify config/four-clusters.yaml --deep
+    """
+    if watch and repair:
+        raise MisuseError("--watch only looks: run --repair by itself")
+    if metrics is not None and not watch:
+        raise MisuseError("--metrics needs --watch")
+    topology = load(file)
+    if watch:
+        _watch(topology, _Watching(deep, settle, interval, metrics, json_lines))
+        return
+    with _bar("comparing") as progress:
+        verdict = compare(topology, deep=deep or repair, settle_s=settle, progress=progress)
+    repaired = Repair()
+    if repair and verdict.differences:
+        with _bar("repairing") as progress:
+            repaired = bring(topology, verdict.differences, host=host, progress=progress)
+        verdict = _again(topology, verdict, repaired, settle)
+    _print(verdict, repaired, json_lines)
+    if verdict.exit_code:
+        raise typer.Exit(verdict.exit_code)
+
+
+def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: float) -> Verdict:
+    """What is left to say once the partitions that were repaired have been compared again."""
+    fresh = compare(topology, deep=True, settle_s=settle_s, only=repaired.partitions)
+    verdict.clusters = compare(topology, settle_s=0).clusters
+    verdict.unreachable = list(dict.fromkeys(verdict.unreachable + fresh.unreachable))
+    verdict.differences = [
+        one
+        for one in verdict.differences
+        if Partition(one.topic, one.address) not in repaired.partitions
+    ]
+    verdict.add(fresh.differences)
+    verdict.records += fresh.records
+    verdict.repaired = repaired.records
+    return verdict
+
+
+def _print(verdict: Verdict, repaired: Repair, json_lines: bool) -> None:
+    if json_lines:
+        print(json.dumps({**verdict.as_json(), "left": repaired.left}), flush=True)
+    else:
+        Console().print(verdict_view(verdict, repaired.left))
+
+
+@dataclass(frozen=True, slots=True)
+class _Watching:
+    """How to watch; see the options."""
+
+    deep: bool
+    settle_s: float
+    interval_s: float
+    metrics: str | None
+    json_lines: bool
+
+
+def _watch(topology: Topology, how: _Watching) -> None:
+    """Compare until told to stop; between and within comparisons."""
+    told = stop_event()
+    audit = _Audit()
+    if how.metrics is not None:
+        health = Health()
+        health.watch(audit)
+        serve_health(how.metrics, health)
+    meter = AuditMeter(topology.name, [cluster.name for cluster in topology.clusters])
+    while not told.is_set():
+        began = time.monotonic()
+        verdict = compare(topology, deep=how.deep, settle_s=how.settle_s, stopped=told.is_set)
+        if told.is_set():
+            return  # a part of a comparison proves nothing
+        meter.compared(verdict, time.monotonic() - began, wall_ms())
+        audit.done = True
+        _print(verdict, Repair(), how.json_lines)
+        told.wait(max(0.0, how.interval_s - (time.monotonic() - began)))
+
+
+class _Audit:
+    """The audit, as `/health` and `/ready` see it."""
+
+    done = False
+
+    def join(self, timeout: float) -> bool:
+        """It ends only when it is told to."""
+        time.sleep(timeout)
+        return False
+
+    def unwell(self) -> str:
+        """What is wrong with clusters is no fault of the audit's."""
+        return ""
+
+    def unready(self) -> str:
+        """Whether a comparison is done."""
+        return "" if self.done else "no comparison is done yet"
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, and what moves it."""
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
