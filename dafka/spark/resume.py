@@ -53,7 +53,7 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
 
     Raises:
         QueryError: Not enough stores answer.
-        RepeatedError: A later run has written there.
+        RepeatedError: A later run has written there, or retention has taken a part of this one.
     """
     kept: dict[str, range] = {}
     failure: QueryError | None = None
@@ -73,7 +73,10 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
         # Nothing was ever written, or retention has taken all of it, and with it whose it was.
         return Resumed(there.stop, 0)
     with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
-        (last,) = client.read(partition, there.stop - 1, 1)
+        batches = client.read(partition, there.stop - 1, 1)
+    if not batches:
+        raise QueryError(f"the store at {server} has dropped the end of {partition} just now")
+    last = batches[-1]
     written = checked_header(last.content, last.sequence).run
     if written is None or written.number > run:
         raise RepeatedError(
@@ -83,4 +86,10 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
     if written.number < run:
         return Resumed(there.stop, 0)
     first = last.sequence - written.first
+    start = min(known.start for known in kept.values() if known)
+    if first < start:
+        raise RepeatedError(
+            f"run {run} cannot be repeated: retention has taken {start - first} of the records "
+            f"that it wrote to {partition}, so they cannot be told from those that are missing"
+        )
     return Resumed(first, there.stop - first)

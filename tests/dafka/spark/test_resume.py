@@ -4,6 +4,7 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Batch, Partition
+from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, Run, enclosed
 from dafka.spark.resume import RepeatedError, Resumed, address_for, resumed
 
@@ -43,10 +44,42 @@ def test_a_repeated_run_finds_what_it_wrote(serve):
     assert resumed([port.endpoint], 1, LOG, 7) == Resumed(4, 5)
 
 
-def test_it_goes_on_behind_what_retention_has_taken(serve):
+@pytest.mark.parametrize("run", [7, 8])
+def test_it_goes_on_behind_what_retention_has_taken(serve, run):
     port = serve(batch(0, 4, Run(7, 0)))
     port.log.append((), trims={LOG: 4})
-    assert resumed([port.endpoint], 1, LOG, 8) == Resumed(4, 0)
+    assert resumed([port.endpoint], 1, LOG, run) == Resumed(4, 0)
+
+
+def test_a_run_of_which_retention_took_a_part_is_refused(serve):
+    port = serve(batch(0, 4, Run(7, 0)), batch(4, 2, Run(7, 4)))
+    port.log.append((), trims={LOG: 4})
+    with pytest.raises(RepeatedError, match="retention has taken 4 of the records"):
+        resumed([port.endpoint], 1, LOG, 7)
+    assert resumed([port.endpoint], 1, LOG, 8) == Resumed(6, 0)
+
+
+def test_a_run_is_known_as_long_as_any_store_keeps_all_of_it(serve):
+    full = [batch(0, 4, Run(7, 0)), batch(4, 2, Run(7, 4))]
+    trimmed, whole = serve(*full), serve(*full)
+    trimmed.log.append((), trims={LOG: 6})
+    servers = [trimmed.endpoint, whole.endpoint]
+    assert resumed(servers, 1, LOG, 7) == Resumed(0, 6)
+
+
+def test_an_end_that_retention_takes_meanwhile_is_asked_for_again(serve, monkeypatch):
+    port = serve(batch(0, 4, Run(7, 0)))
+    ranges = StoreClient.ranges
+
+    def trimmed_behind(client, topic):
+        found = ranges(client, topic)
+        port.log.append((), trims={LOG: 4})
+        return found
+
+    monkeypatch.setattr(StoreClient, "ranges", trimmed_behind)
+    with pytest.raises(QueryError, match=r"dropped the end of .* just now") as raised:
+        resumed([port.endpoint], 1, LOG, 7)
+    assert raised.value.retriable
 
 
 def test_a_run_that_comes_too_late_is_refused(serve):
