@@ -86,17 +86,21 @@ def limited(
 ) -> dict[Partition, int]:
     """Return ends of which all ranges together hold at most `records_max` records.
 
-    Each partition gets a share in proportion to what it has, and where there are more partitions
-    than records, the first ones get one each.
+    Each partition gets a share in proportion to what it has, and at least one record, so that none
+    waits for ever behind large ones. Where there are more partitions than records allowed, one of
+    each passes the limit, as in Spark's Kafka source.
     """
     sizes = {partition: ends[partition] - starts[partition] for partition in sorted(ends)}
     total = sum(sizes.values())
     if records_max is None or total <= records_max:
         return dict(ends)
-    shares = {partition: size * records_max // total for partition, size in sizes.items()}
-    spare = records_max - sum(shares.values())
-    for partition, size in sizes.items():
-        if spare and shares[partition] < size:
-            shares[partition] += 1
-            spare -= 1
-    return {partition: starts[partition] + share for partition, share in shares.items()}
+    waiting = {partition: size for partition, size in sizes.items() if size > 0}
+    spare, others = max(0, records_max - len(waiting)), max(1, total - len(waiting))
+    cut = dict(starts)
+    seen = 0
+    for partition, size in waiting.items():
+        # Shares by rounding the running total, so that together they are exactly what there is.
+        before = seen * spare // others
+        seen += size - 1
+        cut[partition] += 1 + seen * spare // others - before
+    return cut

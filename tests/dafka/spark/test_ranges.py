@@ -45,16 +45,30 @@ def test_whole_ranges_are_spread_by_size():
 
 
 @given(ranges, st.none() | st.integers(1, 100))
-def test_a_limit_is_reached_and_not_passed(ranges, records_max):
+def test_a_limit_is_reached_and_not_passed_and_nobody_waits(ranges, records_max):
     starts = {one.partition: one.start for one in ranges}
     ends = {one.partition: one.end for one in ranges}
     cut = limited(starts, ends, records_max)
+    assert cut.keys() == ends.keys()
     assert all(starts[partition] <= cut[partition] <= ends[partition] for partition in ends)
+    waiting = [one for one in ranges if one.records]
+    assert all(cut[one.partition] > one.start for one in waiting)
     total = sum(one.records for one in ranges)
     taken = sum(cut[partition] - starts[partition] for partition in ends)
-    assert taken == (total if records_max is None else min(total, records_max))
+    allowed = total if records_max is None else max(records_max, len(waiting))
+    assert taken == min(total, allowed)
 
 
 def test_shares_are_in_proportion():
     big, small = Partition("a", "1"), Partition("a", "2")
-    assert limited({big: 0, small: 0}, {big: 900, small: 100}, 100) == {big: 90, small: 10}
+    cut = limited({big: 0, small: 5}, {big: 900, small: 105}, 100)
+    assert cut[big] in (89, 90, 91)
+    assert cut[big] + cut[small] - 5 == 100
+
+
+def test_small_partitions_are_not_starved_by_large_ones():
+    large = [Partition("a", f"{number}") for number in range(4)]
+    small = Partition("b", "0")
+    ends = {**dict.fromkeys(large, 10**9), small: 3}
+    assert limited(dict.fromkeys(ends, 0), ends, 5) == dict.fromkeys(ends, 1)
+    assert limited(dict.fromkeys(ends, 0), ends, 3) == dict.fromkeys(ends, 1), "passes the limit"
