@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dafka.errors import MisuseError, RecordError
+from dafka.errors import MisuseError
 from dafka.spark.parsing import headers
 from dafka.wire.octets import octets_of
 
@@ -137,7 +137,7 @@ def record_batch(
     """Return the records of a page from sequence `start` to below `end` as columns.
 
     Raises:
-        RecordError: A header is not what its record says, or its name is not text.
+        RecordError: A header is not what its record says.
     """
     first = int(page.sequence[0])
     rows = slice(max(0, start - first), max(0, end - first))
@@ -177,11 +177,13 @@ def _timestamps(page: Page, rows: slice) -> pa.Array:
 
 
 def _headers(page: Page, rows: slice) -> pa.Array:
+    """Lists of pairs; what is not UTF-8 in a name shows as U+FFFD, as in Spark's Kafka source."""
     found = headers(page, rows)
+    names = _stretches(page.octets, found.names, _EVERY)
     try:
-        names = _stretches(page.octets, found.names, _EVERY).cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise RecordError("batch headers") from error
+        names = names.cast(pa.string())
+    except pa.ArrowInvalid:
+        names = pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
     values = _stretches(page.octets, found.values, _EVERY)
     pairs = pa.StructArray.from_arrays([names, values], names=["key", "value"])
     return pa.ListArray.from_arrays(pa.array(found.firsts.astype(np.int32)), pairs)

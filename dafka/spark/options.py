@@ -17,7 +17,7 @@ from dafka.model import Endpoint, Partition, checked_topic
 from dafka.spark.access import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 SOURCE_OPTIONS = (
     *("servers", "towers", "access", "key", "insecure", "subscribe", "subscribePattern"),
@@ -111,18 +111,21 @@ class SourceOptions:
     access: Access = field(default_factory=Access)
 
 
-def source_options(options: Mapping[str, str], *, stream: bool | None = None) -> SourceOptions:
+def source_options(
+    options: Mapping[str, str], *, stream: bool | None = None, also: Sequence[str] = ()
+) -> SourceOptions:
     """Check the options of a source.
 
     Args:
         options: By name, in whatever case.
         stream: What the source is for; None while that is not known.
+        also: Options that have been dealt with already, to be named among those there are.
 
     Raises:
         MisuseError: One cannot be used; the message names it and says what is allowed.
     """
     given = _Given(options)
-    given.check_names(SOURCE_OPTIONS)
+    given.check_names((*also, *SOURCE_OPTIONS))
     if stream is False:
         given.refuse("maxOffsetsPerTrigger", "a batch has no triggers")
     if stream is True:
@@ -163,18 +166,21 @@ class SinkOptions:
     access: Access = field(default_factory=Access)
 
 
-def sink_options(options: Mapping[str, str], *, stream: bool) -> SinkOptions:
+def sink_options(
+    options: Mapping[str, str], *, stream: bool, also: Sequence[str] = ()
+) -> SinkOptions:
     """Check the options of a sink.
 
     Args:
         options: By name, in whatever case.
         stream: What the sink is for.
+        also: Options that have been dealt with already, to be named among those there are.
 
     Raises:
         MisuseError: One cannot be used; the message names it and says what is allowed.
     """
     given = _Given(options)
-    given.check_names((*SINK_OPTIONS, *SPARKS_OWN))
+    given.check_names((*also, *SINK_OPTIONS, *SPARKS_OWN))
     if stream:
         given.refuse("runId", "a stream's own id does it")
     servers = given.endpoints("servers")
@@ -205,9 +211,9 @@ class _Given:
         for name in self._options:
             if name not in names:
                 near = get_close_matches(name, names, 1)
-                hint = f"did you mean {names[near[0]]!r}?" if near else "there is none like it"
+                hint = f"did you mean {names[near[0]]!r}?" if near else "there is none like it;"
                 raise MisuseError(
-                    f"unknown option {name!r}: {hint} Known are {', '.join(names.values())}"
+                    f"unknown option {name!r}: {hint} known are {', '.join(names.values())}"
                 )
 
     def text(self, name: str) -> str | None:

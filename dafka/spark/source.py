@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSource
 
@@ -38,6 +38,9 @@ def register(spark: SparkSession) -> None:
 class DafkaDataSource(DataSource):
     """One cluster as a source of DataFrames and their sink."""
 
+    also: ClassVar[tuple[str, ...]] = ()
+    """Options that a subclass deals with itself."""
+
     @classmethod
     def name(cls) -> str:
         """What stands in `format(...)`."""
@@ -45,11 +48,11 @@ class DafkaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Every column; a user who needs fewer says so with `.schema("value BINARY")`."""
-        return all_columns(headers=source_options(self.options).headers)
+        return all_columns(headers=source_options(self.options, also=self.also).headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch."""
-        options = source_options(self.options, stream=False)
+        options = source_options(self.options, stream=False, also=self.also)
         # Spark asks for the reader in this worker, and only in it, where it pushes filters down.
         pushing = "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
         kind = NarrowingReader if pushing else BatchReader
@@ -57,7 +60,7 @@ class DafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream."""
-        options = source_options(self.options, stream=True)
+        options = source_options(self.options, stream=True, also=self.also)
         return StreamReader(options, RecordRows(checked_columns(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -68,7 +71,7 @@ class DafkaDataSource(DataSource):
         """
         if overwrite:
             raise MisuseError('a log only grows: use mode("append")')
-        options = sink_options(self.options, stream=False)
+        options = sink_options(self.options, stream=False, also=self.also)
         check_rows(schema, topic=options.topic)
         return BatchWriter(options, write)
 
@@ -78,7 +81,7 @@ class DafkaDataSource(DataSource):
         overwrite: bool,
     ) -> DataSourceStreamWriter:
         """A stream's sink; in mode "complete" every result is appended again, as with Kafka."""
-        options = sink_options(self.options, stream=True)
+        options = sink_options(self.options, stream=True, also=self.also)
         check_rows(schema, topic=options.topic)
         return StreamWriter(options, write)
 
@@ -88,6 +91,9 @@ class BatchDataSource(DataSource):
 
     What is written keeps its topic, partition and offset; flags and origin are the columns'.
     """
+
+    also: ClassVar[tuple[str, ...]] = ()
+    """Options that a subclass deals with itself."""
 
     @classmethod
     def name(cls) -> str:
@@ -101,21 +107,21 @@ class BatchDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch job."""
         check_batch_rows(schema)
-        return BatchReader(source_options(self.options, stream=False), BatchRows())
+        return BatchReader(source_options(self.options, stream=False, also=self.also), BatchRows())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream."""
         check_batch_rows(schema)
-        return StreamReader(source_options(self.options, stream=True), BatchRows())
+        return StreamReader(source_options(self.options, stream=True, also=self.also), BatchRows())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch job's sink; what is there already is not written again."""
         check_batch_rows(schema)
         if overwrite:
             raise MisuseError('a log only grows: use mode("append")')
-        return BatchWriter(sink_options(self.options, stream=False), copy)
+        return BatchWriter(sink_options(self.options, stream=False, also=self.also), copy)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A stream's sink; what is there already is not written again."""
         check_batch_rows(schema)
-        return StreamWriter(sink_options(self.options, stream=True), copy)
+        return StreamWriter(sink_options(self.options, stream=True, also=self.also), copy)

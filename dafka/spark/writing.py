@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import blake2b
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -221,7 +221,16 @@ def _headers(table: pa.RecordBatch) -> Iterable[list[tuple[str, bytes | None]]]:
     if "headers" not in table.schema.names:
         return repeat([], table.num_rows)
     rows = table.column("headers").to_pylist()
-    return [[(pair["key"], pair["value"]) for pair in pairs or ()] for pairs in rows]
+    return ([_header(pair) for pair in pairs or ()] for pairs in rows)
+
+
+def _header(pair: dict[str, Any] | None) -> tuple[str, bytes | None]:
+    if pair is None or pair["key"] is None:
+        raise MisuseError(
+            "a row has a header that is null, or whose key is: a header needs a key; its value may "
+            "be null"
+        )
+    return pair["key"], pair["value"]
 
 
 def _timestamps(table: pa.RecordBatch, now_ms: int) -> Iterable[int]:

@@ -24,8 +24,14 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(TopologyBatchSource)
 
 
+OPTIONS = ("topology", "cluster")
+"""What they take beside those of `dafka.spark`."""
+
+
 class TopologySource(DafkaDataSource):
     """`dafka.spark`'s source and sink, with the options `topology` and `cluster`."""
+
+    also = OPTIONS
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(with_endpoints(options))
@@ -33,6 +39,8 @@ class TopologySource(DafkaDataSource):
 
 class TopologyBatchSource(BatchDataSource):
     """The same for whole batches."""
+
+    also = OPTIONS
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(with_endpoints(options))

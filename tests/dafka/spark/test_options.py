@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dafka.errors import MisuseError
@@ -70,8 +72,11 @@ def test_sequences_of_some_partitions():
         ({**NEEDED, "subscribePattern": "o.*"}, "not both"),
         ({"servers": SERVER, "subscribePattern": "("}, "'subscribePattern' is no regular"),
         ({**NEEDED, "subscribe": "orders,,"}, "'subscribe': topic ''"),
-        ({**NEEDED, "startingOffset": "latest"}, "did you mean 'startingOffsets'"),
-        ({**NEEDED, "banana": "1"}, "unknown option 'banana': there is none like it"),
+        ({**NEEDED, "startingOffset": "latest"}, "did you mean 'startingOffsets'? known"),
+        (
+            {**NEEDED, "banana": "1"},
+            "unknown option 'banana': there is none like it; known are servers, towers, ",
+        ),
         ({**NEEDED, "startingOffsets": "newest"}, "'startingOffsets' must be 'earliest' or"),
         ({**NEEDED, "endingOffsets": "earliest"}, "'endingOffsets' must be 'latest' or"),
         ({**NEEDED, "endingOffsets": '{"orders": {"AB": -2}}'}, "'endingOffsets'"),
@@ -90,7 +95,7 @@ def test_sequences_of_some_partitions():
     ],
 )
 def test_what_cannot_be_used_is_named(given, complaint):
-    with pytest.raises(MisuseError, match=complaint.replace("(", r"\(")):
+    with pytest.raises(MisuseError, match=re.escape(complaint)):
         source_options(given)
 
 

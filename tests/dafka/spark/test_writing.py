@@ -129,6 +129,13 @@ def test_a_row_without_a_topic_is_refused():
         list(by_topic(table(b"1", topic=pa.array(["a\0b"])), None))
 
 
+@pytest.mark.parametrize("header", [None, (None, b"x")])
+def test_a_header_without_a_key_is_refused(options, header):
+    rows = table(b"1", headers=pa.array([[("h", None), header]], HEADERS))
+    with pytest.raises(MisuseError, match="a header needs a key; its value may be null"):
+        write([rows], options, attempt())
+
+
 @pytest.mark.parametrize("columns", [{}, {"key": pa.array([None, None], pa.binary())}])
 def test_a_row_that_is_too_large_is_refused(options, columns):
     rows = table(b"1", bytes(RECORD_BYTES_MAX + 1), **columns)

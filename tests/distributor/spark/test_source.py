@@ -7,7 +7,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from distributor.spark import register
-from distributor.spark.source import endpoints, with_endpoints
+from distributor.spark.source import TopologySource, endpoints, with_endpoints
 from topology.model import Security
 
 
@@ -41,6 +41,12 @@ def test_what_cannot_be_used_is_named(pair, given, complaint):
     given = {name: str(pair.file) if text == "FILE" else text for name, text in given.items()}
     with pytest.raises(MisuseError, match=complaint):
         with_endpoints(given)
+
+
+def test_an_unknown_option_is_answered_with_all_that_there_are(pair):
+    given = {"topology": str(pair.file), "cluster": "c1", "subscribe": "t", "starting": "latest"}
+    with pytest.raises(MisuseError, match="known are topology, cluster, servers, "):
+        TopologySource(given).schema()
 
 
 def test_a_job_is_pointed_at_another_leaf_with_its_checkpoint(spark, pair, make_batch, tmp_path):
