@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dafka.protocol.events import Event
     from dafka.transport.keys import Credentials
-    from dafka.transport.poller import Pollable
+    from dafka.transport.poller import Pollable, Socket
 
 S = TypeVar("S")
 """How a node tells its meshes apart."""
@@ -123,7 +123,7 @@ class Node(Generic[S, E]):
         self.wake()
 
     def wake(self) -> None:
-        """Make the loop look at its inbox and timers now; cheap when it is about to anyway."""
+        """Make the loop look at its inbox and timers now; free when it is about to anyway."""
         if self._wake_pending or self._stopped:
             return
         self._wake_pending = True
@@ -189,26 +189,26 @@ class Node(Generic[S, E]):
         poller.add(self._wake_read, self._drain_wakes)
         for side, mesh in self._meshes.items():
             for socket in mesh.pollable:
-                poller.add(socket, partial(self._receive, side, mesh))
+                poller.add(socket, partial(self._receive, side, mesh, socket))
         for pollable, handler in self._role.pollable().items():
             poller.add(pollable, partial(self._complete, handler))
         self._feed(self._first, Woke())
         stopping = False
         while not stopping:
-            poller.turn(self._timeout_ms())
+            # From here on `wake` writes to the pipe; what came before is seen by the next line.
+            self._wake_pending = False
+            poller.turn(0 if self._inbox or self._stopping else self._timeout_ms())
+            self._wake_pending = True
             self._turned_ms = now_ms()
             # Read before the inbox is emptied: what was posted before `stop` is still handled.
             stopping = self._stopping
+            self._wake_due()
             while self._inbox:
                 self._feed(*self._inbox.popleft())
-            self._wake_due()
             self._feed(self._first, TurnEnded())
-            metrics.PEERS.labels(self._role.name, self._address).set(
-                sum(mesh.peers for mesh in self._meshes.values())
-            )
 
-    def _receive(self, side: S, mesh: Mesh) -> None:
-        for event in mesh.receive(now_ms(), wall_ms()):
+    def _receive(self, side: S, mesh: Mesh, socket: Socket) -> None:
+        for event in mesh.receive(socket, now_ms(), wall_ms()):
             if isinstance(event, Notice):
                 self._notice(event)
                 continue
@@ -296,6 +296,9 @@ class Node(Generic[S, E]):
             if due_ms is None or due_ms <= now:
                 for notice in mesh.wake(now):
                     self._notice(notice)
+                metrics.PEERS.labels(self._role.name, self._address).set(
+                    sum(each.peers for each in self._meshes.values())
+                )
 
     def _timeout_ms(self) -> int:
         dues = [mesh.wakeup_ms() for mesh in self._meshes.values()]
@@ -306,7 +309,6 @@ class Node(Generic[S, E]):
 
     def _drain_wakes(self) -> None:
         os.read(self._wake_read, 4_096)
-        self._wake_pending = False
 
 
 def open_mesh(

@@ -98,11 +98,13 @@ class Mesh:
         mark = sockets.SINGLES_MARK if one_by_one else sockets.RECEIVE_MARK
         self._subscribers = {rights: sockets.subscriber(mark) for rights in groups}
         self._connections = [Connections(socket) for socket in self._subscribers.values()]
+        self._rights = {socket: rights for rights, socket in self._subscribers.items()}
         self._connected: dict[str, zmq.Socket[bytes]] = {}
         """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
         self._beacons_in = {tower.inbound: sockets.subscriber() for tower in towers}
         """One for each tower: a beacon does not say which it came through."""
+        self._towers = {socket: tower for tower, socket in self._beacons_in.items()}
         for socket in (self._beacons_out, *self._beacons_in.values()):
             prove(socket, credentials)
         try:
@@ -122,7 +124,7 @@ class Mesh:
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
-        """Sockets to poll for reading; when one is readable, call `receive`."""
+        """Sockets to poll for reading; when one is readable, `receive` from it."""
         return [self._publisher, *self._subscribers.values(), *self._beacons_in.values()]
 
     @property
@@ -151,17 +153,27 @@ class Mesh:
             return Dropped(error.reason)
         return None
 
-    def receive(self, now_ms: int, wall_ms: int = 0) -> Iterator[PeerListened | Received | Notice]:
-        """Yield what has arrived, at most a turn's worth.
+    def receive(
+        self, socket: zmq.Socket[bytes], now_ms: int, wall_ms: int = 0
+    ) -> Iterator[PeerListened | Received | Notice]:
+        """Yield what has arrived at one of the sockets, at most a turn's worth.
 
         Args:
+            socket: One of `pollable`. Only this one: to find out that another has nothing costs
+                as much as taking a message.
             now_ms: Of the monotonic clock.
             wall_ms: The time of records that bring none.
         """
-        yield from self._receive_subscriptions()
-        yield from self._receive_beacons(now_ms)
-        for rights, socket in self._subscribers.items():
-            yield from self._singles.inbound(self._receive_messages(rights, socket), wall_ms)
+        tower = self._towers.get(socket)
+        if tower is not None:
+            yield from self._receive_beacons(tower, socket, now_ms)
+            return
+        if socket is self._publisher or self.foreign:
+            # Who asks for single records is known by what it is subscribed to.
+            yield from self._receive_subscriptions()
+        if socket is not self._publisher:
+            arrived = self._receive_messages(self._rights[socket], socket)
+            yield from self._singles.inbound(arrived, wall_ms)
 
     def _receive_messages(
         self, rights: Rights, socket: zmq.Socket[bytes]
@@ -242,19 +254,20 @@ class Mesh:
             return False
         return may_subscribe(rights, key, *subscription)
 
-    def _receive_beacons(self, now_ms: int) -> Iterator[Notice]:
-        for tower, socket in self._beacons_in.items():
-            for _ in range(MESSAGES_PER_TURN_MAX):
-                frames = receive_frames(socket)
-                if frames is None:
-                    break
-                try:
-                    beacon = decode_tower_beacon(frames)
-                except WireError as error:
-                    yield Dropped(error.reason)
-                    continue
-                if beacon is not None:
-                    yield from self._perform(self._presence.heard(Heard(beacon, tower), now_ms))
+    def _receive_beacons(
+        self, tower: str, socket: zmq.Socket[bytes], now_ms: int
+    ) -> Iterator[Notice]:
+        for _ in range(MESSAGES_PER_TURN_MAX):
+            frames = receive_frames(socket)
+            if frames is None:
+                return
+            try:
+                beacon = decode_tower_beacon(frames)
+            except WireError as error:
+                yield Dropped(error.reason)
+                continue
+            if beacon is not None:
+                yield from self._perform(self._presence.heard(Heard(beacon, tower), now_ms))
 
     def _perform(self, effects: list[PresenceEffect]) -> list[Notice]:
         """Do what presence asks for; returns what is worth a notice."""
@@ -300,15 +313,9 @@ class Mesh:
 def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:
     """Take one whole message off a socket, or None if there is none.
 
-    All frames are drained, at most `FRAMES_MAX` kept: one left behind would be taken for the
-    beginning of the next message.
+    All its frames come at once, and at most `FRAMES_MAX` are kept; ZeroMQ had them all in memory.
     """
     try:
-        frames = [socket.recv(zmq.NOBLOCK)]
+        return socket.recv_multipart(zmq.NOBLOCK)[:FRAMES_MAX]
     except zmq.Again:
         return None
-    while socket.get(zmq.RCVMORE):
-        frame = socket.recv()
-        if len(frames) < FRAMES_MAX:
-            frames.append(frame)
-    return frames

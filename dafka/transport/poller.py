@@ -9,7 +9,8 @@ import zmq
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Pollable = zmq.Socket[bytes] | int
+    Socket = zmq.Socket[bytes]
+    Pollable = Socket | int
     """A ZeroMQ socket or a file descriptor."""
 
 

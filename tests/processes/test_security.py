@@ -171,8 +171,9 @@ def overheard(mesh, guarded, producer, turns=150):
             if turn == turns // 2:
                 store_one(producer, "secret", b"2")
                 assert late.poll(20) is not None
-            for event in mesh.receive(now):
-                heard += [event.message] if hasattr(event, "message") else []
+            for socket in mesh.pollable:
+                for event in mesh.receive(socket, now):
+                    heard += [event.message] if hasattr(event, "message") else []
             mesh.pollable[1].poll(10)
     return heard
 

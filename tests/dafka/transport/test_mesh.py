@@ -47,7 +47,9 @@ class World:
         for mesh in self.meshes:
             if (mesh.wakeup_ms() or 0) <= now_ms():
                 mesh.wake(now_ms())
-            found.append(list(mesh.receive(now_ms())))
+            found.append(
+                [event for socket in mesh.pollable for event in mesh.receive(socket, now_ms())]
+            )
         return found
 
 
