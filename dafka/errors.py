@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dafka.reasons import Reason
+
 
 class DafkaError(Exception):
     """Base of every error raised by `dafka`.
@@ -26,10 +28,10 @@ class WireError(DafkaError):
     """A peer sent something that is not a message. Never leaves the node: counted, dropped.
 
     Attributes:
-        reason: A short constant, the label of `dafka_dropped_total`.
+        reason: The label of `dafka_dropped_total`.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: Reason) -> None:
         super().__init__(f"cannot decode message: {reason}")
         self.reason = reason
 
@@ -38,10 +40,10 @@ class RecordError(DafkaError):
     """A record or batch is damaged or breaks a limit.
 
     Attributes:
-        reason: A short constant, the label of `dafka_dropped_total`.
+        reason: The label of `dafka_dropped_total`.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: Reason) -> None:
         super().__init__(f"cannot read record batch: {reason}")
         self.reason = reason
 

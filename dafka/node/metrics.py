@@ -1,6 +1,6 @@
 """What a process tells Prometheus: the only importer of `prometheus_client` in this package.
 
-The label `role` is one of producer, consumer, store, mirror, link, tower. Partitions and addresses
+The label `role` is one of producer, consumer, store, mirror, link, tower, control. Partitions and addresses
 are never labels: there may be a hundred thousand of them.
 """
 
@@ -13,6 +13,8 @@ from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+    from dafka.reasons import Reason
 
 RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
@@ -35,6 +37,11 @@ APPEND_SECONDS = Histogram(
     "One transaction of a store, fsync included",
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
 )
+
+
+def count_dropped(role: str, reason: Reason) -> None:
+    """Count something that came from outside and was not used."""
+    DROPPED.labels(role, reason).inc()
 
 
 def count_batch(role: str, direction: str, records: int, size: int) -> None:

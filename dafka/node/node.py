@@ -270,7 +270,7 @@ class Node(Generic[S, E]):
                 log.warning("tower is heard", extra=facts)
 
     def _drop(self, dropped: Dropped) -> None:
-        metrics.DROPPED.labels(self._role.name, dropped.reason).inc()
+        metrics.count_dropped(self._role.name, dropped.reason)
 
     def _lose(self, lost: Lost) -> None:
         """Report what nobody has any more. From 0 on it is only where the log starts by now."""

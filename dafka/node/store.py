@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dafka.errors import RecordError, StorageError
+from dafka.errors import RecordError, StorageError, WireError
 from dafka.groups.fold import fold
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node import metrics
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Never, Self
 
     from dafka.model import Batch
+    from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
     from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
@@ -137,6 +138,10 @@ class Store:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _drop(reason: Reason) -> None:
+    metrics.count_dropped("store", reason)
 
 
 class _StoreRole:
@@ -281,12 +286,16 @@ class _StoreRole:
     def _serve(self) -> Iterable[tuple[None, Event]]:
         began = time.perf_counter()
         for _ in range(REQUESTS_PER_TURN_MAX):
-            request = self._server.receive()
+            try:
+                request = self._server.receive()
+            except WireError as error:
+                _drop(error.reason)
+                continue
             if request is None:
                 break
             client, question = request
             rights = ANYBODY if self._access is None else self._access.of(client.key) or Rights()
-            reply = answer(question, self._log, rights, deletable=self._deletable)
+            reply = answer(question, self._log, rights, deletable=self._deletable, dropped=_drop)
             self._server.reply(client, reply)
             if time.perf_counter() - began > REQUESTS_S_MAX:
                 break

@@ -125,7 +125,7 @@ class Tower:
         for beacon in beacons:
             self._seen_ms[beacon.address] = now
         for reason in dropped:
-            metrics.DROPPED.labels("tower", reason).inc()
+            metrics.count_dropped("tower", reason)
 
     def _forget_absent(self) -> None:
         oldest = now_ms() - _PRESENT_MS

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
+    from dafka.reasons import Reason
     from dafka.wire.messages import Message, MessageId
 
 
@@ -113,7 +114,7 @@ class Wanted:
 class Dropped:
     """Something a peer sent was not used; counted by reason."""
 
-    reason: str
+    reason: Reason
 
 
 Effect = (

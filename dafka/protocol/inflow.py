@@ -33,6 +33,7 @@ from dafka.wire import messages
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
+    from dafka.reasons import Reason
 
 FETCH_SILENCE_MS = 250
 """A FETCH that has brought nothing for this long is given up and its place given to another."""
@@ -152,11 +153,11 @@ class Inflow:
             if head >= stream.expected:
                 self._note_gap(partition, stream)
 
-    def offer(self, batch: Batch) -> str | None:
+    def offer(self, batch: Batch) -> Reason | None:
         """Take a received batch in.
 
         Returns:
-            None if it was kept, else why not (a constant, for `Dropped`).
+            None if it was kept, else why not.
         """
         stream = self._streams[batch.partition]
         stream.head = max(stream.head, batch.end - 1)
@@ -262,7 +263,7 @@ class Inflow:
         self._behind[partition] = window.rest_ms
         return False
 
-    def _keep_ahead(self, stream: _Stream, batch: Batch) -> str | None:
+    def _keep_ahead(self, stream: _Stream, batch: Batch) -> Reason | None:
         self._note_gap(batch.partition, stream)
         size = len(batch.content)
         if batch.sequence in stream.ahead:

@@ -27,11 +27,17 @@ if TYPE_CHECKING:
 
     from dafka.protocol.access import Rights
     from dafka.query.messages import Answer, Place, Question
+    from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
 
 
 def answer(
-    question: bytes, log: RecordLog, rights: Rights = ANYBODY, *, deletable: bool = False
+    question: bytes,
+    log: RecordLog,
+    rights: Rights = ANYBODY,
+    *,
+    deletable: bool = False,
+    dropped: Callable[[Reason], None] = lambda _reason: None,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
 
@@ -40,13 +46,16 @@ def answer(
         log: What it is about.
         rights: Those of whoever asks.
         deletable: Whether topics may be deleted.
+        dropped: Called if what came is no question, or not one that this key may ask.
     """
     try:
         asked = decode_question(question)
         if not _permitted(asked, rights):
+            dropped("not permitted")
             return encode(messages.Refused("not permitted", "this key has no right to that"))
         return encode(_answer(asked, log, deletable))
     except WireError as error:
+        dropped(error.reason)
         return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
     except (StorageError, RecordError) as error:
         return encode(messages.Refused("storage", str(error)))

@@ -117,7 +117,7 @@ def headers(page: Page, rows: slice) -> Headers:
     # A header takes two octets at least; a number that cannot be shall not take our memory.
     at = page.headers_at[rows].copy()
     if (counts > ends - at).any():
-        raise RecordError("batch headers")
+        raise RecordError("batch records")
     firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     spans = np.zeros((4, firsts[-1]), np.int64)
     # One round for all first headers, one for all second ones, and so on.
@@ -132,7 +132,7 @@ def headers(page: Page, rows: slice) -> Headers:
         left = left[counts[left] > done]
     names, values = Spans(*spans[:2]), Spans(*spans[2:])
     if (at != ends).any() or (names.length < 0).any():
-        raise RecordError("batch headers")
+        raise RecordError("batch records")
     return Headers(firsts, names, values)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import MisuseError, QueryError, WireError
 from dafka.transport import sockets
 from dafka.transport.security import guard, keyring, prove, user_of
 
@@ -70,13 +70,17 @@ class QueryServer:
         """Where it listens: the endpoint given, with the port it got."""
 
     def receive(self) -> tuple[Client, bytes] | None:
-        """Return the next question; None if there is none, or what came is none."""
+        """Return the next question; None if there is none.
+
+        Raises:
+            WireError: What came is none.
+        """
         try:
             frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return None
         if len(frames) != 3 or len(frames[1].bytes) != _NUMBER_BYTES:
-            return None
+            raise WireError("question frames")
         connection, number, question = (frame.bytes for frame in frames)
         return Client(connection, number, user_of(frames[2])), question
 

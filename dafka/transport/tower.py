@@ -21,6 +21,7 @@ from dafka.wire.beacon import (
 
 if TYPE_CHECKING:
     from dafka.model import TowerEndpoints
+    from dafka.reasons import Reason
     from dafka.transport.keys import Credentials
 
 BEACONS_PER_TURN_MAX = 1_000
@@ -58,12 +59,12 @@ class TowerSockets:
         """Sockets to poll for reading; when one is readable, call `relay`."""
         return [self._inbound, self._outbound]
 
-    def relay(self) -> tuple[list[TowerBeacon], list[str]]:
+    def relay(self) -> tuple[list[TowerBeacon], list[Reason]]:
         """Pass on the beacons that have arrived; returns them, and why others were dropped."""
         while self._discard_subscription():
             pass
         relayed: list[TowerBeacon] = []
-        dropped: list[str] = []
+        dropped: list[Reason] = []
         for _ in range(BEACONS_PER_TURN_MAX):
             try:
                 arrived = self._receive()

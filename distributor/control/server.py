@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import WireError
+from dafka.node import metrics
 from dafka.transport.request import QueryServer
 from dafka.transport.security import checked_binding
 from dafka.wire.octets import octets_of
@@ -70,12 +71,19 @@ class ControlServer:
             while not self._stopping.is_set():
                 if not self._server.socket.poll(_LOOK_MS):
                     continue
-                request = self._server.receive()
-                if request is not None:
-                    client, command = request
-                    self._server.reply(client, answer(command, self._links))
+                self._serve_one()
         finally:
             self._server.close()
+
+    def _serve_one(self) -> None:
+        try:
+            request = self._server.receive()
+        except WireError as error:
+            metrics.count_dropped("control", error.reason)
+            return
+        if request is not None:
+            client, command = request
+            self._server.reply(client, answer(command, self._links))
 
 
 def answer(command: bytes, links: Sequence[Steered]) -> bytes:
@@ -83,6 +91,7 @@ def answer(command: bytes, links: Sequence[Steered]) -> bytes:
     try:
         return encode(_obey(decode_command(command), links))
     except WireError as error:
+        metrics.count_dropped("control", error.reason)
         return encode(messages.Refused(f"{error.reason}: this one speaks version {VERSION}"))
 
 

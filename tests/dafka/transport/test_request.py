@@ -5,7 +5,7 @@ import time
 import pytest
 import zmq
 
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import MisuseError, QueryError, WireError
 from dafka.transport import sockets
 from dafka.transport.request import QueryClient, QueryServer
 
@@ -154,7 +154,8 @@ def test_malformed_questions_are_dropped(server, frames):
     assert odd.poll(WAIT_MS, zmq.POLLOUT)
     odd.send_multipart(frames)
     assert server.socket.poll(WAIT_MS)
-    assert server.receive() is None
+    with pytest.raises(WireError, match="question frames"):
+        server.receive()
     odd.send_multipart([b"12345678", b"good"])
     assert next_question(server)[1] == b"good"
     odd.close(0)
