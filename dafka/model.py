@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 NO_ORIGIN = 0
 """Origin number of a record that no distributor has copied yet: it was published here."""
 
-_ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*):([0-9]{1,5})")
+"""A name that begins with anything else ZeroMQ refuses to connect to, by an error."""
 
 
 class Partition(NamedTuple):
