@@ -1,7 +1,7 @@
 """What a process tells Prometheus: the only importer of `prometheus_client` in this package.
 
-The label `role` is one of producer, consumer, store, mirror, link, tower, control. Partitions and addresses
-are never labels: there may be a hundred thousand of them.
+The label `role` is one of producer, consumer, store, mirror, link, tower, control. Partitions and
+addresses are never labels: there may be a hundred thousand of them.
 """
 
 from __future__ import annotations

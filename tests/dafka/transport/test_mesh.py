@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 import zmq
 
 from dafka.errors import MisuseError
-from dafka.model import TowerEndpoints
+from dafka.model import Endpoint, TowerEndpoints
 from dafka.node.clock import now_ms
+from dafka.protocol import presence
 from dafka.protocol.access import ANYBODY
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
 from dafka.protocol.presence import PresenceSettings
+from dafka.transport import sockets
 from dafka.transport.mesh import FRAMES_MAX, Mesh, receive_frames
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
@@ -171,6 +175,8 @@ def test_bad_beacons_of_a_tower_are_ignored(world, until):
     for address in ("AA", "BB"):
         world.mesh(address)
     evil = [[b"B"], [b"B", b"EE", b"nowhere"], [b"B", b"", b"tcp://h:1"], [b"W", b""], [b"W"] * 9]
+    # Not even ZeroMQ would try these.
+    evil += [[b"B", b"EE", b"tcp://%b:1" % host] for host in (b"-", b"...", b"_")]
 
     def shouts():
         for frames in evil:
@@ -181,6 +187,37 @@ def test_bad_beacons_of_a_tower_are_ignored(world, until):
     until(shouts)
     world.turn()
     assert [mesh.peers for mesh in world.meshes] == [1, 1]
+
+
+def test_whatever_is_an_endpoint_can_be_connected_to(opened):
+    chance = random.Random(3)
+    subscriber = opened(sockets.subscriber())
+    tried = 0
+    while tried < 300:
+        host = "".join(chance.choices("aZ09.-_", k=chance.randint(1, 12)))
+        if chance.random() < 0.3:
+            host = "[" + "".join(chance.choices("aF09:.", k=chance.randint(1, 30))) + "]"
+        try:
+            endpoint = str(Endpoint.parse(f"tcp://{host}:{chance.randint(1, 65_535)}"))
+        except MisuseError:
+            continue
+        subscriber.connect(endpoint)
+        subscriber.disconnect(endpoint)
+        tried += 1
+
+
+def test_one_peer_too_many_is_not_connected_to(world, until, monkeypatch):
+    monkeypatch.setattr(presence, "PEERS_MAX", 1)
+    for address in ("AA", "BB", "CC"):
+        world.mesh(address)
+    found = []
+
+    def refused():
+        found.extend(event for events in world.turn() for event in events)
+        return Dropped("too many peers") in found
+
+    until(refused)
+    assert all(mesh.peers <= 1 for mesh in world.meshes)
 
 
 def test_a_host_of_another_machine_is_refused(world):
