@@ -36,8 +36,14 @@ FETCHES_IN_FLIGHT_MAX = 8
 REORDER_BYTES_MAX = 16 * 1024 * 1024
 """Batches a receiver holds that arrived ahead of a gap; more is dropped and fetched later."""
 
+REORDER_BATCHES_MAX = 10_000
+"""How many those may be: small ones cost more than their bytes, and they are searched."""
+
 PEERS_MAX = 1_000
 """Nodes one node connects to."""
+
+STORES_MAX = 100
+"""Stores of a cluster that are waited for and whose ACKs are counted; a few are usual."""
 
 REQUESTERS_MAX = 10_000
 """Requesters of which it is known what they listen for; for the others batches are sent."""

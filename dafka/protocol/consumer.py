@@ -142,6 +142,10 @@ class ConsumerMachine:
         return self._settings.wants(topic)
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
+        if isinstance(message, messages.DirectHead | messages.Ack | messages.StoreHello):
+            store = message.store
+            if store is not None and not self._inflow.heard_from(store, now_ms):
+                return [Dropped("too many stores")]
         match message:
             case (
                 messages.Records()
@@ -150,22 +154,15 @@ class ConsumerMachine:
                 | messages.DirectRecord()
             ):
                 return self._take(message)
-            case messages.Head():
-                return self._heard(message)
-            case messages.DirectHead():
-                if message.store is not None:
-                    self._inflow.heard_from(message.store, now_ms)
+            case messages.Head() | messages.DirectHead():
                 return self._heard(message)
             case messages.LogStart():
                 return self._log_start(message, now_ms)
             case messages.Ack():
-                if message.store is not None:
-                    self._inflow.heard_from(message.store, now_ms)
                 partition = Partition(message.topic, message.address)
                 return self._committed(partition, message.sequence + 1)
             case messages.StoreHello():
                 # Some store has just seen us; what it holds may be new.
-                self._inflow.heard_from(message.store, now_ms)
                 self._inquiry.renew(now_ms)
                 topics = self._settings.topics
                 if not topics:

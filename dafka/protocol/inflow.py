@@ -27,8 +27,11 @@ from dafka.limits import (
     BATCH_RECORDS_MAX,
     FETCHES_IN_FLIGHT_MAX,
     PARTITIONS_MAX,
+    REORDER_BATCHES_MAX,
     REORDER_BYTES_MAX,
+    STORES_MAX,
 )
+from dafka.protocol.stores import Stores
 from dafka.wire import messages
 
 if TYPE_CHECKING:
@@ -46,9 +49,6 @@ PROBE_RECORDS = 1_000
 
 SETTLING_MS = 1_000
 """Nothing is skipped so soon after the first FETCH: not every store may have been found yet."""
-
-STORE_SILENCE_MS = 30_000
-"""A store not heard of for so long is not waited for; GET-HEADS is repeated more often."""
 
 BARREN_WINDOWS_MAX = 2
 """So many windows may bring nothing but log starts before the next one is enough to skip."""
@@ -107,11 +107,10 @@ class Inflow:
         """Asked for."""
         self._resting: dict[Partition, _Window] = {}
         """Asked for in vain; `due_ms` is when to ask again."""
-        self._stores: dict[str, int] = {}
-        """When each store was last heard of."""
+        self._stores = Stores()
         self._began_ms: int | None = None
         """When the first FETCH was sent."""
-        self._ahead_bytes = 0
+        self._ahead_bytes = self._ahead_batches = 0
         self.ready_bytes = 0
         """Bytes of batches received in order and not taken."""
 
@@ -138,7 +137,8 @@ class Inflow:
                 return False
             self._streams[partition] = _Stream(sequence)
             return True
-        self._ahead_bytes -= sum(len(batch.content) for batch in stream.ahead.values())
+        ahead = stream.ahead.values()
+        self._count_ahead(-len(ahead), -sum(len(batch.content) for batch in ahead))
         self.ready_bytes -= sum(len(batch.content) for batch in stream.ready)
         self._streams[partition] = _Stream(sequence, stream.head)
         self._forget_gap(partition)
@@ -210,9 +210,13 @@ class Inflow:
             # Without progress the sender does not have it, and only time makes us ask again.
             self._go_without(partition, stream, window, store, 0)
 
-    def heard_from(self, store: str, now_ms: int) -> None:
-        """A store is there, and will be waited for before anything is skipped."""
-        self._stores[store] = now_ms
+    def heard_from(self, store: str, now_ms: int) -> bool:
+        """A store is there, and will be waited for before anything is skipped.
+
+        Returns:
+            False if there are too many to wait for this one as well.
+        """
+        return self._stores.heard_from(store, now_ms)
 
     def log_start(
         self, partition: Partition, sender: str, sequence: int, now_ms: int
@@ -232,9 +236,7 @@ class Inflow:
         if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:
             return None
         if stream.barren < BARREN_WINDOWS_MAX and any(
-            store not in window.without
-            for store, heard_ms in self._stores.items()
-            if now_ms < heard_ms + STORE_SILENCE_MS
+            store not in window.without for store in self._stores.alive(now_ms)
         ):
             return None
         return min(start for start in window.without.values() if start > stream.expected)
@@ -256,7 +258,8 @@ class Inflow:
     ) -> bool:
         """Note that `sender` does not have what is asked for; False if others are asked now."""
         if window.store is None:
-            window.without[sender] = max(start, window.without.get(sender, 0))
+            if sender in window.without or len(window.without) < STORES_MAX:
+                window.without[sender] = max(start, window.without.get(sender, 0))
             return True
         stream.store = None
         del self._windows[partition]
@@ -268,11 +271,18 @@ class Inflow:
         size = len(batch.content)
         if batch.sequence in stream.ahead:
             return "duplicate"
-        if self._ahead_bytes + size > REORDER_BYTES_MAX:
+        if (
+            self._ahead_bytes + size > REORDER_BYTES_MAX
+            or self._ahead_batches >= REORDER_BATCHES_MAX
+        ):
             return "reorder buffer full"
         stream.ahead[batch.sequence] = batch
-        self._ahead_bytes += size
+        self._count_ahead(1, size)
         return None
+
+    def _count_ahead(self, batches: int, size: int) -> None:
+        self._ahead_batches += batches
+        self._ahead_bytes += size
 
     def _close_gap(self, stream: _Stream) -> None:
         """Move what was waiting behind the gap to `ready`."""
@@ -282,7 +292,7 @@ class Inflow:
                 batch = self._overlapping(stream)
                 if batch is None:
                     return
-            self._ahead_bytes -= len(batch.content)
+            self._count_ahead(-1, -len(batch.content))
             stream.ready.append(batch)
             self.ready_bytes += len(batch.content)
             stream.expected = batch.end
@@ -294,7 +304,7 @@ class Inflow:
             batch = stream.ahead.pop(first)
             if batch.end > stream.expected:
                 return batch
-            self._ahead_bytes -= len(batch.content)
+            self._count_ahead(-1, -len(batch.content))
         return None
 
     def _note_gap(self, partition: Partition, stream: _Stream) -> None:
@@ -372,16 +382,18 @@ class Inflow:
 
     def check(self) -> None:
         """Assert that counters and order are what they should be."""
-        ahead_bytes = ready_bytes = 0
+        ahead_bytes = ahead_batches = ready_bytes = 0
         for partition, stream in self._streams.items():
             for first, batch in stream.ahead.items():
                 assert batch.partition == partition
                 assert first == batch.sequence
                 ahead_bytes += len(batch.content)
+                ahead_batches += 1
             if stream.ready:
                 ready_bytes += sum(len(batch.content) for batch in stream.ready)
                 assert stream.ready[-1].end == stream.expected
-        assert ahead_bytes == self._ahead_bytes
+        assert ahead_bytes == self._ahead_bytes <= REORDER_BYTES_MAX
+        assert ahead_batches == self._ahead_batches <= REORDER_BATCHES_MAX
         assert ready_bytes == self.ready_bytes
         assert len(self._windows) <= FETCHES_IN_FLIGHT_MAX
         assert not self._windows.keys() & self._behind.keys()

@@ -104,6 +104,8 @@ class MirrorMachine:
 
     def _acknowledged(self, ack: messages.Ack) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)
+        if not self._unacked.knows(partition, ack.store):
+            return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
         if progress is None:
             return []

@@ -182,6 +182,8 @@ class ProducerMachine:
         partition = Partition(ack.topic, ack.address)
         if partition in self._unacked and ack.sequence >= self._unacked.end(partition):
             return [Dropped("ack beyond head")]
+        if not self._unacked.knows(partition, ack.store):
+            return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
         if progress is None:
             return []

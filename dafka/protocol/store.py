@@ -203,8 +203,8 @@ class StoreMachine:
             return [Dropped("too many partitions")]
         self._inflow.heard(partition, message.sequence)
         if isinstance(message, messages.DirectHead):
-            if message.store is not None:
-                self._inflow.heard_from(message.store, now_ms)
+            if message.store and not self._inflow.heard_from(message.store, now_ms):
+                return [Dropped("too many stores")]
             self._inflow.answered(partition, message.store, message.sequence)
             return []
         return self._acknowledge(partition, message.sequence)

@@ -8,7 +8,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from dafka.limits import FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX, STORES_MAX
 from dafka.model import Partition
 from dafka.wire import messages
 
@@ -56,6 +56,11 @@ class Unacked:
         assert batch.sequence >= window.end, (batch.partition, batch.sequence, window.end)
         window.batches.append(batch)
         window.end = batch.end
+
+    def knows(self, partition: Partition, store: str | None) -> bool:
+        """Whether ACKs of `store` can be counted: of very many distinct ones some are not."""
+        window = self._windows.get(partition)
+        return window is None or store in window.acked or len(window.acked) < STORES_MAX
 
     def acked(self, partition: Partition, store: str | None, end: int) -> tuple[int, int] | None:
         """`store` has everything below `end`.

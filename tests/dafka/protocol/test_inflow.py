@@ -11,7 +11,9 @@ from dafka.limits import (
     BATCH_RECORDS_MAX,
     FETCHES_IN_FLIGHT_MAX,
     PARTITIONS_MAX,
+    REORDER_BATCHES_MAX,
     REORDER_BYTES_MAX,
+    STORES_MAX,
 )
 from dafka.model import Batch, Partition
 from dafka.protocol.inflow import (
@@ -19,9 +21,9 @@ from dafka.protocol.inflow import (
     FETCH_SILENCE_MS,
     PROBE_RECORDS,
     SETTLING_MS,
-    STORE_SILENCE_MS,
     Inflow,
 )
+from dafka.protocol.stores import STORE_SILENCE_MS
 
 P = Partition("flights", "AA")
 
@@ -287,6 +289,25 @@ def test_the_reorder_buffer_is_bounded(inflow, batch):
     assert kept == REORDER_BYTES_MAX // len(batch(1, size=size).content)
     assert inflow.offer(batch(19, size=size)) == "reorder buffer full"
     inflow.check()
+
+
+def test_small_batches_are_bounded_by_their_number(inflow, batch):
+    content = batch(0).content
+    for number in range(1, REORDER_BATCHES_MAX + 1):
+        assert inflow.offer(Batch(P, 2 * number, 1, content)) is None
+    assert inflow.offer(Batch(P, 1_000_001, 1, content)) == "reorder buffer full"
+    inflow.check()
+    inflow.start(P, 0)
+    assert inflow.offer(Batch(P, 2, 1, content)) is None
+    inflow.check()
+
+
+def test_invented_senders_of_a_log_start_do_not_pile_up(inflow):
+    inflow.heard(P, 99)
+    inflow.fetches(0)
+    for number in range(3 * STORES_MAX):
+        inflow.log_start(P, f"S{number}", 50, 0)
+    assert len(inflow._windows[P].without) == STORES_MAX
 
 
 def test_starting_again_forgets_what_was_received(inflow, batch):

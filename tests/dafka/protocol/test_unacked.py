@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.limits import FETCH_ANSWER_BYTES_MAX
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, STORES_MAX
 from dafka.model import Partition
 from dafka.protocol.unacked import Unacked
 from dafka.wire import messages
@@ -57,6 +57,16 @@ def test_an_ack_beyond_the_end_does_not_free_what_comes_later(batch):
     assert unacked.acked(P, "S1", 1_000) is not None
     unacked.add(batch(2, 2))
     assert unacked.low(P) == 2
+
+
+def test_acks_of_invented_stores_do_not_pile_up(batch):
+    unacked = Unacked(min_acks=2)
+    unacked.add(batch(0, 5))
+    for number in range(STORES_MAX):
+        assert unacked.knows(P, f"S{number}")
+        unacked.acked(P, f"S{number}", 1)
+    assert not unacked.knows(P, "one more")
+    assert unacked.knows(P, "S0")
 
 
 def test_an_ack_for_an_unknown_partition_is_nothing():
