@@ -48,6 +48,9 @@ STORES_MAX = 100
 REQUESTERS_MAX = 10_000
 """Requesters of which it is known what they listen for; for the others batches are sent."""
 
+REMINDED_TOPICS_MAX = 100_000
+"""Topics that all consumers of another make together have asked for; the oldest are forgotten."""
+
 SINGLE_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """What a FETCH brings to a peer without batches: the C implementation asks once a second."""
 

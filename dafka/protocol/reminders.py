@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dafka.limits import REQUESTERS_MAX
+from dafka.limits import REMINDED_TOPICS_MAX, REQUESTERS_MAX
 from dafka.protocol.heads import HeadSchedule
 
 if TYPE_CHECKING:
@@ -27,21 +27,27 @@ class Reminders:
     """Which consumers of another make there are, and what to send them again."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, tuple[str, ...]] = {}
+        self._topics: dict[str, frozenset[str]] = {}
         """What each has said that it wants."""
+        self._topics_kept = 0
         self._due = HeadSchedule(INTERVAL_MS, INTERVAL_MS_MAX)
 
     def greeted(self, hello: ConsumerHello, partitions: Iterable[Partition], now_ms: int) -> None:
         """A consumer has said what it wants; the oldest of too many is forgotten."""
-        self._topics.pop(hello.consumer, None)
-        if not hello.topics:
+        self._forget(hello.consumer)
+        topics = frozenset(hello.topics)
+        if not topics:
             return
-        if len(self._topics) >= REQUESTERS_MAX:
-            del self._topics[next(iter(self._topics))]
-        self._topics[hello.consumer] = hello.topics
+        self._topics[hello.consumer] = topics
+        self._topics_kept += len(topics)
+        while len(self._topics) > REQUESTERS_MAX or self._topics_kept > REMINDED_TOPICS_MAX:
+            self._forget(next(iter(self._topics)))
         for partition in partitions:
-            if partition.topic in hello.topics:
+            if partition.topic in topics:
                 self._due.moved(partition, now_ms)
+
+    def _forget(self, consumer: str) -> None:
+        self._topics_kept -= len(self._topics.pop(consumer, ()))
 
     def moved(self, partition: Partition, now_ms: int) -> None:
         """There is more of a partition."""

@@ -45,7 +45,7 @@ from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dafka.wire.messages import Message
 
@@ -136,17 +136,13 @@ class StoreMachine:
             case messages.Fetch():
                 return self._fetch(message)
             case messages.GetHeads():
-                return self._direct_heads(message.requester, message.topic)
+                return self._direct_heads(message.requester, (message.topic,))
             case messages.ConsumerHello():
                 if message.store != self._address:
                     return [Dropped("not for this store")]
                 if message.foreign:
                     self._reminders.greeted(message, self._durable, now_ms)
-                return [
-                    effect
-                    for topic in message.topics
-                    for effect in self._direct_heads(message.consumer, topic)
-                ]
+                return self._direct_heads(message.consumer, message.topics)
             case _:
                 return [Dropped("not for a store")]
 
@@ -297,11 +293,13 @@ class StoreMachine:
         effects.append(self._direct_head(event.requester, event.partition))
         return effects
 
-    def _direct_heads(self, requester: str, topic: str) -> list[Effect]:
+    def _direct_heads(self, requester: str, topics: Iterable[str]) -> list[Effect]:
+        """Each head once, however often a topic is named."""
+        wanted = frozenset(topics)
         return [
             self._direct_head(requester, partition)
             for partition in self._durable
-            if topic in ("", partition.topic)
+            if partition.topic in wanted or "" in wanted
         ]
 
     def _direct_head(self, requester: str, partition: Partition) -> Publish:
@@ -310,7 +308,7 @@ class StoreMachine:
         return Publish(messages.DirectHead(requester, topic, address, head, self._address))
 
     def _hello(self, event: PeerListened) -> list[Effect]:
-        if event.id is not MessageId.STORE_HELLO:
+        if event.id is not MessageId.STORE_HELLO or not event.key:
             return []
         return [Publish(messages.StoreHello(event.key, self._address))]
 

@@ -44,6 +44,15 @@ def test_a_consumer_that_wants_nothing_is_not_reminded():
     assert list(reminders.due(INTERVAL_MS)) == []
 
 
+def test_topics_are_bounded_too(monkeypatch):
+    monkeypatch.setattr("dafka.protocol.reminders.REMINDED_TOPICS_MAX", 3)
+    reminders = Reminders()
+    for consumer in ("C1", "C2"):
+        reminders.greeted(ConsumerHello("ST", consumer, ("orders", "others", "orders")), [], 0)
+    reminders.moved(ORDERS, 0)
+    assert list(reminders.due(INTERVAL_MS)) == [(ORDERS, "C2")]
+
+
 def test_the_oldest_of_too_many_is_forgotten(monkeypatch):
     monkeypatch.setattr("dafka.protocol.reminders.REQUESTERS_MAX", 2)
     reminders = Reminders()
