@@ -211,11 +211,7 @@ class Inflow:
             self._go_without(partition, stream, window, store, 0)
 
     def heard_from(self, store: str, now_ms: int) -> bool:
-        """A store is there, and will be waited for before anything is skipped.
-
-        Returns:
-            False if there are too many to wait for this one as well.
-        """
+        """A store is there, and waited for before anything is skipped; False if too many are."""
         return self._stores.heard_from(store, now_ms)
 
     def log_start(
@@ -227,7 +223,8 @@ class Inflow:
             The sequence to `skip` to if nobody has more than that, else None.
         """
         window, stream = self._windows.get(partition), self._streams[partition]
-        if window is None or window.store not in (None, sender):
+        # What is ready waits for an ACK, and comes first.
+        if window is None or window.store not in (None, sender) or stream.ready:
             return None
         if not stream.expected < sequence <= stream.head + 1:
             return None  # Nobody keeps a partition only from behind its end on.

@@ -302,6 +302,15 @@ def test_small_batches_are_bounded_by_their_number(inflow, batch):
     inflow.check()
 
 
+def test_nothing_is_skipped_while_what_lies_before_waits(inflow, batch):
+    inflow.heard(P, 99)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 5))
+    assert inflow.log_start(P, "S1", 50, SETTLING_MS) is None
+    inflow.take(P)
+    assert inflow.log_start(P, "S1", 50, SETTLING_MS) == 50
+
+
 def test_invented_senders_of_a_log_start_do_not_pile_up(inflow):
     inflow.heard(P, 99)
     inflow.fetches(0)
