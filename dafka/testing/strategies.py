@@ -23,6 +23,7 @@ addresses = _names(ADDRESS_BYTES_MAX)
 topics = _names(TOPIC_BYTES_MAX)
 partitions = st.builds(Partition, topics, addresses)
 sequences = st.integers(0, SEQUENCE_MAX)
+batch_sequences = st.integers(0, SEQUENCE_MAX - BATCH_RECORDS_MAX)
 topic_lists = st.lists(topics, max_size=5).map(tuple)
 counts = st.integers(1, BATCH_RECORDS_MAX)
 contents = st.binary(max_size=200)
@@ -36,8 +37,16 @@ envelopes = st.builds(
 wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
     st.builds(messages.Record, topics, addresses, sequences, contents, st.booleans()),
     st.builds(messages.DirectRecord, addresses, topics, addresses, sequences, contents),
-    st.builds(messages.Records, topics, addresses, sequences, counts, contents),
-    st.builds(messages.DirectRecords, addresses, topics, addresses, sequences, counts, contents),
+    st.builds(messages.Records, topics, addresses, batch_sequences, counts, contents),
+    st.builds(
+        messages.DirectRecords,
+        addresses,
+        topics,
+        addresses,
+        batch_sequences,
+        counts,
+        contents,
+    ),
     st.builds(
         messages.Fetch,
         topics,

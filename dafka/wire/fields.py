@@ -20,8 +20,8 @@ from dafka.wire import messages
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.octets import Reader, longstr, number_4, number_8, octets_of, string
 
-SEQUENCE_MAX = 2**63 - 1
-"""Largest sequence accepted: storage and Kafka batches keep it as a signed 64-bit number."""
+SEQUENCE_MAX = 2**63 - 2
+"""Largest sequence accepted: the one behind it must fit a signed 64-bit number, too."""
 
 _BATCHED = b"B"
 """Behind the fields of a RECORD whose record is in a RECORDS, too."""
@@ -119,6 +119,8 @@ def read_batch(message_id: MessageId, key: str, reader: Reader, content: bytes) 
     count = reader.number_4()
     if not 1 <= count <= BATCH_RECORDS_MAX:
         raise WireError("count")
+    if sequence + count - 1 > SEQUENCE_MAX:
+        raise WireError("sequence")
     if message_id is MessageId.RECORDS:
         return messages.Records(_same(topic, key), address, sequence, count, content)
     return messages.DirectRecords(named(key), topic, address, sequence, count, content)

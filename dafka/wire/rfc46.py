@@ -42,7 +42,7 @@ def prefix(message_id: MessageId, key: str) -> bytes:
 def subscription(prefix_octets: bytes) -> tuple[MessageId, str] | None:
     """The inverse of `prefix`, for subscriptions a publisher sees; None if it is not one."""
     message_id = _IDS.get(prefix_octets[:1])
-    if message_id is None or len(prefix_octets) > 1 + TOPIC_BYTES_MAX:
+    if message_id is None or len(prefix_octets) > 1 + TOPIC_BYTES_MAX or b"\0" in prefix_octets:
         return None
     return message_id, text(prefix_octets[1:])
 

@@ -20,8 +20,8 @@ VECTORS = [
         ["4D 6865", "AAA5 4D 01 02 4142 02 6865 0000000000000001", b"content".hex()],
     ),
     (
-        messages.DirectRecord("CC", "he", "AB", 2**63 - 1, b""),
-        ["44 4343", "AAA5 44 01 02 4142 02 6865 7FFFFFFFFFFFFFFF", ""],
+        messages.DirectRecord("CC", "he", "AB", 2**63 - 2, b""),
+        ["44 4343", "AAA5 44 01 02 4142 02 6865 7FFFFFFFFFFFFFFE", ""],
     ),
     (
         messages.Records("he", "AB", 256, 1_000, b"x"),
