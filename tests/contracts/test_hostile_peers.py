@@ -1,0 +1,424 @@
+"""Every machine, given what a broken or hostile peer may send, in any order.
+
+Nothing is raised, what a machine sends can be written in both dialects, every drop has its reason,
+and what peers invent (partitions, stores, requesters, batches ahead of a gap) does not pile up.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from enum import Enum
+
+import pytest
+
+from dafka.errors import StorageError, WireError
+from dafka.model import Batch, Partition
+from dafka.protocol import consumer, inflow, presence, reminders, singles, stores, unacked
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.effects import (
+    Append,
+    Compare,
+    Deliver,
+    Dropped,
+    Publish,
+    ReadRange,
+    Stored,
+)
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    Compared,
+    Drained,
+    Mirrored,
+    PeerListened,
+    RangeRead,
+    Received,
+    Submitted,
+    TurnEnded,
+    Woke,
+)
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.protocol.presence import Heard, PresenceMachine, PresenceSettings
+from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.protocol.singles import Shape, Singles
+from dafka.protocol.store import StoreMachine
+from dafka.query.messages import RangePage, Ranges, decode_answer, encode
+from dafka.query.service import answer
+from dafka.reasons import REASONS
+from dafka.records.batch import BatchBuilder, agree, enclosed
+from dafka.records.envelope import Envelope
+from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.memory import MemoryLog
+from dafka.testing.mutation import edited, random_edits
+from dafka.wire import libdafka, messages, rfc46
+from dafka.wire.beacon import NodeBeacon, TowerBeacon
+from dafka.wire.fields import SEQUENCE_MAX
+from dafka.wire.messages import MessageId
+from distributor.link.events import AskHeads, HeadsRead, HeadsUnread, Side
+from distributor.link.machine import LinkMachine, LinkSettings
+
+SEEDS = range(3)
+EVENTS = 1_200
+MANY = 20
+"""What the limits are brought down to, so that some thousand messages are far beyond them."""
+
+HELD_MAX = 100 * MANY
+"""Entries in all the collections of a machine, whatever it was sent."""
+
+OURS = "ME"
+TOPICS = ("flights", "fl", "flights2", "\udcff", "x" * 249)
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch):
+    for module, name in (
+        (consumer, "PARTITIONS_MAX"),
+        (inflow, "PARTITIONS_MAX"),
+        (inflow, "STORES_MAX"),
+        (inflow, "REORDER_BATCHES_MAX"),
+        (stores, "STORES_MAX"),
+        (unacked, "STORES_MAX"),
+        (reminders, "REQUESTERS_MAX"),
+        (reminders, "REMINDED_TOPICS_MAX"),
+        (singles, "REQUESTERS_MAX"),
+        (presence, "PEERS_MAX"),
+    ):
+        monkeypatch.setattr(module, name, MANY)
+
+
+class Peers:
+    """Everybody else in the mesh, drawn by a seed."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+
+    def pick(self, *choices):
+        return self.chance.choice(choices)
+
+    def later_ms(self):
+        return 40_000 if self.chance.random() < 0.01 else self.pick(0, 0, 1, 10, 300)
+
+    def topic(self):
+        return self.pick(*TOPICS, "flights", "flights", f"t{self.chance.randrange(10**6)}")
+
+    def address(self):
+        return self.pick("AA", "AA", "BB", OURS, "A" * 255, f"N{self.chance.randrange(10**6)}")
+
+    def sequence(self):
+        return self.pick(*range(12), 2**31, 2**40, SEQUENCE_MAX - 1, SEQUENCE_MAX)
+
+    def count(self):
+        return self.pick(1, 1, 2, 3, 1_000, 100_000)
+
+    def batch(self, partition=None):
+        sequence, count = self.chance.randrange(8), self.chance.randint(1, 3)
+        builder = BatchBuilder(1 << 16)
+        for number in range(count):
+            value = self.pick(b"value", b"other") if self.chance.random() < 0.1 else b"same"
+            builder.append(sequence + number, None, value, ())
+        envelope = Envelope(self.pick(0, 1), self.pick(0, 1, 2**64 - 1))
+        content = enclosed(builder.build(), sequence, envelope)
+        return Batch(partition or Partition("flights", "AA"), sequence, count, content)
+
+    def last_batch(self, count):
+        """A batch that begins at the last sequence there is."""
+        builder = BatchBuilder(1 << 16)
+        for _ in range(count):
+            builder.append(1, None, b"value", ())
+        content = enclosed(builder.build(), SEQUENCE_MAX)
+        return messages.Records("flights", "AA", SEQUENCE_MAX, count, content)
+
+    def carried(self):
+        """Place, count and content of a batch, sometimes of three different ones."""
+        one = self.batch()
+        if self.chance.random() < 0.6:
+            return one.sequence, one.count, one.content
+        content = b"".join(edited([one.content], random_edits(self.chance)[:1]))
+        return self.sequence(), self.pick(one.count, self.count()), self.pick(content, b"")
+
+    def message(self):
+        topic, address, store = self.topic(), self.address(), self.address()
+        sequence, count, content = self.carried()
+        told = self.sequence()
+        return self.pick(
+            messages.Records(topic, address, sequence, count, content),
+            messages.DirectRecords(OURS, topic, address, sequence, count, content),
+            messages.Record(topic, address, sequence, content),
+            messages.DirectRecord(OURS, topic, address, sequence, content),
+            messages.Head(topic, address, told),
+            messages.DirectHead(OURS, topic, address, told, self.pick(None, store)),
+            messages.LogStart(OURS, topic, address, told, store),
+            messages.Ack(topic, address, self.pick(None, store), told),
+            messages.Fetch(
+                topic, self.pick(address, OURS), store, told, self.count(), self.pick(None, OURS)
+            ),
+            messages.GetHeads(self.pick("", topic), store),
+            messages.ConsumerHello(self.pick(OURS, store), address, (topic, "", topic) * 5),
+            messages.StoreHello(self.pick(OURS, address), store),
+        )
+
+    def received(self):
+        """As it comes off the wire: there some of it is refused already."""
+        frames = rfc46.encode(self.message())
+        if self.chance.random() < 0.3:
+            frames = edited(frames, random_edits(self.chance))
+        return arrived(frames)
+
+    def event(self):
+        if self.chance.random() < 0.1:
+            key = self.pick("", self.topic(), self.address())
+            return PeerListened(self.pick(*MessageId), key)
+        return self.received() if self.chance.random() < 0.8 else Woke()
+
+
+def arrived(frames):
+    """What the mesh makes of frames."""
+    try:
+        return Received(rfc46.decode(frames))
+    except WireError as error:
+        return Dropped(error.reason)
+
+
+def held(machine):
+    """Entries in all collections that a machine holds, and nobody else."""
+    total, seen, waiting = 0, set(), [machine]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, type | Enum | bytes | str | int):
+            continue
+        seen.add(id(one))
+        if isinstance(one, dict | list | set | frozenset | tuple):
+            total += len(one)
+        if isinstance(one, dict | list | set | frozenset | tuple) or type(
+            one
+        ).__module__.startswith(("dafka.", "distributor.", "collections")):
+            waiting += gc.get_referents(one)
+    return total
+
+
+def fits(effects):
+    """What leaves a machine can be sent, and what does not leave it has a reason."""
+    for effect in effects:
+        if isinstance(effect, Publish):
+            for dialect in (rfc46, libdafka):
+                dialect.decode(dialect.encode(effect.message))
+        elif isinstance(effect, Dropped):
+            assert effect.reason in REASONS
+
+
+def given_to(machine, peers, perform=lambda effect: None):
+    """Give a machine some thousand events; `perform` does what effects ask for."""
+    now_ms, drops = 0, set()
+    for _ in range(EVENTS):
+        now_ms += peers.later_ms()
+        pending = [peers.event(), TurnEnded()]
+        while pending:
+            event = pending.pop(0)
+            if isinstance(event, Dropped) or not takes(machine, event):
+                continue
+            effects = machine.handle(event, now_ms)
+            fits(effects)
+            machine.check()
+            drops |= {effect.reason for effect in effects if isinstance(effect, Dropped)}
+            pending += [done for effect in effects if (done := perform(effect)) is not None]
+        assert machine.wakeup_ms() is None or machine.wakeup_ms() >= 0
+    assert held(machine) < HELD_MAX
+    return drops
+
+
+def takes(machine, event):
+    turns = (StoreMachine, ProducerMachine)
+    return isinstance(machine, turns) or not isinstance(event, TurnEnded)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("start", Start)
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_consumer(seed, start, committed):
+    peers = Peers(seed)
+    machine = ConsumerMachine(
+        OURS,
+        ConsumerSettings(
+            topics=peers.pick((), ("flights", "fl")),
+            start=start,
+            committed=committed,
+            buffer_bytes_max=2_000,
+        ),
+    )
+
+    def perform(effect):
+        if isinstance(effect, Deliver):
+            return Drained(len(effect.batch.content))
+        return None
+
+    assert "not for a consumer" in given_to(machine, peers, perform)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_store(seed, on_disk, tmp_path):
+    peers = Peers(seed)
+    log = LmdbLog(tmp_path, durability=Durability.OS) if on_disk else MemoryLog(OURS)
+    machine = StoreMachine(OURS, {})
+
+    def perform(effect):
+        match effect:
+            case Append():
+                if peers.chance.random() < 0.1:
+                    return AppendFailed(effect.token)
+                try:
+                    log.append(effect.batches, trims=dict(effect.trims))
+                except StorageError:
+                    return AppendFailed(effect.token)
+                return Appended(effect.token)
+            case ReadRange():
+                read = log.read(
+                    effect.partition, effect.sequence, effect.count_max, effect.bytes_max
+                )
+                start = log.standings()[effect.partition].start
+                return RangeRead(effect.requester, effect.partition, tuple(read), start)
+            case Compare():
+                one = effect.batch
+                read = log.read(one.partition, one.sequence, one.count, 1 << 20)
+                return Compared(one, agree(read, one))
+        return None
+
+    assert "not for a store" in given_to(machine, peers, perform)
+    assert machine.heads == log.heads()
+    assert isinstance(decode_answer(answer(encode(Ranges()), log)), RangePage)
+    if on_disk:
+        log.close()
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_store_at_the_end_of_the_sequences(on_disk, tmp_path):
+    log = LmdbLog(tmp_path, durability=Durability.OS) if on_disk else MemoryLog(OURS)
+    machine = StoreMachine(OURS, {})
+    peers, place = Peers(1), Partition("flights", "AA")
+    for now_ms in (0, 2_000, 4_000):
+        for message in (
+            messages.Head(*place, SEQUENCE_MAX),
+            messages.LogStart(OURS, *place, SEQUENCE_MAX, "S1"),
+            messages.Head(*place, SEQUENCE_MAX + 1),
+            messages.LogStart(OURS, *place, SEQUENCE_MAX + 1, "S1"),
+            *(peers.last_batch(count) for count in (3, 2, 1)),
+        ):
+            for event in (arrived(rfc46.encode(message)), TurnEnded(), Woke()):
+                if isinstance(event, Dropped):
+                    assert event == Dropped("sequence")
+                    continue
+                for effect in machine.handle(event, now_ms):
+                    if isinstance(effect, Append):
+                        log.append(effect.batches, trims=dict(effect.trims))
+                        fits(machine.handle(Appended(effect.token), now_ms))
+    assert log.heads() == {place: SEQUENCE_MAX}
+    found = decode_answer(answer(encode(Ranges()), log))
+    assert found == RangePage(((b"flights", b"AA", SEQUENCE_MAX, SEQUENCE_MAX + 1),), False)
+    if on_disk:
+        log.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("spooled", [False, True])
+def test_a_producer(seed, spooled):
+    peers = Peers(seed)
+    settings = ProducerSettings(spooled=spooled, min_acks=2)
+    machine = ProducerMachine(OURS, settings)
+    builder = BatchBuilder(1 << 16)
+    builder.append(1, None, b"value", ())
+    for topic in ("flights", "fl"):
+        fits(machine.handle(Submitted(topic, 1, builder.build()), 0))
+
+    def perform(effect):
+        if isinstance(effect, Append):
+            return peers.pick(Appended, AppendFailed)(effect.token)
+        return None
+
+    assert given_to(machine, peers, perform) >= {"not for a producer", "ack beyond head"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_mirror(seed):
+    peers = Peers(seed)
+    machine = MirrorMachine(MirrorSettings(min_acks=2))
+    for partition in (Partition("flights", "AA"), Partition("fl", "BB")):
+        fits(machine.handle(Mirrored(peers.batch(partition)), 0))
+    assert "not for a mirror" in given_to(machine, peers)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_link_between_two_such_meshes(seed):
+    peers = Peers(seed)
+    settings = ConsumerSettings(start=Start.ASSIGNED, committed=True, buffer_bytes_max=5_000)
+    machine = LinkMachine(
+        level=1,
+        origin=7,
+        source=ConsumerMachine(OURS, settings),
+        mirror=MirrorMachine(MirrorSettings()),
+        settings=LinkSettings(repair_after_ms=5_000),
+    )
+    now_ms = 0
+    for _ in range(EVENTS):
+        now_ms += peers.later_ms()
+        pending = [(peers.pick(*Side), peers.event())]
+        while pending:
+            side, event = pending.pop(0)
+            if isinstance(event, Dropped):
+                continue
+            effects = machine.handle(side, event, now_ms)
+            fits(effect for _, effect in effects)
+            machine.check()
+            if any(isinstance(effect, AskHeads) for _, effect in effects):
+                heads = {
+                    Partition(peers.topic(), peers.address()): peers.sequence() for _ in range(5)
+                }
+                other = {partition: peers.sequence() for partition in list(heads)[:3]}
+                diverged = frozenset(list(heads)[:1]) if peers.chance.random() < 0.02 else ()
+                read = HeadsRead(heads, other, frozenset(diverged))
+                pending.append((Side.TARGET, peers.pick(read, read, HeadsUnread())))
+        assert all(lag >= 0 for lag in machine.lag().values())
+    assert held(machine) < 3 * HELD_MAX
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("shape", Shape)
+def test_single_records_either_way(seed, shape):
+    peers = Peers(seed)
+    machine = Singles(shape)
+    for _ in range(EVENTS):
+        some = [peers.received() for _ in range(3)]
+        fits(machine.inbound(some, 5))
+        peers.pick(machine.listened, machine.left)(peers.pick(*MessageId), peers.address())
+    assert held(machine) <= HELD_MAX
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_presence(seed):
+    peers = Peers(seed)
+    machine = PresenceMachine(NodeBeacon(OURS, "h", 5), PresenceSettings())
+    drops, now_ms = 0, 0
+    for _ in range(EVENTS):
+        now_ms += peers.pick(0, 1, 300)
+        endpoint = f"tcp://h:{peers.chance.randint(1, 65_535)}"
+        key = peers.pick("", "k" * 40)
+        for effect in machine.heard(Heard(TowerBeacon(peers.address(), endpoint, key)), now_ms):
+            drops += effect == Dropped("too many peers")
+        machine.wake(now_ms)
+        assert machine.peers <= MANY
+    assert drops
+    assert held(machine) < HELD_MAX
+
+
+def test_stored_is_said_only_of_what_was_sent():
+    machine = ProducerMachine(OURS, ProducerSettings())
+    builder = BatchBuilder(1 << 16)
+    builder.append(1, None, b"value", ())
+    machine.handle(Submitted("flights", 1, builder.build()), 0)
+    peers = Peers(1)
+    for _ in range(EVENTS):
+        event = peers.received()
+        if isinstance(event, Received):
+            for effect in machine.handle(event, 0):
+                if isinstance(effect, Stored):
+                    assert effect.end == 1
