@@ -23,7 +23,7 @@ from dafka.records.digest import digest_of_batches, digest_of_records
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dafka.protocol.access import Rights
     from dafka.query.messages import Answer, Place, Question

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 
 from dafka.cli.records import from_json
-from dafka.errors import MisuseError, RecordError, WireError
-from dafka.model import TowerEndpoints
+from dafka.errors import CommitError, MisuseError, RecordError, WireError
+from dafka.groups import commit
+from dafka.model import Partition, TowerEndpoints
 from dafka.query import messages as query
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES, Envelope, pack, unpack
@@ -139,7 +140,10 @@ QUESTIONS = [
     query.Ranges(None, None),
     query.Read(b"flights", b"AA", 7, 100, 1_000),
     query.Find(b"flights", b"AA", 1_000),
+    query.Digest(b"flights", b"AA", 7, 3, True),
     query.Delete(b"flights"),
+    query.Groups(b"g"),
+    query.Offsets(b"g", (b"flights", b"AA")),
     query.Health(),
 ]
 ANSWERS = [
@@ -148,6 +152,9 @@ ANSWERS = [
     query.RangePage(((b"flights", b"AA", 0, 10),), False),
     query.Batches(((7, 3, content()),)),
     query.Found(None),
+    query.Digested(7, 10, b"digest"),
+    query.GroupPage((b"g",), True),
+    query.OffsetPage(((b"key", b"value"),), False),
     query.Deleted(3, False),
     query.Status("AA", 1, 2),
     query.Refused("storage", "no room"),
@@ -188,6 +195,7 @@ SCHEMAS = [
     {"schema": '{"type": "object"}', "schemaType": "JSON"},
     {"schema": '"a"', "references": [{"name": "a", "subject": "b", "version": 1}]},
 ]
+COMMIT_KEY = commit.CommitKey("group", Partition("flights", "AA"))
 STAMP = entries.Stamp(1, 2)
 ENTRIES = [
     entries.Entry(entries.SchemaKey(1), STAMP, schema_of(SCHEMAS[2])),
@@ -311,6 +319,13 @@ DECODERS = [
         decode=pair,
         refusals=(ValueError,),
         encode=lambda value: [*entries.encode(value)],
+    ),
+    Decoder(
+        name="commit of a group",
+        examples=[[*commit.encode(COMMIT_KEY, commit.Commit(7, 1, 2_000, 3, 5, "note"))]],
+        decode=lambda frames: commit.decode(*(*frames, None, None)[:2]),
+        refusals=(CommitError,),
+        encode=lambda value: [*commit.encode(*value)],
     ),
     Decoder(
         name="line of dafka produce --json",

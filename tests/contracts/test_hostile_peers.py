@@ -7,13 +7,13 @@ and what peers invent (partitions, stores, requesters, batches ahead of a gap) d
 from __future__ import annotations
 
 import gc
-import random
 from enum import Enum
 
 import pytest
+from peers import OURS, Peers, arrived
 
-from dafka.errors import StorageError, WireError
-from dafka.model import Batch, Partition
+from dafka.errors import StorageError
+from dafka.model import Partition
 from dafka.protocol import consumer, inflow, presence, reminders, singles, stores, unacked
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import (
@@ -31,7 +31,6 @@ from dafka.protocol.events import (
     Compared,
     Drained,
     Mirrored,
-    PeerListened,
     RangeRead,
     Received,
     Submitted,
@@ -46,11 +45,9 @@ from dafka.protocol.store import StoreMachine
 from dafka.query.messages import RangePage, Ranges, decode_answer, encode
 from dafka.query.service import answer
 from dafka.reasons import REASONS
-from dafka.records.batch import BatchBuilder, agree, enclosed
-from dafka.records.envelope import Envelope
+from dafka.records.batch import BatchBuilder, agree
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
-from dafka.testing.mutation import edited, random_edits
 from dafka.wire import libdafka, messages, rfc46
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
 from dafka.wire.fields import SEQUENCE_MAX
@@ -65,9 +62,6 @@ MANY = 20
 
 HELD_MAX = 100 * MANY
 """Entries in all the collections of a machine, whatever it was sent."""
-
-OURS = "ME"
-TOPICS = ("flights", "fl", "flights2", "\udcff", "x" * 249)
 
 
 @pytest.fixture(autouse=True)
@@ -85,99 +79,6 @@ def small_limits(monkeypatch):
         (presence, "PEERS_MAX"),
     ):
         monkeypatch.setattr(module, name, MANY)
-
-
-class Peers:
-    """Everybody else in the mesh, drawn by a seed."""
-
-    def __init__(self, seed):
-        self.chance = random.Random(seed)
-
-    def pick(self, *choices):
-        return self.chance.choice(choices)
-
-    def later_ms(self):
-        return 40_000 if self.chance.random() < 0.01 else self.pick(0, 0, 1, 10, 300)
-
-    def topic(self):
-        return self.pick(*TOPICS, "flights", "flights", f"t{self.chance.randrange(10**6)}")
-
-    def address(self):
-        return self.pick("AA", "AA", "BB", OURS, "A" * 255, f"N{self.chance.randrange(10**6)}")
-
-    def sequence(self):
-        return self.pick(*range(12), 2**31, 2**40, SEQUENCE_MAX - 1, SEQUENCE_MAX)
-
-    def count(self):
-        return self.pick(1, 1, 2, 3, 1_000, 100_000)
-
-    def batch(self, partition=None):
-        sequence, count = self.chance.randrange(8), self.chance.randint(1, 3)
-        builder = BatchBuilder(1 << 16)
-        for number in range(count):
-            value = self.pick(b"value", b"other") if self.chance.random() < 0.1 else b"same"
-            builder.append(sequence + number, None, value, ())
-        envelope = Envelope(self.pick(0, 1), self.pick(0, 1, 2**64 - 1))
-        content = enclosed(builder.build(), sequence, envelope)
-        return Batch(partition or Partition("flights", "AA"), sequence, count, content)
-
-    def last_batch(self, count):
-        """A batch that begins at the last sequence there is."""
-        builder = BatchBuilder(1 << 16)
-        for _ in range(count):
-            builder.append(1, None, b"value", ())
-        content = enclosed(builder.build(), SEQUENCE_MAX)
-        return messages.Records("flights", "AA", SEQUENCE_MAX, count, content)
-
-    def carried(self):
-        """Place, count and content of a batch, sometimes of three different ones."""
-        one = self.batch()
-        if self.chance.random() < 0.6:
-            return one.sequence, one.count, one.content
-        content = b"".join(edited([one.content], random_edits(self.chance)[:1]))
-        return self.sequence(), self.pick(one.count, self.count()), self.pick(content, b"")
-
-    def message(self):
-        topic, address, store = self.topic(), self.address(), self.address()
-        sequence, count, content = self.carried()
-        told = self.sequence()
-        return self.pick(
-            messages.Records(topic, address, sequence, count, content),
-            messages.DirectRecords(OURS, topic, address, sequence, count, content),
-            messages.Record(topic, address, sequence, content),
-            messages.DirectRecord(OURS, topic, address, sequence, content),
-            messages.Head(topic, address, told),
-            messages.DirectHead(OURS, topic, address, told, self.pick(None, store)),
-            messages.LogStart(OURS, topic, address, told, store),
-            messages.Ack(topic, address, self.pick(None, store), told),
-            messages.Fetch(
-                topic, self.pick(address, OURS), store, told, self.count(), self.pick(None, OURS)
-            ),
-            messages.GetHeads(self.pick("", topic), store),
-            messages.ConsumerHello(self.pick(OURS, store), address, (topic, "", topic) * 5),
-            messages.StoreHello(self.pick(OURS, address), store),
-        )
-
-    def received(self):
-        """As it comes off the wire: there some of it is refused already."""
-        frames = rfc46.encode(self.message())
-        if self.chance.random() < 0.3:
-            frames = edited(frames, random_edits(self.chance))
-        return arrived(frames)
-
-    def event(self):
-        if self.chance.random() < 0.1:
-            key = self.pick("", self.topic(), self.address())
-            return PeerListened(self.pick(*MessageId), key)
-        return self.received() if self.chance.random() < 0.8 else Woke()
-
-
-def arrived(frames):
-    """What the mesh makes of frames."""
-    try:
-        return Received(rfc46.decode(frames))
-    except WireError as error:
-        return Dropped(error.reason)
 
 
 def held(machine):
@@ -396,13 +297,14 @@ def test_single_records_either_way(seed, shape):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_presence(seed):
     peers = Peers(seed)
-    machine = PresenceMachine(NodeBeacon(OURS, "h", 5), PresenceSettings())
+    machine = PresenceMachine(NodeBeacon(OURS, "h", 5), PresenceSettings(), ["one", "two"])
     drops, now_ms = 0, 0
     for _ in range(EVENTS):
         now_ms += peers.pick(0, 1, 300)
         endpoint = f"tcp://h:{peers.chance.randint(1, 65_535)}"
         key = peers.pick("", "k" * 40)
-        for effect in machine.heard(Heard(TowerBeacon(peers.address(), endpoint, key)), now_ms):
+        beacon = Heard(TowerBeacon(peers.address(), endpoint, key), peers.pick("one", "two"))
+        for effect in machine.heard(beacon, now_ms):
             drops += effect == Dropped("too many peers")
         machine.wake(now_ms)
         assert machine.peers <= MANY
