@@ -93,7 +93,7 @@ def test_peers_are_bounded(presence):
     for number in range(PEERS_MAX + 5):
         presence.heard(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
     assert presence.peers == PEERS_MAX
-    one_more = Heard(TowerBeacon("X", "tcp://127.0.0.1:9"))
+    one_more = heard(TowerBeacon("X", "tcp://127.0.0.1:9"))
     assert presence.heard(one_more, 0) == [Dropped("too many peers")]
 
 
