@@ -15,6 +15,7 @@ import distributor.cli.main
 import topology.cli
 from distributor.processes import Kind, processes_of
 from topology import load, plan
+from topology.decode import KEYS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -60,6 +61,13 @@ def test_relative_links_lead_somewhere(document):
 def test_every_decision_is_numbered_once():
     numbers = [path.name[:4] for path in sorted((ROOT / "docs/adr").glob("*.md"))]
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+
+
+@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind in KEYS for key in KEYS[kind]])
+def test_every_key_of_the_topology_file_stands_in_its_reference(kind, key):
+    sections = re.split(r"^## ", (ROOT / "config/README.md").read_text(), flags=re.MULTILINE)
+    (section,) = [text for text in sections if text.lower().startswith(f"the {kind}\n")]
+    assert re.search(rf"^\| `{key}` \|", section, flags=re.MULTILINE)
 
 
 def test_the_prometheus_example_scrapes_the_processes_of_the_demo():

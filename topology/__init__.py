@@ -1,9 +1,9 @@
 """The declared world: clusters as leaves of a tree, one YAML file, one plan of links.
 
-Layout, from the bottom: `model` holds the values, `copyflags` the arithmetic; `tree` and `plan`
-derive from them, `spread` runs the algorithm, `prove` looks for counter-examples; `loading`,
-`decode` and `rules` read a file; `render` and `picture` draw; `testing` makes trees; `cli` is the
-command.
+Layout, from the bottom: `model` holds the values, `copyflags` the arithmetic, `formats` the names;
+`tree` and `plan` derive from them, `spread` runs the algorithm, `prove` looks for counter-examples;
+`loading`, `decode`, `rules` and `naming` read a file; `render` and `picture` draw; `testing` makes
+trees; `cli` is the command.
 """
 
 from topology.errors import InvalidError as InvalidError

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from topology.copyflags import LEVEL_MAX
 from topology.errors import Problem, below, short
+from topology.formats import IDENTITY
 from topology.model import (
     Branch,
     Cluster,
@@ -27,6 +28,7 @@ from topology.model import (
     Topology,
     Tree,
 )
+from topology.naming import read_fields, read_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,12 +42,13 @@ PORT_MAX = 65_535
 KEYS = {
     "file": (
         *("version", "name", "clusters", "tree", "topics", "retention", "links"),
-        *("metrics", "control"),
+        *("metrics", "control", "fields", "schemas"),
     ),
     "cluster": (
         *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
-        *("wire", "classic"),
+        *("wire", "classic", "registry", "subject_format"),
     ),
+    "schemas": ("primary",),
     "security": ("access", "cluster_key", "key"),
     "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
@@ -61,7 +64,7 @@ KEYS = {
 _OPTIONAL = {
     *("topics", "retention", "links", "metrics", "control", "host", "targets"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
-    *("wire", "classic"),
+    *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *KEYS["links"],
 }
 
@@ -78,7 +81,7 @@ _AGE_S_MAX = 10**10
 _BYTES_MAX = 10**18
 _LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_ENDPOINT = re.compile(r"tcp://(.+):([0-9]{1,5})")
+_ENDPOINT = re.compile(r"(tcp|http)://(.+):([0-9]{1,5})")
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 
 
@@ -111,6 +114,8 @@ class _Decoder:
             links=self.links(fields.get("links", {}), "$.links"),
             metrics=self.ports(fields["metrics"], "$.metrics") if "metrics" in fields else None,
             control=self.ports(fields["control"], "$.control") if "control" in fields else None,
+            fields=read_fields(fields.get("fields", {}), "$.fields", self.complain),
+            primary=self.primary(fields["schemas"], "$.schemas") if "schemas" in fields else None,
         )
 
     def cluster(self, values: object, path: str) -> Cluster:
@@ -132,7 +137,19 @@ class _Decoder:
             classic=self.flag(fields["classic"], f"{path}.classic")
             if "classic" in fields
             else None,
+            registry=self.endpoint(fields["registry"], f"{path}.registry", kind="http")
+            if "registry" in fields
+            else "",
+            subject_format=read_format(
+                fields.get("subject_format", IDENTITY), f"{path}.subject_format", self.complain
+            ),
         )
+
+    def primary(self, values: object, path: str) -> ClusterName | None:
+        fields = self.mapping(values, path, "schemas")
+        if "primary" not in fields:
+            return ClusterName("")
+        return self.cluster_name(fields["primary"], f"{path}.primary")
 
     def security(self, values: object, path: str) -> Security:
         fields = self.mapping(values, path, "security")
@@ -274,14 +291,16 @@ class _Decoder:
         self.complain(path, f"{short(value)} is not a host", hint)
         return ""
 
-    def endpoint(self, value: object, path: str, port_max: int = PORT_MAX) -> str:
+    def endpoint(
+        self, value: object, path: str, port_max: int = PORT_MAX, kind: str = "tcp"
+    ) -> str:
         match = _ENDPOINT.fullmatch(value) if isinstance(value, str) else None
-        if match is None or not _names_a_host(match[1]):
-            hint = "write tcp://HOST:PORT, an IPv6 address in brackets"
+        if match is None or match[1] != kind or not _names_a_host(match[2]):
+            hint = f"write {kind}://HOST:PORT, an IPv6 address in brackets"
             self.complain(path, f"{short(value)} is not an endpoint", hint)
             return ""
-        if not 1 <= int(match[2]) <= port_max:
-            self.complain(path, f"port {match[2]} is out of range", f"1 to {port_max}")
+        if not 1 <= int(match[3]) <= port_max:
+            self.complain(path, f"port {match[3]} is out of range", f"1 to {port_max}")
             return ""
         return match[0]
 

@@ -7,13 +7,15 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NewType
 
+from topology.formats import IDENTITY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ClusterName = NewType("ClusterName", str)
 
-SCHEMAS_TOPIC = "_schemas"
-"""Where a cluster's schema registry keeps what it knows."""
+INTERNAL = "_"
+"""How the topics of the clusters themselves begin: schemas, offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class Cluster:
         wire: How its nodes write to each other: `rfc46`, or `libdafka` as the C implementation.
         classic: Publishers send every record by itself, too, for peers that know no batches; None
             leaves it to `wire`.
+        registry: Where its schema registry is, `http://host:port`; empty if it has none.
+        subject_format: How subjects are spelled there.
     """
 
     name: ClusterName
@@ -74,6 +78,8 @@ class Cluster:
     insecure: bool = False
     wire: str = "rfc46"
     classic: bool | None = None
+    registry: str = ""
+    subject_format: str = IDENTITY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))
@@ -99,16 +105,16 @@ Tree = Branch | ClusterName
 class Topics:
     """Which topics are copied: those that match an include pattern and no exclude pattern.
 
-    Never `_schemas`: a cluster's registry keeps its own, under its own names.
+    Never those that begin with `_`: they are a cluster's own.
     """
 
     include: tuple[str, ...] = ("*",)
-    exclude: tuple[str, ...] = ("__*",)
+    exclude: tuple[str, ...] = ()
 
     def wants(self, topic: str) -> bool:
         """Whether records of `topic` are copied."""
         return (
-            topic != SCHEMAS_TOPIC
+            not topic.startswith(INTERNAL)
             and any(fnmatchcase(topic, pattern) for pattern in self.include)
             and not any(fnmatchcase(topic, pattern) for pattern in self.exclude)
         )
@@ -158,7 +164,12 @@ class Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Everything one file declares."""
+    """Everything one file declares.
+
+    Attributes:
+        fields: Fields of formats that have one value in all names.
+        primary: Where schemas are registered at first; None if there is no registry.
+    """
 
     name: str
     clusters: tuple[Cluster, ...]
@@ -168,6 +179,11 @@ class Topology:
     links: Links = Links()
     metrics: Ports | None = None
     control: Ports | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    primary: ClusterName | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))
 
     def cluster(self, name: str) -> Cluster:
         """Return the cluster of this name.
@@ -183,7 +199,7 @@ class Topology:
 
 def host_and_port(endpoint: str) -> tuple[str, int]:
     """The parts of a well-formed endpoint; a host that is an IPv6 address keeps its brackets."""
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    host, _, port = endpoint.rpartition("://")[2].rpartition(":")
     return host, int(port)
 
 

