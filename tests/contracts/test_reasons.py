@@ -1,0 +1,285 @@
+"""For every reason to drop something: the input that causes it, and the counter that goes up.
+
+Most of it is sent over real sockets to a real store, tower or port; the rest, which ZeroMQ's
+filters keep away, is given to a machine in its node.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hostile_node import Stranger, content, diverge, fed, garbled
+from prometheus_client import REGISTRY
+
+from dafka.errors import QueryError, StorageError
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.protocol import inflow, presence, stores
+from dafka.protocol.access import Access, Rights
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
+from dafka.protocol.events import Submitted
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.protocol.store import StoreMachine
+from dafka.query import messages as query
+from dafka.query.client import StoreClient
+from dafka.reasons import REASONS
+from dafka.records.batch import BatchBuilder
+from dafka.storage.lmdb_log import Durability
+from dafka.transport import sockets
+from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.security import prove
+from dafka.wire import messages, rfc46
+from dafka.wire.octets import number_4, number_8, string
+from distributor.control import messages as control
+from distributor.control.server import ControlServer
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+def counted(role, reason):
+    labels = {"role": role, "reason": reason}
+    return REGISTRY.get_sample_value("dafka_dropped_total", labels) or 0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, free_ports, until):
+    """A tower, a store, and a stranger whom the store is connected to."""
+    first = free_ports(3)
+    tower, port = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    data = tmp_path_factory.mktemp("store")
+    with Tower(tower), Store(data, tower, query=port, durability=Durability.OS) as store:
+        directories = lambda: tmp_path_factory.mktemp("secured")  # noqa: E731
+        stranger = Stranger(tower, store, port, until, directories, free_ports)
+        yield stranger
+        stranger.close()
+
+
+HEAD = rfc46.encode(messages.Head("flights", "AA", 0))
+PLACE = string("AA") + string("flights")
+
+
+def sends(*frames):
+    """What the stranger publishes; the store hears everything that begins with H."""
+    return "store", lambda stranger, _: stranger.sends(*frames)
+
+
+def sends_head(fields):
+    return sends(b"Hflights", b"\xaa\xa5H\1" + fields)
+
+
+def sends_content(octets, count=1, sequence=0):
+    """As a batch of a partition of its own."""
+
+    def cause(stranger, _):
+        place = ("flights", stranger.new_address(), sequence)
+        stranger.says(messages.Records(*place, count, octets))
+
+    return "store", cause
+
+
+def says(make):
+    """What the stranger says to the store, whose address is given."""
+    return "store", lambda stranger, _: [stranger.says(one) for one in make(stranger)]
+
+
+def with_limit(module, name, row, limit=0):
+    """A row under a lower limit."""
+    role, cause = row
+
+    def limited(stranger, monkeypatch):
+        monkeypatch.setattr(module, name, limit)
+        cause(stranger, monkeypatch)
+
+    return role, limited
+
+
+def twice(*contents):
+    def make(stranger):
+        place = ("flights", stranger.new_address(), 0, 1)
+        return [messages.Records(*place, octets) for octets in contents]
+
+    return says(make)
+
+
+def overlapping(stranger):
+    """Three good records, then five of which the first two are there and none can be read."""
+    place = ("flights", stranger.new_address())
+    yield messages.Records(*place, 0, 3, content(3))
+    bad = garbled(content(5, 1), 90, b"\xff" * 20)
+    yield messages.DirectRecords(stranger.store, *place, 1, 5, bad)
+
+
+def refusing_disk(stranger, monkeypatch):
+    def append(*_, **__):
+        raise StorageError("no room")
+
+    monkeypatch.setattr(stranger.role._log, "append", append)
+    stranger.says(messages.Records("flights", stranger.new_address(), 0, 1, content()))
+    stranger.until(lambda: counted("store", "append failed"))
+
+
+def one_more_peer(stranger, _):
+    stranger.announces([b"B", b"ONE MORE", b"127.0.0.1", b"9"])
+
+
+def announces(*frames):
+    return "tower", lambda stranger, _: stranger.announces(frames)
+
+
+def asks(*frames):
+    return "store", lambda stranger, _: stranger.asks(stranger.query, frames)
+
+
+def commands(*frames):
+    def cause(stranger, _):
+        server = ControlServer("tcp://127.0.0.1:*", [])
+        try:
+            before = sum(counted("control", reason) for reason in REASONS)
+            stranger.asks(server.endpoint, frames)
+            stranger.until(lambda: sum(counted("control", reason) for reason in REASONS) > before)
+        finally:
+            server.close()
+
+    return "control", cause
+
+
+def gives(name, make, *events):
+    """What a machine in a node is given."""
+    return name, lambda *_: fed(name, make(), *events)
+
+
+def with_keys(act):
+    """A cluster with keys, and somebody in it who may do nothing at all."""
+
+    def cause(stranger, _):
+        (public, secret), (other, other_secret) = new_keys(), new_keys()
+        access = Access(public, {other: Rights()})
+        first = stranger.free_ports(3)
+        tower, port = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+        ours = Credentials(access, public, secret)
+        with (
+            Tower(tower, credentials=ours),
+            Store(stranger.directory(), tower, query=port, credentials=ours) as store,
+        ):
+            act(stranger, store, port, Credentials(access, other, other_secret))
+
+    return "store", cause
+
+
+def asks_without_right(_stranger, store, port, credentials):
+    client = StoreClient(port, credentials=credentials)
+    with pytest.raises(QueryError, match="not permitted"), client:
+        client.topics()
+
+
+def subscribes_without_right(stranger, store, _port, credentials):
+    socket = sockets.subscriber()
+    prove(socket, credentials)
+    socket.subscribe(b"Horders")
+    socket.connect(store._node._meshes[None]._publisher.last_endpoint.decode())
+    stranger.until(lambda: counted("store", "subscription not permitted"))
+    socket.close(0)
+
+
+def producer():
+    machine = ProducerMachine("ME", ProducerSettings())
+    builder = BatchBuilder(1 << 16)
+    builder.append(1, None, b"value", ())
+    machine.handle(Submitted("flights", 1, builder.build()), 0)
+    return machine
+
+
+def consumer(**settings):
+    return ConsumerMachine("ME", ConsumerSettings(**settings))
+
+
+LATE = messages.GetHeads("flights", "YOU")
+FLAT = messages.Records("flights", "AA", 0, 1, content())
+
+CAUSES = {
+    "address": sends_head(string("") + string("flights") + number_8(0)),
+    "count": sends(b"Bflights", b"\xaa\xa5B\1" + PLACE + number_8(0) + number_4(0), b""),
+    "frame count": sends(*HEAD, b"and more"),
+    "header size": sends(b"H" + b"x" * 256, HEAD[1]),
+    "message id": sends(b"M", HEAD[1]),
+    "sequence": sends_head(PLACE + number_8(2**63 - 1)),
+    "signature": sends(HEAD[0], b"\0\0" + HEAD[1][2:]),
+    "topic": sends_head(string("AA") + string("x" * 250) + number_8(0)),
+    "topic count": (
+        "store",
+        lambda stranger, _: stranger.sends(
+            b"W" + stranger.store.encode(),
+            b"\xaa\xa5W\1" + string("YOU") + number_4(10_001),
+        ),
+    ),
+    "topic frame": sends(b"Hflights too", HEAD[1]),
+    "truncated": sends(HEAD[0], HEAD[1][:-1]),
+    "version": sends(HEAD[0], HEAD[1][:3] + b"\2" + HEAD[1][4:]),
+    "batch attributes": sends_content(garbled(content(), 42, b"\1")),
+    "batch checksum": sends_content(garbled(content(), 90, b"?", mended=False)),
+    "batch count": sends_content(content(), count=2),
+    "batch header": sends_content(garbled(content(), 36, b"\1")),
+    "batch records": says(overlapping),
+    "batch sequence": sends_content(content(1, 5)),
+    "batch size": sends_content(b""),
+    "content size": says(
+        lambda stranger: [messages.DirectRecord(stranger.store, "flights", "AA", 0, bytes(8 << 20))]
+    ),
+    "envelope": sends_content(bytes(200)),
+    "beacon": announces(b"B", b"AA"),
+    "beacon address": announces(b"B", b"", b"127.0.0.1", b"9"),
+    "beacon endpoint": announces(b"B", b"AA", b"127.0.0.1", b"0"),
+    "beacon key": announces(b"B", b"AA", b"127.0.0.1", b"9", b"short"),
+    "too many peers": with_limit(presence, "PEERS_MAX", ("store", one_more_peer)),
+    "ack beyond head": gives("producer", producer, messages.Ack("flights", "ME", "S1", 5)),
+    "append failed": ("store", refusing_disk),
+    "consumer full": gives("consumer", lambda: consumer(buffer_bytes_max=0), FLAT),
+    "disputed partition": twice(content(), content(value=b"other"), content()),
+    "diverged": ("link", lambda *_: diverge()),
+    "duplicate": twice(content(), content()),
+    "not for a consumer": gives("consumer", consumer, LATE),
+    "not for a mirror": gives("mirror", lambda: MirrorMachine(MirrorSettings()), LATE),
+    "not for a producer": gives("producer", producer, FLAT),
+    "not for a store": gives(
+        "store", lambda: StoreMachine("ME", {}), messages.StoreHello("ME", "S1")
+    ),
+    "not for this store": says(
+        lambda stranger: [messages.ConsumerHello(f"{stranger.store}X", "YOU", ())]
+    ),
+    "reorder buffer full": with_limit(
+        inflow, "REORDER_BYTES_MAX", sends_content(content(1, 5), sequence=5)
+    ),
+    "too many partitions": with_limit(inflow, "PARTITIONS_MAX", sends_content(content())),
+    "too many stores": with_limit(
+        stores,
+        "STORES_MAX",
+        says(lambda stranger: [messages.DirectHead(stranger.store, "flights", "AA", 0, "S1")]),
+    ),
+    "not permitted": with_keys(asks_without_right),
+    "subscription not permitted": with_keys(subscribes_without_right),
+    "question frames": asks(b"1234567", b"question"),
+    "query message": asks(b"12345678", b"\1question"),
+    "query size": with_limit(query, "QUERY_BYTES_MAX", asks(b"12345678", b"\1")),
+    "query version": asks(b"12345678", b"\2"),
+    "control message": commands(b"12345678", b"\1command"),
+    "control size": with_limit(control, "QUERY_BYTES_MAX", commands(b"12345678", b"\1")),
+    "control version": commands(b"12345678", b"\2"),
+}
+
+
+def test_no_reason_is_without_a_row():
+    assert CAUSES.keys() == {*REASONS}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_drop_is_counted_once_under_its_reason(cluster, reason, monkeypatch, until):
+    role, cause = CAUSES[reason]
+    before = counted(role, reason)
+    cause(cluster, monkeypatch)
+    until(lambda: counted(role, reason) > before)
+    assert counted(role, reason) == before + 1
+
+
+def test_every_reason_is_explained(request):
+    page = (request.config.rootpath / "docs/operations.md").read_text()
+    assert [reason for reason in REASONS if f"| `{reason}` |" not in page] == []
