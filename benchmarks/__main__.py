@@ -18,6 +18,7 @@ from benchmarks.growth import opening, partitions
 from benchmarks.harness import Results
 from benchmarks.hop import hop, tree
 from benchmarks.latency import latency
+from benchmarks.middle import relay, writer
 from benchmarks.pipeline import pipeline
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 SINGLE = "raw pyzmq, one record a message"
 BULK = "raw pyzmq, 1,000 records a message"
 FILE = "plain file, fdatasync"
+RELAY = "bare pyzmq passes on to two, 100 B"
+RELAY_KB = "bare pyzmq passes on to two, 1 KB"
+WRITER = "bare pyzmq into a plain file, fdatasync, 100 B"
 FEW_DIGITS = 100
 
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
@@ -41,6 +45,9 @@ GOALS = [
     ("send_many and batches, 100 B, late consumer", SINGLE, 4.0),
     ("send_many and batches, 100 B", BULK, None),
     ("LMDB append, fsync", FILE, 0.6),
+    ("send_many and batches, 100 B: CPU store", WRITER, None),
+    ("one hop, 100 B: CPU distributor", RELAY, None),
+    ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
     (MANY, FEW, 0.8),
     (READ, MADE_UP, 0.5),
 ]
@@ -53,13 +60,16 @@ def _pipelines(results: Results, records: int) -> None:
     pipeline(results, "send and iterate, 100 B", records, 100, bulk=False)
     raw_messages(results, BULK, records * 4 // 1_000, 1_000, 100)
     pipeline(results, "send_many and batches, 100 B", records * 4, 100, bulk=True)
+    writer(results, WRITER, records * 4 // 1_000, 1_000, 100)
     pipeline(results, "send and iterate, 1 KB", records // 4, 1_000, bulk=False)
     pipeline(results, "send_many and batches, 1 KB", records // 2, 1_000, bulk=True)
 
 
 def _hops(results: Results, records: int) -> None:
     hop(results, "one hop, 100 B", records * 4, 100)
+    relay(results, RELAY, records * 4 // 1_000, 1_000, 100)
     hop(results, "one hop, 1 KB", records // 2, 1_000)
+    relay(results, RELAY_KB, records // 2 // 100, 100, 1_000)
     tree(results, "four clusters, 100 B", records * 2, 100)
 
 

@@ -18,7 +18,7 @@ WARM_UP = 1_000
 """Messages before the clock starts: connections, caches, branch predictors."""
 
 
-def _publish(pipe: Connection, count: int, content: bytes) -> None:
+def publish(pipe: Connection, count: int, content: bytes) -> None:
     """Three plain sends a message; XPUB without dropping, so that nothing is lost."""
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.XPUB)
     socket.set(zmq.XPUB_NODROP, 1)
@@ -37,7 +37,7 @@ def _publish(pipe: Connection, count: int, content: bytes) -> None:
     socket.close(0)
 
 
-def _subscribe(pipe: Connection, port: int, count: int) -> None:
+def subscribe(pipe: Connection, port: int, count: int) -> None:
     """Three plain receives a message."""
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
     socket.set(zmq.RCVHWM, 10_000)
@@ -56,8 +56,8 @@ def _subscribe(pipe: Connection, port: int, count: int) -> None:
 
 def raw_messages(results: Results, name: str, messages: int, per_message: int, size: int) -> None:
     """Publisher to subscriber, `per_message` records of `size` bytes in each message."""
-    publisher = Worker(_publish, messages, bytes(size * per_message))
-    subscriber = Worker(_subscribe, publisher.hear(), messages)
+    publisher = Worker(publish, messages, bytes(size * per_message))
+    subscriber = Worker(subscribe, publisher.hear(), messages)
     time.sleep(0.3)  # the subscription is on its way
     publisher.tell("go")
     publisher_cpu = publisher.hear()

@@ -135,11 +135,13 @@ class ConsumerMachine:
     def _full(self) -> bool:
         return self._buffered >= self._settings.buffer_bytes_max
 
-    def _subscribed(self, topic: str) -> bool:
+    def _subscribed(self, partition: Partition) -> bool:
         """ZeroMQ matches prefixes, so messages of other topics arrive too."""
+        if partition in self._next:
+            return True  # patterns cost as much as all the rest
         if self._settings.topics:
-            return topic in self._settings.topics
-        return self._settings.wants(topic)
+            return partition.topic in self._settings.topics
+        return self._settings.wants(partition.topic)
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         if isinstance(message, messages.DirectHead | messages.Ack | messages.StoreHello):
@@ -172,9 +174,9 @@ class ConsumerMachine:
                 return [Dropped("not for a consumer")]
 
     def _take(self, message: messages.Batch) -> list[Effect]:
-        if not self._subscribed(message.topic):
-            return []
         partition = Partition(message.topic, message.address)
+        if not self._subscribed(partition):
+            return []
         last = message.sequence + message.count - 1
         if partition not in self._next:
             effects = self._begin(partition, message.sequence, last)
@@ -209,9 +211,9 @@ class ConsumerMachine:
         self._inflow.heard(partition, head)
 
     def _heard(self, message: messages.Head | messages.DirectHead) -> list[Effect]:
-        if not self._subscribed(message.topic):
-            return []
         partition = Partition(message.topic, message.address)
+        if not self._subscribed(partition):
+            return []
         effects: list[Effect] = []
         if partition not in self._next:
             effects = self._begin(partition, message.sequence + 1, message.sequence)
@@ -259,7 +261,7 @@ class ConsumerMachine:
         return []
 
     def _committed(self, partition: Partition, end: int) -> list[Effect]:
-        if not self._settings.committed or not self._subscribed(partition.topic):
+        if not self._settings.committed or not self._subscribed(partition):
             return []
         if end <= self._durable.get(partition, 0):
             return []
