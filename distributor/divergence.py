@@ -1,71 +1,120 @@
-"""Do two clusters mean the same record by the same name? One record a partition, the last common.
+"""Do two clusters mean the same record by the same name? Digests of what both have last.
 
 A producer that lost its spool and took up its old address again, or a store restored from an old
 backup, can give one place to two records. What follows such a record must not be copied.
+
+A partition is looked at before anything of it is copied, at the last record that both ends have:
+histories that part do not meet again. After that a few partitions at a time are looked at once
+more, those first whose turn was longest ago, in what both have got since.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from dafka.records.batch import records_of
+from distributor.comparing.bisection import Bisection, Coverage
+from distributor.comparing.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dafka.model import Header, Partition
-    from dafka.query.client import StoreClient
+    from dafka.model import Partition
+    from dafka.query.messages import Digested
 
-COMPARED_MAX = 1_000
-"""Partitions compared in one survey: two reads each, well below a second."""
+FIRST_LOOKS_MAX = 1_000
+"""Partitions looked at for the first time in one survey: two questions each, below a second."""
+
+LOOKS_MAX = 20
+"""Partitions looked at again in one survey."""
+
+LOOK_RECORDS_MAX = 10_000
+"""Records of a partition in one look: a few megabytes that two stores hash."""
+
+
+class Digests(Protocol):
+    """What is asked of a store."""
+
+    def digest(self, partition: Partition, start: int, end: int, *, exact: bool) -> Digested:
+        """Return the digest of a range; see `StoreClient.digest`."""
 
 
 class Witness:
-    """Compares each partition once, when both ends have some of it."""
+    """Looks at the partitions of one link."""
 
     def __init__(self) -> None:
-        self._compared: set[Partition] = set()
-        self.diverged: frozenset[Partition] = frozenset()
-        """Partitions of which the two clusters hold other records under the same name."""
+        self._seen: dict[Partition, int] = {}
+        """Up to where each partition was looked at; those of which that is longest ago first."""
+        self.diverged: dict[Partition, int] = {}
+        """Partitions of which the two clusters hold other records under the same name, each with
+        the first sequence that is known to differ."""
 
     def waiting(
         self, source: Mapping[Partition, int], target: Mapping[Partition, int]
-    ) -> list[Partition]:
-        """Partitions that are yet to be compared."""
-        return [
-            partition
-            for partition in source
-            if partition in target and partition not in self._compared
-        ]
+    ) -> frozenset[Partition]:
+        """Partitions that have not been looked at."""
+        return frozenset(
+            partition for partition in source.keys() & target.keys() if partition not in self._seen
+        )
 
-    def compare(
-        self,
-        source: StoreClient,
-        target: StoreClient,
-        last: Mapping[Partition, int],
-    ) -> None:
-        """Compare one record of each partition.
+    def due(
+        self, source: Mapping[Partition, int], target: Mapping[Partition, int]
+    ) -> dict[Partition, range]:
+        """Return what to look at next of which partitions.
+
+        What one end does not have any more is forgotten: it may come back as something else.
+
+        Args:
+            source: The last sequence of each partition there.
+            target: The same of the target.
+        """
+        again: dict[Partition, range] = {}
+        for partition, seen in list(self._seen.items()):
+            end = min(source.get(partition, -1), target.get(partition, -1)) + 1
+            if end < seen:
+                del self._seen[partition]
+                self.diverged.pop(partition, None)
+            elif end > seen and partition not in self.diverged and len(again) < LOOKS_MAX:
+                again[partition] = range(max(seen, end - LOOK_RECORDS_MAX), end)
+        first: dict[Partition, range] = {}
+        for partition in self.waiting(source, target):
+            if len(first) == FIRST_LOOKS_MAX:
+                break
+            end = min(source[partition], target[partition]) + 1
+            first[partition] = range(max(0, end - 1), end)
+        return first | again
+
+    def look(self, source: Digests, target: Digests, spans: Mapping[Partition, range]) -> None:
+        """Compare what both ends have of partitions.
 
         Args:
             source: A store of the one cluster.
             target: A store of the other.
-            last: The sequence to look at, by partition; both have it.
+            spans: What to look at; both have it.
 
         Raises:
-            QueryError: One of them does not answer; what was compared until then counts.
+            QueryError: One of them does not answer; what was looked at until then counts.
         """
-        for partition, sequence in last.items():
-            ours, theirs = (_content(client, partition, sequence) for client in (source, target))
-            self._compared.add(partition)
-            if ours is not None and theirs is not None and ours != theirs:
-                self.diverged |= {partition}
+        for partition, span in spans.items():
+            first = _parting(source, target, partition, span)
+            # To the end of the line.
+            self._seen.pop(partition, None)
+            self._seen[partition] = span.stop
+            if first is not None:
+                self.diverged[partition] = first
 
 
-def _content(
-    client: StoreClient, partition: Partition, sequence: int
-) -> tuple[bytes | None, bytes | None, tuple[Header, ...]] | None:
-    """What the application gave; envelopes differ by design. None if it is not there any more."""
-    for batch in client.read(partition, sequence, 1, 1):
-        for record in records_of(batch, sequence):
-            return (record.key, record.value, record.headers)
+def _parting(source: Digests, target: Digests, partition: Partition, span: range) -> int | None:
+    """Where the histories part, if they do within `span`."""
+    if not span:
+        return None
+    bisection = Bisection(Segment(span.start, span.stop, ("source", "target")))
+    while (question := bisection.question) is not None:
+        answers = {}
+        for name, end in (("source", source), ("target", target)):
+            found = end.digest(partition, question.start, question.end, exact=question.exact)
+            answers[name] = Coverage(found.start, found.end, found.digest, found.damage)
+        bisection.answered(answers)
+        for finding in bisection.findings:
+            if len(finding.groups) > 1:
+                return finding.start
     return None

@@ -15,7 +15,7 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.query.client import StoreClient
-from distributor.divergence import COMPARED_MAX, Witness
+from distributor.divergence import Witness
 from distributor.link.events import (
     AskHeads,
     HeadsRead,
@@ -24,11 +24,14 @@ from distributor.link.events import (
     Hold,
     Hopped,
     LinkEvent,
+    Resumed,
     Side,
     Sided,
     Skipped,
+    Stopped,
 )
 from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.stops import Reason, Stop
 from distributor.metrics import LinkMeter
 
 if TYPE_CHECKING:
@@ -130,6 +133,16 @@ class LinkNode:
         """Copy nothing more, and say what was sent."""
         self._node.post(Side.SOURCE, Hold())
 
+    @property
+    def stops(self) -> Mapping[Partition, Stop]:
+        """Partitions that are not copied at present, and why."""
+        return self._role.stops
+
+    @property
+    def shortened(self) -> int:
+        """Partitions that begin later at the target, as the source kept their beginning no more."""
+        return self._role.shortened
+
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
         """What a cluster last said it holds, and when (monotonic, in milliseconds)."""
         return self._role.surveyed.get(cluster)
@@ -167,12 +180,17 @@ class _LinkRole:
         # Read by other threads; each is replaced whole.
         self.sent: Mapping[Partition, int] | None = None
         self.surveyed: dict[str, tuple[int, Mapping[Partition, int]]] = {}
+        self.stops: Mapping[Partition, Stop] = {}
+        self.shortened = 0
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
         if isinstance(event, TurnEnded):
             if now_ms >= self._lag_due_ms:
                 self._lag_due_ms = now_ms + LAG_INTERVAL_MS
-                self._meter.standing(*self._machine.standing(now_ms), self._machine.diverged)
+                self._meter.standing(*self._machine.standing(now_ms))
+                self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
+                self.stops = dict(self._machine.stops.by_partition)
+                self.shortened = len(self._machine.shortened)
                 self._meter.lag(sum(self._machine.lag().values()), self._machine.lag_ms(now_ms))
             return ()
         return self._machine.handle(side, event, now_ms)
@@ -191,6 +209,8 @@ class _LinkRole:
                 self._meter.skipped(effect)
             case Held():
                 self.sent = effect.sent
+            case Stopped() | Resumed():
+                self._report(effect)
             case _:
                 raise AssertionError(effect)
 
@@ -200,47 +220,49 @@ class _LinkRole:
     def close(self) -> None:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
+    def _report(self, effect: Stopped | Resumed) -> None:
+        facts: dict[str, object] = {
+            "topic": effect.partition.topic,
+            "address": effect.partition.address,
+            "source": self._source.name,
+            "target": self._target.name,
+        }
+        if isinstance(effect, Resumed):
+            log.warning("this partition is copied again", extra=facts)
+            return
+        reason, first, end = effect.stop
+        log.error(_MEANS[reason], extra={**facts, "first": first, "end": end})
+
     def _ask(self) -> None:
         """Ask both ends' stores, and whether they mean the same records."""
-        target = self._heads_of(self._target)
+        target = self._ranges_of(self._target)
         if target is None:
             self._answered(HeadsUnread())
             return
-        source = self._heads_of(self._source) or {}
-        waiting = self._witness.waiting(source, target)
-        if waiting:
-            self._compare(source, target, waiting[:COMPARED_MAX])
-            waiting = self._witness.waiting(source, target)
-        diverged = self._witness.diverged
-        self._answered(HeadsRead(target, source, diverged, frozenset(waiting)))
+        source = self._ranges_of(self._source) or {}
+        heads = HeadsRead(
+            _heads(target),
+            _heads(source),
+            begins={place: kept.start for place, kept in source.items() if kept.start},
+            empty=frozenset(place for place, kept in target.items() if not kept),
+        )
+        spans = self._witness.due(heads.source, heads.target)
+        if spans:
+            self._look(spans)
+        waiting = self._witness.waiting(heads.source, heads.target)
+        self._answered(replace(heads, diverged=dict(self._witness.diverged), waiting=waiting))
 
-    def _compare(
-        self,
-        source: Mapping[Partition, int],
-        target: Mapping[Partition, int],
-        chosen: list[Partition],
-    ) -> None:
-        before = self._witness.diverged
-        last = {partition: min(source[partition], target[partition]) for partition in chosen}
+    def _look(self, spans: Mapping[Partition, range]) -> None:
         try:
             with (
                 StoreClient(self._spoke[self._source.name], ANSWER_TIMEOUT_MS) as ours,
                 StoreClient(self._spoke[self._target.name], ANSWER_TIMEOUT_MS) as theirs,
             ):
-                self._witness.compare(ours, theirs, last)
+                self._witness.look(ours, theirs, spans)
         except QueryError as error:
             log.warning("cannot compare records", extra={"error": str(error)})
-        for partition in self._witness.diverged - before:
-            facts = {
-                "topic": partition.topic,
-                "address": partition.address,
-                "sequence": last[partition],
-                "source": self._source.name,
-                "target": self._target.name,
-            }
-            log.error("same name, other record: this partition is not copied", extra=facts)
 
-    def _heads_of(self, cluster: Cluster) -> dict[Partition, int] | None:
+    def _ranges_of(self, cluster: Cluster) -> dict[Partition, range] | None:
         """Ask a cluster's stores in turn; the first that answers speaks for all.
 
         Another one may have more or less. Less is repeated and ignored, more is repaired among
@@ -249,13 +271,23 @@ class _LinkRole:
         for store in cluster.stores:
             try:
                 with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    found = client.heads()
+                    found = client.ranges()
             except QueryError as error:
                 facts = {"cluster": cluster.name, "store": store.query, "error": str(error)}
                 log.warning("a store does not say what it holds", extra=facts)
                 continue
-            heads = {place: head for place, head in found.items() if self._wants(place.topic)}
+            ranges = {place: kept for place, kept in found.items() if self._wants(place.topic)}
             self._spoke[cluster.name] = store.query
-            self.surveyed[cluster.name] = (now_ms(), heads)
-            return heads
+            self.surveyed[cluster.name] = (now_ms(), _heads(ranges))
+            return ranges
         return None
+
+
+_MEANS = {
+    Reason.DIVERGED: "same name, other record: this partition is not copied",
+    Reason.OVERTAKEN: "the source keeps no more what follows: this partition is not copied",
+}
+
+
+def _heads(ranges: Mapping[Partition, range]) -> dict[Partition, int]:
+    return {partition: kept.stop - 1 for partition, kept in ranges.items()}

@@ -11,9 +11,10 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 from distributor.comparing.verdict import Kind
+from distributor.link.stops import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distributor.comparing.verdict import Verdict
     from distributor.link.events import Hopped, Skipped
@@ -39,6 +40,16 @@ STANDSTILL_SECONDS = Gauge(
 DIVERGED_PARTITIONS = Gauge(
     "distributor_diverged_partitions",
     "Partitions not copied, as the target holds other records under the same name",
+    _LINK,
+)
+OVERTAKEN_PARTITIONS = Gauge(
+    "distributor_overtaken_partitions",
+    "Partitions not copied, as the source keeps no more what follows at the target",
+    _LINK,
+)
+SHORTENED_PARTITIONS = Gauge(
+    "distributor_shortened_partitions",
+    "Partitions that the target got without their beginning, as the source kept it no more",
     _LINK,
 )
 HOP_SECONDS = Histogram(
@@ -114,6 +125,8 @@ class LinkMeter:
         self._behind = BEHIND_PARTITIONS.labels(*labels)
         self._standstill = STANDSTILL_SECONDS.labels(*labels)
         self._diverged = DIVERGED_PARTITIONS.labels(*labels)
+        self._overtaken = OVERTAKEN_PARTITIONS.labels(*labels)
+        self._shortened = SHORTENED_PARTITIONS.labels(*labels)
         self._lag_records = LAG_RECORDS.labels(*labels)
         self._lag_seconds = LAG_SECONDS.labels(*labels)
 
@@ -128,11 +141,16 @@ class LinkMeter:
         """Records need not cross this level."""
         self._skipped.inc(skipped.records)
 
-    def standing(self, behind: int, standstill_ms: int, diverged: int) -> None:
+    def standing(self, behind: int, standstill_ms: int) -> None:
         """What the last survey of both ends has found."""
         self._behind.set(behind)
         self._standstill.set(standstill_ms / 1_000)
-        self._diverged.set(diverged)
+
+    def stopped(self, counts: Mapping[Reason, int], shortened: int) -> None:
+        """How many partitions are not copied, by reason, and are copied without their beginning."""
+        self._diverged.set(counts[Reason.DIVERGED])
+        self._overtaken.set(counts[Reason.OVERTAKEN])
+        self._shortened.set(shortened)
 
     def lag(self, records: int, age_ms: int) -> None:
         """How far behind the link is now."""

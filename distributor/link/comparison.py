@@ -59,6 +59,10 @@ class Comparison:
         since = [since_ms for _, since_ms in self._behind.values()]
         return len(since), now_ms - min(since, default=now_ms)
 
+    def end(self, partition: Partition) -> int:
+        """The sequence after the last one the target is known to have."""
+        return self._ends.get(partition, 0)
+
     def begin(self) -> None:
         """A survey is begun."""
         self._asked = dict(self._ends)

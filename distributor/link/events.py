@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Partition
+    from distributor.link.stops import Stop
 
 
 class Side(Enum):
@@ -29,14 +30,19 @@ class HeadsRead:
     Attributes:
         target: Of the target's stores.
         source: Of the source's; empty if none of them answered.
-        diverged: Partitions of which the two hold other records under the same name.
+        diverged: Partitions of which the two hold other records under the same name, each with
+            the first sequence that is known to differ.
         waiting: Partitions of which it is not known yet whether they do.
+        begins: Log starts of the source, where they are above 0.
+        empty: Partitions of which the target keeps nothing any more.
     """
 
     target: Mapping[Partition, int]
     source: Mapping[Partition, int] = field(default_factory=dict)
-    diverged: frozenset[Partition] = frozenset()
+    diverged: Mapping[Partition, int] = field(default_factory=dict)
     waiting: frozenset[Partition] = frozenset()
+    begins: Mapping[Partition, int] = field(default_factory=dict)
+    empty: frozenset[Partition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,26 @@ class Skipped:
     records: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Effect, for log and metrics: a partition is not copied any more.
+
+    Attributes:
+        partition: Which.
+        stop: Why, and where.
+    """
+
+    partition: Partition
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Effect, for the log: a partition that was stopped is copied again."""
+
+    partition: Partition
+
+
 LinkEvent = Event | HeadsRead | HeadsUnread | Hold
-LinkEffect = Effect | AskHeads | Held | Hopped | Skipped
+LinkEffect = Effect | AskHeads | Held | Hopped | Resumed | Skipped | Stopped
 Sided = tuple[Side, LinkEffect]

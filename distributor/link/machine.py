@@ -31,11 +31,14 @@ from distributor.link.events import (
     Hold,
     Hopped,
     LinkEvent,
+    Resumed,
     Side,
     Sided,
     Skipped,
+    Stopped,
 )
 from distributor.link.rate import Rate
+from distributor.link.stops import Stops
 from topology.copyflags import EVERY_FLAG, should_forward, with_copied
 
 if TYPE_CHECKING:
@@ -112,8 +115,12 @@ class LinkMachine:
         """Partitions found that have no position until the heads are read."""
         self._pulling: dict[Partition, int] = {}
         """Sequence below which a partition is copied whatever its flags say."""
-        self._diverged: frozenset[Partition] = frozenset()
-        """Partitions that hold other records at the target under the same name: not copied."""
+        self.stops = Stops()
+        """Partitions that are not copied at present."""
+        self.shortened: set[Partition] = set()
+        """Partitions whose beginning the source kept no more: the target begins later."""
+        self._empty: frozenset[Partition] = frozenset()
+        """Partitions of which the target keeps nothing any more."""
         self._sent: dict[Partition, int] = {}
         """The end of what was copied of each partition."""
         self._holding = False
@@ -183,11 +190,6 @@ class LinkMachine:
         """
         return self._comparison.standing(now_ms)
 
-    @property
-    def diverged(self) -> int:
-        """Partitions that are not copied, as the target holds others under the same name."""
-        return len(self._diverged)
-
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest batch in hand; with none in hand, how long ago a late one moved."""
         ages = [now_ms - hops[0].taken_ms for hops in self._hops.values() if hops]
@@ -199,9 +201,11 @@ class LinkMachine:
         return max(ages, default=0)
 
     def _done(self, partition: Partition) -> int:
-        """Sequence below which the link has nothing left to do."""
+        """Sequence below which the link has nothing left to do, or can do nothing."""
+        stop = self.stops.by_partition.get(partition)
+        taken = self._source.next(partition) if stop is None else stop.first
         low = self._mirror.low(partition)
-        return self._source.next(partition) if low is None else low
+        return taken if low is None else min(low, taken)
 
     @property
     def _next_ask_ms(self) -> int | None:
@@ -229,10 +233,10 @@ class LinkMachine:
         self._survey_due_ms = now_ms + self._settings.survey_interval_ms
         if self._holding:
             return []
-        effects = self._stop(heads.diverged - self._diverged, now_ms)
-        self._diverged |= heads.diverged
+        self._empty = heads.empty
+        effects = self._stop_and_resume(heads, now_ms)
         effects += self._place(heads, now_ms)
-        placed = self._source.heads.keys() - self._diverged
+        placed = self._source.heads.keys() - self.stops.by_partition.keys()
         findings = self._comparison.take(heads.source, heads.target, now_ms)
         for partition, end in findings.lost.items():
             if partition in placed and end < self._done(partition):
@@ -244,18 +248,43 @@ class LinkMachine:
                 effects += self._rewind(partition, end, now_ms)
         return effects
 
-    def _stop(self, diverged: frozenset[Partition], now_ms: int) -> list[Sided]:
-        """Give up what is under way of these partitions; what comes of them is left out."""
+    def _stop_and_resume(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
+        """Give up what is under way where histories differ; go on where nothing stands against it.
+
+        What comes of a stopped partition is left out.
+        """
         effects: list[Sided] = []
-        for partition in diverged:
+        begun, ended = self.stops.take(heads)
+        for partition in begun:
             self._hops.pop(partition, None)
             effects += self._drain(self._mirror.forget(partition), now_ms)
+            stopped = Stopped(partition, self.stops.by_partition[partition])
+            effects.append((Side.TARGET, stopped))
+        for partition in ended:
+            effects.append((Side.TARGET, Resumed(partition)))
+            self._moved_ms[partition] = now_ms
+            effects += self._rewind(partition, heads.target.get(partition, -1) + 1, now_ms)
         return effects
+
+    def _lost(self, lost: Lost) -> Sided:
+        """No store of the source has the next records any more.
+
+        A target that keeps nothing begins where the source's log does. One that keeps something
+        would have to drop it, while another link may still bring what is missing; what is under way
+        still gets there.
+        """
+        partition = lost.partition
+        if self._comparison.end(partition) and partition not in self._empty:
+            stop = self.stops.overtaken(partition, lost.start, lost.end)
+            return Side.TARGET, Stopped(partition, stop)
+        self.shortened.add(partition)
+        self._mirror.begins(partition, lost.end)
+        return Side.SOURCE, lost
 
     def _place(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
         """Begin each new partition behind what the target has."""
         effects: list[Sided] = []
-        unplaced = self._unplaced.keys() - self._diverged
+        unplaced = self._unplaced.keys() - self.stops.by_partition.keys()
         self._unplaced = dict.fromkeys(unplaced & heads.waiting)
         if self._unplaced:
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
@@ -280,8 +309,7 @@ class LinkMachine:
                 case Found():
                     self._unplaced[effect.partition] = None
                 case Lost():
-                    self._mirror.begins(effect.partition, effect.end)
-                    sided.append((Side.SOURCE, effect))
+                    sided.append(self._lost(effect))
                 case _:
                     sided.append((Side.SOURCE, effect))
         return sided
@@ -305,8 +333,8 @@ class LinkMachine:
         partition = batch.partition
         self._moved_ms[partition] = now_ms
         size = len(batch.content)
-        if partition in self._diverged:
-            return [(Side.SOURCE, Dropped("diverged")), *self._drain(size, now_ms)]
+        if partition in self.stops:
+            return [(Side.SOURCE, Dropped("stopped")), *self._drain(size, now_ms)]
         envelope = unpack(batch.content)
         if envelope is None:
             return [(Side.SOURCE, Dropped("envelope")), *self._drain(size, now_ms)]

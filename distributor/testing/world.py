@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Lost
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.query.messages import Digest, Digested, decode_answer, encode
+from dafka.query.service import answer
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.world import Faults, Mesh, Node, World
+from dafka.wire.octets import octets_of
+from distributor.divergence import Witness
 from distributor.link.aim import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
 from distributor.link.events import (
     AskHeads,
@@ -20,8 +24,10 @@ from distributor.link.events import (
     Held,
     Hold,
     Hopped,
+    Resumed,
     Side,
     Skipped,
+    Stopped,
 )
 from distributor.link.machine import LinkMachine, LinkSettings
 from topology.model import ClusterName
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Partition
+    from dafka.storage.log import RecordLog
     from distributor.link.aim import AimEvent
     from topology.plan import Link, Plan
 
@@ -94,11 +101,13 @@ class SimLink(Node[Side]):
         self._settings = settings
         self._aim = Aim(link.targets, settings.aim, 0)
         self._sent: Mapping[Partition, int] | None = None
+        self._witness = Witness()
         self._lives = 0
         self.forwarded = 0
         self.pulled = 0
         self.skipped = 0
         self.lost: list[Lost] = []
+        self.reports: list[Stopped | Resumed] = []
         self.switches: list[Switch] = []
 
     @property
@@ -145,6 +154,7 @@ class SimLink(Node[Side]):
         if self.alive:
             super().crash()
         self._sent = None
+        self._witness = Witness()
         self._target = self._clusters[ClusterName(target)]
         self._meshes[Side.TARGET] = self._target.mesh
         super().boot()
@@ -186,6 +196,8 @@ class SimLink(Node[Side]):
             self.skipped += effect.records
         elif isinstance(effect, Lost):
             self.lost.append(effect)
+        elif isinstance(effect, Stopped | Resumed):
+            self.reports.append(effect)
         elif isinstance(effect, Held):
             self._sent = effect.sent
 
@@ -195,11 +207,43 @@ class SimLink(Node[Side]):
             return
         lost = self.world.random.random() < self.world.faults.loss
         if self._target.store.alive and not lost:
-            source = self._source.store.log.heads() if self._source.store.alive else {}
-            heads = HeadsRead(dict(self._target.store.log.heads()), dict(source))
-            self.later(self.world.delay_ms(), Side.TARGET, heads)
+            self.later(self.world.delay_ms(), Side.TARGET, self._survey())
         else:
             self.later(ANSWER_TIMEOUT_MS, Side.TARGET, HeadsUnread())
+
+    def _survey(self) -> HeadsRead:
+        """What both stores hold, and whether it is the same, as far as the witness looks."""
+        target = self._target.store.log
+        if not self._source.store.alive:
+            return HeadsRead(target.heads())
+        source = self._source.store.log
+        heads = HeadsRead(
+            target.heads(),
+            source.heads(),
+            begins={place: one.start for place, one in source.standings().items() if one.start},
+            empty=frozenset(
+                place for place, one in target.standings().items() if one.start > one.head
+            ),
+        )
+        spans = self._witness.due(heads.source, heads.target)
+        self._witness.look(_QueryPort(source), _QueryPort(target), spans)
+        waiting = self._witness.waiting(heads.source, heads.target)
+        return replace(heads, diverged=dict(self._witness.diverged), waiting=waiting)
+
+
+class _QueryPort:
+    """A store's query port, without the wire."""
+
+    def __init__(self, log: RecordLog) -> None:
+        self._log = log
+
+    def digest(self, partition: Partition, start: int, end: int, *, exact: bool) -> Digested:
+        """As a client asks for it."""
+        topic, address = map(octets_of, partition)
+        question = Digest(topic, address, start, end - start, exact)
+        found = decode_answer(answer(encode(question), self._log))
+        assert isinstance(found, Digested)
+        return found
 
 
 class SimWorld:

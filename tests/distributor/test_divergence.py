@@ -1,31 +1,122 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from dafka.errors import QueryError
 from dafka.model import Partition
-from dafka.query.client import StoreClient
+from dafka.query.messages import Digest, decode_answer, encode
+from dafka.query.service import answer
 from dafka.records.envelope import Envelope
+from dafka.storage.memory import MemoryLog
+from dafka.wire.octets import octets_of
+from distributor import divergence as module
 from distributor.divergence import Witness
 
-pytestmark = pytest.mark.net
-
 A, B, C = (Partition("orders", letter * 32) for letter in "ABC")
+COPIED = Envelope(1, 0b1)
 
 
-def test_one_look_at_the_last_common_record_tells_histories_apart(pair, make_batch):
-    copied = Envelope(1, 0b1)
-    pair.fill(1, make_batch([b"1", b"2"], 0, A), make_batch([b"1", b"2"], 0, B))
-    pair.fill(2, make_batch([b"1"], 0, A, copied), make_batch([b"1", b"other"], 0, B, copied))
-    with pair.running(), client_of(pair, 0) as ours, client_of(pair, 1) as theirs:
-        witness = Witness()
-        source, target = ours.heads(), theirs.heads()
-        assert sorted(witness.waiting({**source, C: 4}, target)) == [A, B]
-        witness.compare(ours, theirs, {A: 0, B: 1})
-        assert witness.diverged == {B}
-        assert witness.waiting(source, target) == []
-        witness.compare(ours, theirs, {C: 0})
-        assert witness.diverged == {B}, "what is not there any more proves nothing"
+class Store:
+    """A store's query port, without a socket."""
+
+    def __init__(self, *batches):
+        self.log = MemoryLog("AB" * 16)
+        self.log.append(batches)
+        self.asked = Counter()
+
+    def heads(self):
+        return self.log.heads()
+
+    def digest(self, partition, start, end, *, exact):
+        self.asked[partition] += 1
+        topic, address = map(octets_of, partition)
+        question = Digest(topic, address, start, end - start, exact)
+        return decode_answer(answer(encode(question), self.log))
 
 
-def client_of(pair, index):
-    return StoreClient(pair.topology.clusters[index].stores[0].query)
+def look(witness, source, target):
+    spans = witness.due(source.heads(), target.heads())
+    witness.look(source, target, spans)
+    return spans
+
+
+def test_one_look_at_the_last_common_record_tells_histories_apart(make_batch):
+    source = Store(make_batch([b"1", b"2"], 0, A), make_batch([b"1", b"2"], 0, B))
+    target = Store(make_batch([b"1"], 0, A, COPIED), make_batch([b"1", b"other"], 0, B, COPIED))
+    witness = Witness()
+    assert witness.waiting({**source.heads(), C: 4}, target.heads()) == {A, B}
+    assert look(witness, source, target) == {A: range(1), B: range(1, 2)}
+    assert witness.diverged == {B: 1}
+    assert witness.waiting(source.heads(), target.heads()) == frozenset()
+    assert source.asked[A] == 2, "batches, then the record: they are not batched alike"
+    assert look(witness, source, target) == {}
+
+
+def test_what_is_not_kept_any_more_proves_nothing(make_batch):
+    source, target = Store(make_batch([b"1"], 0, A)), Store(make_batch([b"x"], 0, A))
+    source.log.append([], trims={A: 1})
+    witness = Witness()
+    look(witness, source, target)
+    assert witness.diverged == {}
+
+
+def test_what_comes_later_is_looked_at_too(make_batch):
+    source, target = Store(make_batch([b"1"], 0, A)), Store(make_batch([b"1"], 0, A))
+    witness = Witness()
+    look(witness, source, target)
+    for store, last in ((source, b"4"), (target, b"x")):
+        store.log.append([make_batch([b"2", b"3"], 1, A), make_batch([last, b"5"], 3, A)])
+    assert look(witness, source, target) == {A: range(1, 5)}
+    assert witness.diverged == {A: 3}
+    assert look(witness, source, target) == {}, "it is known to differ"
+
+
+@pytest.mark.parametrize("emptied", ["source", "target"])
+def test_an_end_that_was_emptied_is_looked_at_anew(make_batch, emptied):
+    ends = {"source": Store(make_batch([b"1"], 0, A)), "target": Store(make_batch([b"x"], 0, A))}
+    witness = Witness()
+    look(witness, **ends)
+    assert witness.diverged == {A: 0}
+    ends[emptied] = Store()
+    look(witness, **ends)
+    assert witness.diverged == {}
+    assert witness.waiting(ends["source"].heads(), ends["target"].heads()) == frozenset()
+    other = "target" if emptied == "source" else "source"
+    for batch in ends[other].log.read(A, 0, 1, 1):
+        ends[emptied].log.append([batch])
+    assert look(witness, **ends) == {A: range(1)}
+    assert witness.diverged == {}
+
+
+def test_the_work_of_one_look_is_bounded_and_everybody_gets_a_turn(make_batch, monkeypatch):
+    monkeypatch.setattr(module, "FIRST_LOOKS_MAX", 2)
+    monkeypatch.setattr(module, "LOOKS_MAX", 1)
+    monkeypatch.setattr(module, "LOOK_RECORDS_MAX", 2)
+    parts = (A, B, C)
+    source, target = (Store(*(make_batch([b"1"], 0, part) for part in parts)) for _ in range(2))
+    witness = Witness()
+    assert len(look(witness, source, target)) == 2
+    assert len(witness.waiting(source.heads(), target.heads())) == 1
+    assert len(look(witness, source, target)) == 1
+    for store in (source, target):
+        store.log.append([make_batch([b"2", b"3", b"4", b"5"], 1, part) for part in parts])
+    turns = [look(witness, source, target) for _ in range(3)]
+    assert sorted(part for turn in turns for part in turn) == list(parts)
+    assert {span for turn in turns for span in turn.values()} == {range(3, 5)}
+
+
+def test_what_was_looked_at_before_a_store_fell_silent_counts(make_batch):
+    source, target = (Store(make_batch([b"1"], 0, A), make_batch([b"1"], 0, B)) for _ in range(2))
+    witness = Witness()
+
+    class Silent:
+        def digest(self, partition, start, end, *, exact):
+            if partition == B:
+                raise QueryError("silent")
+            return target.digest(partition, start, end, exact=exact)
+
+    with pytest.raises(QueryError):
+        witness.look(source, Silent(), {A: range(1), B: range(1)})
+    assert witness.waiting(source.heads(), target.heads()) == {B}

@@ -92,8 +92,8 @@ def test_a_link_over_ipv6(make_pair, until):
     with started(make_pair(host="[::1]")) as linked:
         linked.start()
         publish(linked, 1, "orders", 3)
-        until(lambda: verify(linked.topology).clusters == {"c1": 3, "c2": 3}, 30)
-        assert verify(linked.topology).equal
+        until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 3, "c2": 3}, 30)
+        assert verify(linked.topology, deep=True).equal
 
 
 def test_internal_topics_stay_at_home(linked, until):

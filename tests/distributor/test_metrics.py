@@ -5,6 +5,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.link.events import Hopped, Skipped
+from distributor.link.stops import Reason
 from distributor.metrics import (
     AuditMeter,
     LinkMeter,
@@ -95,10 +96,13 @@ def test_a_quantile_is_a_bound_that_so_many_are_below():
 
 
 def test_what_a_survey_finds_can_be_read(meter):
-    meter.standing(3, 4_500, 1)
+    meter.standing(3, 4_500)
+    meter.stopped({Reason.DIVERGED: 1, Reason.OVERTAKEN: 2}, 5)
     assert value("distributor_behind_partitions") == 3
     assert value("distributor_standstill_seconds") == 4.5
     assert value("distributor_diverged_partitions") == 1
+    assert value("distributor_overtaken_partitions") == 2
+    assert value("distributor_shortened_partitions") == 5
 
 
 def test_an_audit_tells_what_each_cluster_lacks_and_has_otherwise():

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import pytest
+from link_bench import (
+    ORIGIN,
+    REPAIR_MS,
+    SURVEY_MS,
+    Bench,
+    P,
+    batch,
+    durable,
+    fetched,
+    live,
+    of,
+    published,
+    sequences,
+    stored,
+    surveyed,
+)
 
-from dafka.model import Batch, Partition
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Dropped, Publish
+from dafka.model import Batch
+from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
-from dafka.protocol.mirror import MirrorMachine, MirrorSettings
-from dafka.records.batch import BatchBuilder, enclosed, records_of
-from dafka.records.envelope import FRESH, Envelope
+from dafka.records.batch import records_of
+from dafka.records.envelope import Envelope
 from dafka.wire import messages
 from distributor.link.events import (
     AskHeads,
@@ -22,98 +36,9 @@ from distributor.link.events import (
     Side,
     Skipped,
 )
-from distributor.link.machine import ASK_AGAIN_MS, LinkMachine, LinkSettings
+from distributor.link.machine import ASK_AGAIN_MS
 from distributor.link.rate import BURST_MS
 from topology.copyflags import EVERY_FLAG
-
-P = Partition("flights", "AA")
-ORIGIN = 7
-SURVEY_MS = 1_000
-REPAIR_MS = 5_000
-
-
-def batch(sequence: int, count: int = 2, envelope: Envelope = FRESH, size: int = 10) -> Batch:
-    builder = BatchBuilder(1 << 20)
-    for number in range(sequence, sequence + count):
-        builder.append(1_000 + number, None, str(number).encode().ljust(size), ())
-    return Batch(P, sequence, count, enclosed(builder.build(), sequence, envelope))
-
-
-def live(one: Batch) -> Received:
-    return Received(messages.Records(P.topic, P.address, one.sequence, one.count, one.content))
-
-
-def durable(end: int) -> Received:
-    return Received(messages.Ack(P.topic, P.address, "SOURCE-STORE", end - 1))
-
-
-def stored(end: int) -> Received:
-    return Received(messages.Ack(P.topic, P.address, "TARGET-STORE", end - 1))
-
-
-def fetched(sequence: int, count: int = 100) -> Received:
-    return Received(messages.Fetch(P.topic, P.address, "SOMEBODY", sequence, count))
-
-
-class Bench:
-    """A link with a hand on both sides and on the clock."""
-
-    def __init__(
-        self, level: int = 1, buffer_bytes_max: int = 1 << 20, bytes_per_s: int | None = None
-    ) -> None:
-        settings = ConsumerSettings(
-            start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
-        )
-        self.now_ms = 0
-        self.link = LinkMachine(
-            level=level,
-            origin=ORIGIN,
-            source=ConsumerMachine("LINK", settings),
-            mirror=MirrorMachine(MirrorSettings()),
-            settings=LinkSettings(
-                survey_interval_ms=SURVEY_MS, repair_after_ms=REPAIR_MS, bytes_per_s=bytes_per_s
-            ),
-        )
-        self.give(Side.SOURCE, Woke())
-
-    def give(self, side: Side, event) -> list:
-        effects = self.link.handle(side, event, self.now_ms)
-        self.link.check()
-        return effects
-
-    def source(self, *events) -> list:
-        return [effect for event in events for effect in self.give(Side.SOURCE, event)]
-
-    def target(self, *events) -> list:
-        return [effect for event in events for effect in self.give(Side.TARGET, event)]
-
-    def placed(self, heads: dict[Partition, int] | None = None) -> Bench:
-        """Let it find the partition and learn what the target has."""
-        self.source(durable(1_000_000))
-        self.target(HeadsRead(heads or {}))
-        return self
-
-
-def of(kind, effects) -> list:
-    return [effect for _, effect in effects if isinstance(effect, kind)]
-
-
-def published(effects) -> list[messages.Records]:
-    return [
-        effect.message
-        for side, effect in effects
-        if side is Side.TARGET
-        and isinstance(effect, Publish)
-        and isinstance(effect.message, messages.Records)
-    ]
-
-
-def sequences(effects) -> list[int]:
-    return [
-        record.sequence
-        for message in published(effects)
-        for record in records_of(Batch(P, message.sequence, message.count, message.content))
-    ]
 
 
 def test_it_asks_the_target_before_it_forwards_anything():
@@ -289,13 +214,6 @@ def test_lag_of_what_does_not_move_grows_with_time():
     assert bench.link.lag_ms(bench.now_ms) == 5_000
 
 
-def surveyed(bench: Bench, source: int, target: int) -> list:
-    """Let it compare both ends, a survey interval later."""
-    bench.now_ms += SURVEY_MS
-    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
-    return bench.target(HeadsRead({P: target}, {P: source}))
-
-
 def carried_elsewhere() -> Bench:
     """A link that has left two records to another level."""
     bench = Bench().placed()
@@ -350,23 +268,6 @@ def test_on_hold_it_takes_nothing_more_and_finishes_what_is_under_way():
     assert bench.source(live(batch(2)), Woke()) == []
     assert of(Hopped, bench.target(stored(2))) == [Hopped(2, len(one.content), 0)]
     assert of(AskHeads, bench.source(Woke())) == []
-
-
-def test_a_partition_with_another_history_at_the_target_is_not_copied():
-    bench = Bench()
-    bench.source(durable(1_000_000))
-    bench.target(HeadsRead({P: 1}, {P: 9}, diverged=frozenset({P})))
-    assert not published(bench.source(live(batch(2))))
-    assert bench.link.diverged == 1
-    for _ in range(10):
-        assert not of(Publish, surveyed(bench, 9, 1)), "nor is it pulled"
-
-
-def test_a_partition_that_turns_out_to_differ_is_stopped_in_the_middle():
-    bench = Bench().placed()
-    bench.source(live(batch(0)))
-    bench.target(HeadsRead({P: 0}, {P: 9}, diverged=frozenset({P})))
-    assert of(Dropped, bench.source(live(batch(2)))) == [Dropped("diverged")]
 
 
 def test_a_partition_waits_until_it_is_known_whether_histories_differ():

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dafka.model import Batch, Partition
-from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.storage.memory import MemoryLog
+from dafka.testing.nodes import READ_ALL
 from dafka.testing.world import Faults
-from distributor.testing.world import SimWorld
+from distributor.link.events import Resumed, Stopped
+from distributor.link.stops import Reason, Stop
+from distributor.testing.world import REPAIRING, SimWorld
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
 
@@ -69,3 +75,106 @@ def test_a_cluster_that_has_another_record_is_told_by_name():
     next(iter(world.clusters.values())).store.log.append([stray])
     found = {line.split(":")[0] for line in world.anomalies()}
     assert found == {"I6 phantom", "I12 replicas-differ"}
+
+
+PAIR = plan(topology_of(tree_of((1, "c1", "c2"))))
+OTHER, HEALTHY = (Partition("flights", letter * 32) for letter in "XY")
+
+
+def written(first, count, value=b"v", partition=OTHER):
+    builder = BatchBuilder(1 << 16)
+    for number in range(first, first + count):
+        builder.append(number, None, value, ())
+    return Batch(partition, first, count, enclosed(builder.build(), first))
+
+
+def with_logs(the_plan, seed, settings=REPAIRING, **logs):
+    """A world in which stores have held these batches from the beginning."""
+    world = SimWorld(the_plan, seed, Faults(delay_ms_max=20), settings=settings)
+    for name, batches in logs.items():
+        rewrite(world, name, *batches)
+    return world
+
+
+def rewrite(world, name, *batches):
+    """A store comes back with another disk."""
+    store = world.clusters[name].store
+    store.crash()
+    store.log = MemoryLog(f"STORE-{name}")
+    store.log.append(batches)
+    store.boot()
+
+
+def values(world, name, partition=OTHER):
+    log = world.clusters[name].store.log
+    start, head, *_ = log.standings()[partition]
+    found = [
+        record.value
+        for batch in log.read(partition, start, READ_ALL, READ_ALL)
+        for record in records_of(batch)
+    ]
+    assert len(found) == head + 1 - start
+    return found
+
+
+def reported(world, source):
+    return [one for link in world.links if link.link.source == source for one in link.reports]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_retention_has_overtaken_stops_one_partition_and_drops_nothing(seed):
+    whole = written(0, 10), written(10, 10), written(0, 5, partition=HEALTHY)
+    world = with_logs(PAIR, seed, c1=whole, c2=[written(0, 5)])
+    world.clusters["c1"].store.trim(OTHER, 10)
+    world.world.run_until(40_000)
+    assert reported(world, "c1") == [Stopped(OTHER, Stop(Reason.OVERTAKEN, 5, 10))]
+    assert values(world, "c2") == [b"v"] * 5
+    assert len(values(world, "c2", HEALTHY)) == 5, "others go on"
+    # Retention reaches the target too: nothing stands against going on.
+    world.clusters["c2"].store.trim(OTHER, 5)
+    world.world.run_until(90_000)
+    assert reported(world, "c1")[1:] == [Resumed(OTHER)]
+    assert values(world, "c2") == [b"v"] * 10
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_one_source_keeps_no_more_another_brings(seed):
+    everything = written(0, 10), written(10, 10)
+    world = with_logs(PLAN, seed, c1=everything, c2=everything, c3=[written(0, 5)])
+    world.clusters["c1"].store.trim(OTHER, 10)
+    world.world.run_until(90_000)
+    assert {len(values(world, name)) for name in ("c2", "c3", "c4")} == {20}
+    assert Stopped(OTHER, Stop(Reason.OVERTAKEN, 5, 10)) in reported(world, "c1")
+    assert reported(world, "c1")[-1] == Resumed(OTHER)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_partition_whose_beginning_is_gone_begins_where_it_is_kept(seed):
+    world = with_logs(PAIR, seed, c1=[written(0, 10), written(10, 10)])
+    world.clusters["c1"].store.trim(OTHER, 10)
+    world.world.run_until(40_000)
+    assert reported(world, "c1") == []
+    assert [(one.start, one.end) for link in world.links for one in link.lost] == [(0, 10)]
+    assert values(world, "c2") == [b"v"] * 10
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_another_history_is_found_whenever_it_comes_and_stops_one_partition(seed):
+    same = written(0, 10), written(0, 5, partition=HEALTHY)
+    world = with_logs(PAIR, seed, c1=same, c2=same)
+    world.world.run_until(10_000)
+    assert reported(world, "c1") == []
+    # The source comes back with a producer that has begun anew under its old address.
+    anew = written(0, 5, b"other"), written(0, 8, partition=HEALTHY)
+    rewrite(world, "c1", *anew)
+    world.world.run_until(20_000)
+    assert reported(world, "c1") == [Stopped(OTHER, Stop(Reason.DIVERGED, 4, 5))]
+    rewrite(world, "c1", *anew, written(5, 10, b"other"))
+    world.world.run_until(60_000)
+    assert values(world, "c2") == [b"v"] * 10
+    assert len(values(world, "c2", HEALTHY)) == 8, "others go on"
+    # One of the two is given up.
+    rewrite(world, "c2")
+    world.world.run_until(100_000)
+    assert values(world, "c2") == [b"other"] * 15
+    assert Resumed(OTHER) in reported(world, "c1")
