@@ -43,7 +43,6 @@ Reason = Literal[
     "append failed",
     "consumer full",
     "disputed partition",
-    "diverged",
     "duplicate",
     "not for a consumer",
     "not for a mirror",
@@ -51,6 +50,7 @@ Reason = Literal[
     "not for a store",
     "not for this store",
     "reorder buffer full",
+    "stopped",
     "too many partitions",
     "too many stores",
     # What the peer's key does not allow.

@@ -147,8 +147,8 @@ def diverge() -> None:
         mirror=MirrorMachine(MirrorSettings()),
         settings=LinkSettings(),
     )
-    found = HeadsRead({}, {}, frozenset())
-    diverged = HeadsRead({}, {}, frozenset([partition]))
+    found = HeadsRead({}, {})
+    diverged = HeadsRead({}, {}, {partition: 0})
     acked = messages.Ack(*partition, "S1", 0)
     live = [messages.Records(*partition, one.sequence, 1, one.content) for one in batches]
     fed(

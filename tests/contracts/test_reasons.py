@@ -235,7 +235,6 @@ CAUSES = {
     "append failed": ("store", refusing_disk),
     "consumer full": gives("consumer", lambda: consumer(buffer_bytes_max=0), FLAT),
     "disputed partition": twice(content(), content(value=b"other"), content()),
-    "diverged": ("link", lambda *_: diverge()),
     "duplicate": twice(content(), content()),
     "not for a consumer": gives("consumer", consumer, LATE),
     "not for a mirror": gives("mirror", lambda: MirrorMachine(MirrorSettings()), LATE),
@@ -249,6 +248,7 @@ CAUSES = {
     "reorder buffer full": with_limit(
         inflow, "REORDER_BYTES_MAX", sends_content(content(1, 5), sequence=5)
     ),
+    "stopped": ("link", lambda *_: diverge()),
     "too many partitions": with_limit(inflow, "PARTITIONS_MAX", sends_content(content())),
     "too many stores": with_limit(
         stores,
