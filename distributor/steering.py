@@ -202,9 +202,7 @@ class SteeredLink:
             self._handle(Probed(name, well))
 
     def _is_well(self, name: str) -> bool:
-        return any(
-            _gives_sign_of_life(store.query) for store in self._topology.cluster(name).stores
-        )
+        return gives_sign_of_life(self._topology.cluster(name))
 
     def _drained(self) -> bool:
         """Whether everything sent is on every cluster behind the target."""
@@ -223,7 +221,12 @@ class SteeredLink:
         return True
 
 
-def _gives_sign_of_life(query: str) -> bool:
+def gives_sign_of_life(cluster: Cluster) -> bool:
+    """Whether any of a cluster's stores answers."""
+    return any(_answers(store.query) for store in cluster.stores)
+
+
+def _answers(query: str) -> bool:
     try:
         with StoreClient(query, timeout_ms=PROBE_TIMEOUT_MS) as client:
             client.health()

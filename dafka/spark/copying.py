@@ -43,6 +43,9 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
                     begun.add(batch.partition)
                     # A mirror that wrote here before a failure would go on behind that.
                     mirror.forget((batch.partition,))
+                    start = options.log_starts.get(batch.partition)
+                    if start is not None:
+                        mirror.begins(batch.partition, start)
                 mirror.publish(batch, SILENCE_S)
                 records += batch.count
         mirror.flush(SILENCE_S)

@@ -33,6 +33,9 @@ SINK_OPTIONS = (
 )
 """What a sink understands."""
 
+COPYING_OPTIONS = (*SINK_OPTIONS, "logStarts")
+"""What a sink for whole batches understands."""
+
 SPARKS_OWN = ("checkpointLocation", "path", "queryName")
 """Options of Spark itself, which it shows to a sink too."""
 
@@ -156,6 +159,8 @@ class SinkOptions:
         min_acks: How many distinct stores must have a record.
         run_id: Names a batch job that may be repeated.
         access: How tasks prove who they are.
+        log_starts: For whole batches: where partitions begin of which their source has no more than
+            that.
     """
 
     servers: tuple[str, ...]
@@ -164,23 +169,25 @@ class SinkOptions:
     min_acks: int = 1
     run_id: str | None = None
     access: Access = field(default_factory=Access)
+    log_starts: Mapping[Partition, int] = field(default_factory=dict)
 
 
 def sink_options(
-    options: Mapping[str, str], *, stream: bool, also: Sequence[str] = ()
+    options: Mapping[str, str], *, stream: bool, copying: bool = False, also: Sequence[str] = ()
 ) -> SinkOptions:
     """Check the options of a sink.
 
     Args:
         options: By name, in whatever case.
         stream: What the sink is for.
+        copying: Whether it is one for whole batches.
         also: Options that have been dealt with already, to be named among those there are.
 
     Raises:
         MisuseError: One cannot be used; the message names it and says what is allowed.
     """
     given = _Given(options)
-    given.check_names((*also, *SINK_OPTIONS, *SPARKS_OWN))
+    given.check_names((*also, *(COPYING_OPTIONS if copying else SINK_OPTIONS), *SPARKS_OWN))
     if stream:
         given.refuse("runId", "a stream's own id does it")
     servers = given.endpoints("servers")
@@ -197,6 +204,7 @@ def sink_options(
         min_acks=min_acks,
         run_id=given.text("runId"),
         access=_access(given),
+        log_starts=_log_starts(given),
     )
 
 
@@ -300,20 +308,31 @@ def _bound(given: _Given, name: str, default: Bound, *words: str) -> Bound:
         return default
     if text.lower() in words:
         return Bound(latest=text.lower() == "latest")
-    allowed = " or ".join([*map(repr, words), '\'{"TOPIC": {"PARTITION": SEQUENCE}}\''])
     special = (_LATEST, _EARLIEST) if "earliest" in words else (_LATEST,)
+    return Bound(default.latest, sequences=_sequences(name, text, words, special))
+
+
+def _log_starts(given: _Given) -> dict[Partition, int]:
+    text = given.text("logStarts")
+    return {} if text is None else _sequences("logStarts", text, (), ())
+
+
+def _sequences(
+    name: str, text: str, words: Sequence[str], special: tuple[int, ...]
+) -> dict[Partition, int]:
+    allowed = " or ".join([*map(repr, words), '\'{"TOPIC": {"PARTITION": SEQUENCE}}\''])
     try:
-        sequences = {
+        return {
             Partition(topic, address): _sequence(sequence, special)
             for topic, addresses in json.loads(text).items()
             for address, sequence in addresses.items()
         }
     except (ValueError, AttributeError, RecursionError) as error:
         raise MisuseError(f"option {name!r} must be {allowed}, got {text!r}: {error}") from error
-    return Bound(default.latest, sequences=sequences)
 
 
 def _sequence(value: object, special: tuple[int, ...]) -> int:
     if type(value) is int and (0 <= value < 1 << 63 or value in special):
         return value
-    raise ValueError(f"a sequence is a number from 0 on (or {special}), not {value!r}")
+    words = f" (or {' or '.join(map(str, special))})" if special else ""
+    raise ValueError(f"a sequence is a number from 0 on{words}, not {value!r}")

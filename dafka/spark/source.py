@@ -119,9 +119,13 @@ class BatchDataSource(DataSource):
         check_batch_rows(schema)
         if overwrite:
             raise MisuseError('a log only grows: use mode("append")')
-        return BatchWriter(sink_options(self.options, stream=False, also=self.also), copy)
+        return BatchWriter(
+            sink_options(self.options, stream=False, copying=True, also=self.also), copy
+        )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A stream's sink; what is there already is not written again."""
         check_batch_rows(schema)
-        return StreamWriter(sink_options(self.options, stream=True, also=self.also), copy)
+        return StreamWriter(
+            sink_options(self.options, stream=True, copying=True, also=self.also), copy
+        )

@@ -103,13 +103,15 @@ def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         bars = [progress.add_task(f"{link.source} to {link.target}", total=None) for link in links]
-        left = list(zip(jobs, bars, strict=True))
+        left = list(zip(jobs, links, bars, strict=True))
         while left and not told.is_set():
-            for job, bar in [*left]:
+            for job, link, bar in [*left]:
                 done = job.join(_LOOK_S)
-                progress.update(bar, completed=job.copied, total=max(job.copied, job.total()))
+                name = f"{link.source} to {job.target}"
+                total = max(job.copied, job.total())
+                progress.update(bar, description=name, completed=job.copied, total=total)
                 if done:
                     progress.update(bar, total=job.copied)
-                    left.remove((job, bar))
+                    left.remove((job, link, bar))
     for job, link in zip(jobs, links, strict=True):
-        print(f"{link.source} to {link.target}: {job.copied:,} records read")
+        print(f"{link.source} to {job.target}: {job.copied:,} records read")

@@ -3,7 +3,9 @@
     read whole batches ─▶ where(copy_flags & mask = 0) ─▶ set the bit ─▶ write under the same names
 
 It keeps nothing either: where each partition begins it asks the target. Spark's checkpoint lives
-as long as the query; after a failure the target is asked again.
+as long as the query; after a failure the target is asked again. Among its targets it chooses by the
+rules of the native link (`distributor.link.aim`). A change is the end of a query and the beginning
+of another, without a barrier: that would only save carrying some records twice.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 from dafka.errors import QueryError
+from dafka.node.clock import now_ms
 from dafka.spark.offsets import Progress
 from dafka.spark.options import Topics
 from dafka.spark.stores import Stores
 from distributor.errors import ProcessError
+from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed
 from distributor.spark.source import endpoints
+from distributor.steering import PROBE_INTERVAL_MS, gives_sign_of_life
 from topology.copyflags import bit, mask
 from topology.model import INTERNAL
 
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from dafka.model import Partition
+    from distributor.link.aim import AimEffect
     from topology import Link, Topology
 
 log = logging.getLogger(__name__)
@@ -78,8 +84,19 @@ class LinkJob:
         self._due_s = time.monotonic()
         self._copied_before = 0
         self._starts: dict[Partition, int] = {}
+        """Where the query began each partition."""
+        self._total = 0
+        bounds = topology.links
+        settings = AimSettings(failover_after_ms=bounds.failover_after_ms, failback=bounds.failback)
+        self._aim = Aim(link.targets, settings, now_ms())
+        self._probe_due_ms = now_ms()
         self._query: StreamingQuery | None = None
         self._error = ""
+
+    @property
+    def target(self) -> str:
+        """The cluster it copies to at present."""
+        return self._aim.current
 
     @property
     def copied(self) -> int:
@@ -89,16 +106,19 @@ class LinkJob:
     def total(self) -> int:
         """Records the source has and the target lacks, when the query was last started, at least.
 
-        Those whose flags say that this level is done are among them.
+        Those whose flags say that this level is done are among them. While the source does not
+        answer it is what was last known.
         """
-        source = self._topology.cluster(self._link.source)
-        with Stores([store.query for store in source.stores]) as stores:
-            there = stores.there(self._topics())
+        try:
+            there = self._there(self._link.source)
+        except QueryError:
+            return self._total
         left = (
             kept.stop - max(kept.start, self._starts.get(partition, 0))
             for partition, kept in there.items()
         )
-        return self._copied_before + sum(max(0, records) for records in left)
+        self._total = self._copied_before + sum(max(0, records) for records in left)
+        return self._total
 
     def join(self, timeout: float) -> bool:
         """Look after the query for `timeout` seconds; True if all that was asked for is copied.
@@ -106,6 +126,7 @@ class LinkJob:
         Raises:
             ProcessError: A backfill has failed too often.
         """
+        self._look_at_targets()
         wait_s = self._due_s - time.monotonic()
         if self._query is None and wait_s > 0:
             time.sleep(min(wait_s, timeout))
@@ -135,10 +156,19 @@ class LinkJob:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _started(self) -> StreamingQuery:
-        self._starts = self._behind_target()
+        source_there, target_there = self._there(self._link.source), self._there(self.target)
+        # What retention has taken at the source nobody brings: stores of the target are told so.
+        log_starts = {
+            partition: kept.start
+            for partition, kept in source_there.items()
+            if kept.start > target_there.get(partition, range(0)).stop
+        }
+        there = dict.fromkeys(source_there, 0)
+        there |= {partition: kept.stop for partition, kept in target_there.items()}
+        self._starts = there | log_starts
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         source = self._topology.cluster(self._link.source)
-        target = self._topology.cluster(self._link.target)
+        target = self._topology.cluster(self.target)
         level = self._link.level
         rows = (
             self._spark.readStream.format("dafka-batches")
@@ -160,6 +190,7 @@ class LinkJob:
             rows.writeStream.format("dafka-batches")
             .options(**endpoints(target, self._directory))
             .option("checkpointLocation", f"file://{self._checkpoint}")
+            .option("logStarts", offsets_text(log_starts))
         )
         if self._available_now:
             writer = writer.trigger(availableNow=True)
@@ -169,10 +200,9 @@ class LinkJob:
     def _failed(self, error: Exception) -> None:
         copied = self._copied_by_query()
         self._failures = 1 if copied else self._failures + 1
-        self._copied_before += copied
-        self._query = None
+        self._end_query()
         self._error = str(error).partition("\n")[0]
-        facts = {"source": self._link.source, "target": self._link.target, "error": self._error}
+        facts = {"source": self._link.source, "target": self.target, "error": self._error}
         if self._available_now and self._failures >= FAILURES_MAX:
             raise ProcessError(f"{self._failures} failures in a row: {self._error}") from error
         log.warning("the query has failed and is started again", extra=facts)
@@ -189,12 +219,40 @@ class LinkJob:
             for partition, sequence in reached.nexts.items()
         )
 
-    def _behind_target(self) -> dict[Partition, int]:
-        """Where to begin each partition that the target has."""
-        target = self._topology.cluster(self._link.target)
-        with Stores([store.query for store in target.stores]) as stores:
-            there = stores.there(self._topics())
-        return {partition: kept.stop for partition, kept in there.items()}
+    def _end_query(self) -> None:
+        if self._query is None:
+            return
+        self._copied_before += self._copied_by_query()
+        self._query.stop()
+        self._query = None
+
+    def _look_at_targets(self) -> None:
+        """Ask all targets for a sign of life now and then; go over to another one if need be."""
+        if len(self._link.targets) < 2 or now_ms() < self._probe_due_ms:
+            return
+        self._probe_due_ms = now_ms() + PROBE_INTERVAL_MS
+        for name in self._link.targets:
+            event = Probed(name, gives_sign_of_life(self._topology.cluster(name)))
+            for effect in self._aim.handle(event, now_ms()):
+                self._steer(effect)
+
+    def _steer(self, effect: AimEffect) -> None:
+        if isinstance(effect, Drain):
+            # A query that has ended sends nothing more; that is all the draining there is.
+            self._end_query()
+            for following in self._aim.handle(Drained(), now_ms()):
+                self._steer(following)
+            return
+        self._end_query()
+        self._failures, self._due_s = 0, time.monotonic()
+        facts = {"source": self._link.source, "target": self.target}
+        log.warning("link aims elsewhere", extra=facts)
+
+    def _there(self, cluster: str) -> dict[Partition, range]:
+        """What a cluster holds of the topics that are copied."""
+        stores = self._topology.cluster(cluster).stores
+        with Stores([store.query for store in stores]) as asked:
+            return asked.there(self._topics())
 
     def _topics(self) -> Topics:
         return Topics(pattern=pattern_of(self._topology))

@@ -103,3 +103,12 @@ def test_it_can_be_seen_to_live(cluster, make_mirror):
 def test_a_tower_that_is_none_is_refused():
     with pytest.raises(MisuseError, match="endpoint"):
         Mirror("nowhere")
+
+
+def test_stores_skip_what_the_source_has_no_more(stored, make_mirror):
+    mirror = make_mirror()
+    mirror.begins(ORDERS, 5)
+    mirror.publish(batch(5, 2), SILENCE_S)
+    mirror.flush(SILENCE_S)
+    with StoreClient(stored.query) as client:
+        assert client.ranges()[ORDERS] == range(5, 7)

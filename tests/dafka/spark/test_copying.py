@@ -4,6 +4,7 @@ import pytest
 
 from dafka.errors import NotStoredError, RecordError
 from dafka.model import Partition
+from dafka.query.client import StoreClient
 from dafka.spark import copying
 from dafka.spark.copying import copy
 from dafka.spark.options import sink_options, source_options
@@ -14,6 +15,7 @@ from dafka.spark.writing import Attempt
 ORDERS = Partition("orders", "AB" * 16)
 OTHER = Partition("caf\udce9", "CD" * 16)
 ATTEMPT = Attempt("query", 0, 0, 0)
+STARTS = f'{{"orders": {{"{ORDERS.address}": 2}}}}'
 
 
 @pytest.fixture
@@ -68,6 +70,13 @@ def test_a_hole_that_nobody_fills_fails_the_task(options, source, monkeypatch):
     monkeypatch.setattr(copying, "SILENCE_S", 0.3)
     with pytest.raises(NotStoredError, match="'orders'"):
         copy(tables(source, Range(ORDERS, 2, 4)), options, ATTEMPT)
+
+
+def test_what_the_source_has_no_more_is_passed_over(cluster, source):
+    options = sink_options({**cluster.options, "logStarts": STARTS}, stream=True, copying=True)
+    assert copy(tables(source, Range(ORDERS, 2, 4)), options, ATTEMPT) == 2
+    with StoreClient(cluster.servers) as client:
+        assert client.ranges() == {ORDERS: range(2, 4)}
 
 
 def test_a_row_without_an_envelope_is_refused(options, source):

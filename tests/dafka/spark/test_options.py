@@ -118,6 +118,17 @@ def test_options_of_a_sink():
     assert (options.topic, options.min_acks, options.run_id) == ("t", 2, "r")
 
 
+def test_log_starts_are_for_whole_batches():
+    text = '{"orders": {"AB": 4}}'
+    options = sink_options({**SINK, "logStarts": text}, stream=True, copying=True)
+    assert options.log_starts == {ORDERS: 4}
+    with pytest.raises(MisuseError, match="unknown option 'logstarts'"):
+        sink_options({**SINK, "logStarts": text}, stream=True)
+    for text in ("latest", '{"orders": {"AB": -1}}'):
+        with pytest.raises(MisuseError, match=r"'logStarts' must be '.\"TOPIC\""):
+            sink_options({**SINK, "logStarts": text}, stream=True, copying=True)
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [

@@ -18,7 +18,7 @@ from distributor.spark import link_job, register
 from distributor.spark.link_job import LinkJob, pattern_of
 from distributor.verify import verify
 from topology import plan
-from topology.model import Topics
+from topology.model import Links, Topics
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +80,78 @@ def test_a_backfill_copies_what_the_native_link_would(pair, make_batch, start):
         assert flags_at(c2, DONE) == []
         assert flags_at(c2, INTERNAL) == []
         assert job.copied == 3, "two behind the target's head, and one that was left out"
+
+
+def test_what_retention_took_at_the_source_is_passed_over(pair, make_batch, start):
+    """As the native link does: the target's log begins where the source's does."""
+    log = tuple(make_batch([b"%d" % number] * 2, 2 * number) for number in range(4))
+    pair.fill(1, *log, *(make_batch([b"x"] * 2, one.sequence, DONE) for one in log))
+    pair.fill(2, make_batch([b"0"] * 2, envelope=Envelope(1, 0b1)))
+    pair.trim(1, {COPIED: 4, DONE: 6})
+    with pair.running():
+        job = start(available_now=True)
+        assert job.copied == 0
+        finish(job)
+        assert job.copied == job.total() == 4 + 2
+        c2 = pair.topology.cluster("c2")
+        with StoreClient(c2.stores[0].query) as client:
+            assert client.ranges() == {COPIED: range(4, 8), DONE: range(6, 8)}
+        verdict = verify(pair.topology, deep=True)
+        assert verdict.equal, verdict.differences
+
+
+def test_progress_is_shown_while_the_source_is_away(pair, make_batch, start, monkeypatch):
+    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 200)
+    pair.fill(1, make_batch([b"0", b"1"]))
+    job = start(available_now=True)
+    assert job.total() == 0
+    with pair.running(1):
+        assert job.total() == 2
+    assert job.total() == 2
+
+
+class Running:
+    """A query that does nothing."""
+
+    lastProgress = None  # noqa: N815 (Spark's name)
+
+    def __init__(self):
+        self.stopped = False
+
+    def awaitTermination(self, _):  # noqa: N802
+        return False
+
+    def stop(self):
+        self.stopped = True
+
+
+def test_another_target_is_served_by_the_rules_of_the_native_link(spark, pair, monkeypatch):
+    """Silence of the preferred one leads to the next, its recovery back where that is wanted."""
+    well, clock, queries = {"c1": True, "c2": True}, [0], []
+    links = Links(failover_after_ms=2_500, failback=True)
+    link = replace(plan(pair.topology).links[0], source="c1", targets=("c2", "c1"))
+    monkeypatch.setattr(link_job, "now_ms", lambda: clock[0])
+    monkeypatch.setattr(link_job, "gives_sign_of_life", lambda cluster: well[cluster.name])
+    monkeypatch.setattr(LinkJob, "_started", lambda _: queries.append(Running()) or queries[-1])
+    job = LinkJob(spark, replace(pair.topology, links=links), link)
+
+    def pass_time(ms):
+        clock[0] += ms
+        job.join(0)
+
+    pass_time(0)
+    well["c2"] = False
+    pass_time(1_000)
+    assert job.target == "c2"
+    pass_time(2_000)
+    assert (job.target, [query.stopped for query in queries]) == ("c1", [True, False])
+    well["c2"] = True
+    pass_time(1_000)
+    pass_time(2_000)
+    assert job.target == "c1"
+    pass_time(1_000)
+    assert (job.target, [query.stopped for query in queries]) == ("c2", [True, True, False])
+    job.close()
 
 
 def test_it_goes_on_beside_the_native_link_and_through_failures(
