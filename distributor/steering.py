@@ -17,6 +17,7 @@ from dafka.query.client import StoreClient
 from distributor.control.messages import LinkRow
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed, Switch
 from distributor.link_node import LinkNode
+from distributor.survey import gives_sign_of_life
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +31,6 @@ log = logging.getLogger(__name__)
 
 PROBE_INTERVAL_MS = 1_000
 """How often the targets are asked for a sign of life."""
-
-PROBE_TIMEOUT_MS = 900
-"""How long a store may take to give one; several are asked at once."""
 
 DRAIN_TIMEOUT_MS = 2_000
 """How long a cluster behind the target may take to say what it holds."""
@@ -219,20 +217,6 @@ class SteeredLink:
                 self._waits_for = f"{name} lacks records of {lacking} partitions"
                 return False
         return True
-
-
-def gives_sign_of_life(cluster: Cluster) -> bool:
-    """Whether any of a cluster's stores answers."""
-    return any(_answers(store.query) for store in cluster.stores)
-
-
-def _answers(query: str) -> bool:
-    try:
-        with StoreClient(query, timeout_ms=PROBE_TIMEOUT_MS) as client:
-            client.health()
-    except QueryError:
-        return False
-    return True
 
 
 def _heads_of(cluster: Cluster) -> dict[Partition, int] | None:

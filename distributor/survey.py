@@ -17,6 +17,10 @@ ANSWER_TIMEOUT_MS = 2_000
 """How long one store may take."""
 
 
+SIGN_TIMEOUT_MS = 900
+"""How long a store may take to give a sign of life; it is asked for every second."""
+
+
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What one cluster's stores hold, as the best of them says.
@@ -53,6 +57,20 @@ def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Hold
         for partition in [p for p in holding.heads if not topology.topics.wants(p.topic)]:
             del holding.heads[partition], holding.starts[partition]
     return holdings
+
+
+def gives_sign_of_life(cluster: Cluster) -> bool:
+    """Whether any of a cluster's stores answers."""
+    return any(_answers(store.query) for store in cluster.stores)
+
+
+def _answers(query: str) -> bool:
+    try:
+        with StoreClient(query, timeout_ms=SIGN_TIMEOUT_MS) as client:
+            client.health()
+    except QueryError:
+        return False
+    return True
 
 
 def _ask(cluster: Cluster, timeout_ms: int) -> Holding:

@@ -29,7 +29,7 @@ from dafka.spark.stores import Stores
 from distributor.errors import ProcessError
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed
 from distributor.spark.source import endpoints
-from distributor.steering import PROBE_INTERVAL_MS, gives_sign_of_life
+from distributor.survey import gives_sign_of_life
 from topology.copyflags import bit, mask
 from topology.model import INTERNAL
 
@@ -49,6 +49,9 @@ repeats little."""
 
 BACKOFF_S_MAX = 30.0
 """The longest wait before a query that has failed is started again; the first is half a second."""
+
+PROBE_INTERVAL_MS = 1_000
+"""How often the targets are asked for a sign of life, where there are several."""
 
 FAILURES_MAX = 8
 """Failures in a row, without a record copied in between, after which a backfill gives up."""

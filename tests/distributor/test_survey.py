@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.model import Partition
-from distributor.survey import Holding, survey
+from distributor.survey import Holding, gives_sign_of_life, survey
 
 pytestmark = pytest.mark.net
 
@@ -53,3 +53,9 @@ def test_where_each_partition_begins_is_told(pair, make_batch):
 def test_records_are_counted_from_heads():
     heads = {Partition("a", "A"): 0, Partition("b", "A"): 9}
     assert Holding("c", None, heads).records == 11
+
+
+def test_a_cluster_whose_stores_are_all_silent_gives_no_sign_of_life(pair, monkeypatch):
+    monkeypatch.setattr("distributor.survey.SIGN_TIMEOUT_MS", 200)
+    with pair.running(1):
+        assert [gives_sign_of_life(cluster) for cluster in pair.topology.clusters] == [True, False]
