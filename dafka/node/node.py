@@ -14,6 +14,7 @@ from dafka.errors import DafkaError, MisuseError
 from dafka.model import TowerEndpoints, address_of
 from dafka.node import metrics
 from dafka.node.clock import now_ms, wall_ms
+from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import Disconnect, PresenceSettings, TowerAway, TowerBack
@@ -301,11 +302,9 @@ class Node(Generic[S, E]):
                 )
 
     def _timeout_ms(self) -> int:
-        dues = [mesh.wakeup_ms() for mesh in self._meshes.values()]
-        dues.append(self._role.wakeup_ms())
-        now = now_ms()
-        wait_ms = min((due - now for due in dues if due is not None), default=IDLE_MS)
-        return max(0, min(wait_ms, IDLE_MS))
+        meshes = [mesh.wakeup_ms() for mesh in self._meshes.values()]
+        due_ms = earliest(self._role.wakeup_ms(), *meshes)
+        return IDLE_MS if due_ms is None else max(0, min(due_ms - now_ms(), IDLE_MS))
 
     def _drain_wakes(self) -> None:
         os.read(self._wake_read, 4_096)

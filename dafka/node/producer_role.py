@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import StorageError
 from dafka.node.clock import Pace
+from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Append, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
 
@@ -78,8 +79,7 @@ class ProducerRole:
         """When a batch has lingered long enough, or the machine wants to be woken."""
         opened_ms = self._owner.oldest_open_ms()
         linger_ms = None if opened_ms is None else opened_ms + self._linger_ms
-        dues = (linger_ms, self._machine.wakeup_ms())
-        return min((due for due in dues if due is not None), default=None)
+        return earliest(linger_ms, self._machine.wakeup_ms())
 
     def perform(self, _side: None, effect: object) -> Event | None:
         """Write to the spool; report what is stored."""

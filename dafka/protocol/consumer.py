@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Batch, Partition
+from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish
 from dafka.protocol.events import Drained, Event, PeerListened, Positioned, Received, Woke
 from dafka.protocol.inflow import Inflow
@@ -111,8 +112,7 @@ class ConsumerMachine:
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated."""
-        dues = [self._inquiry.due_ms, None if self._full else self._inflow.wakeup_ms()]
-        return min((due for due in dues if due is not None), default=None)
+        return earliest(self._inquiry.due_ms, None if self._full else self._inflow.wakeup_ms())
 
     def check(self) -> None:
         """Assert order and bounds."""

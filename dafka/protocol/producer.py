@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.model import Batch, Partition
+from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Append, Dropped, Effect, Listen, Publish, Stored
 from dafka.protocol.events import (
     Appended,
@@ -122,8 +123,7 @@ class ProducerMachine:
 
     def wakeup_ms(self) -> int | None:
         """When the next HEAD, or the next attempt to write, is due."""
-        dues = (self._due.wakeup_ms(), self._retry_due_ms)
-        return min((due for due in dues if due is not None), default=None)
+        return earliest(self._due.wakeup_ms(), self._retry_due_ms)
 
     def check(self) -> None:
         """Assert that nothing unstored was forgotten."""

@@ -16,6 +16,7 @@ from dafka.errors import RecordError
 from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.disputes import Disputes
+from dafka.protocol.dues import earliest
 from dafka.protocol.effects import (
     Append,
     Dropped,
@@ -106,8 +107,8 @@ class StoreMachine:
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated."""
-        dues = [self._inflow.wakeup_ms(), self._inquiry.due_ms, self._reminders.wakeup_ms()]
-        return min((due for due in dues if due is not None), default=None)
+        inflow_ms, reminders_ms = self._inflow.wakeup_ms(), self._reminders.wakeup_ms()
+        return earliest(inflow_ms, self._inquiry.due_ms, reminders_ms)
 
     def check(self) -> None:
         """Assert that nothing is acknowledged ahead of what was taken in."""

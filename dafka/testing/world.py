@@ -131,7 +131,7 @@ class Mesh:
         received = Received(rfc46.decode(frames))
         faults, chance = self._world.faults, self._world.random
         for other, prefixes in self._members.items():
-            if other is member or not any(frames[0].startswith(prefix) for prefix in prefixes):
+            if other is member or not frames[0].startswith((*prefixes,)):
                 continue
             if chance.random() < faults.loss:
                 continue

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
+from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
 from dafka.protocol.events import Drained, Mirrored, Positioned, Woke
 from dafka.records.batch import without_first
@@ -159,14 +160,14 @@ class LinkMachine:
 
     def wakeup_ms(self) -> int | None:
         """When any of the parts has something to do because time has passed."""
-        dues = [self._mirror.wakeup_ms()]
-        if not self._holding:
-            dues.append(self._source.wakeup_ms())
-            if self._owed:
-                dues.append(self._rate.due_ms)
-            if not self._asking:
-                dues.append(self._next_ask_ms)
-        return min((due for due in dues if due is not None), default=None)
+        if self._holding:
+            return self._mirror.wakeup_ms()
+        return earliest(
+            self._mirror.wakeup_ms(),
+            self._source.wakeup_ms(),
+            self._rate.due_ms if self._owed else None,
+            None if self._asking else self._next_ask_ms,
+        )
 
     def check(self) -> None:
         """Assert the invariants of the parts and of the whole."""
