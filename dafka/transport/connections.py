@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from dafka.transport import sockets
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,11 +34,7 @@ class Connections:
         self._socket = socket
         name = f"inproc://dafka.connections.{next(_names)}"
         socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._reports: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PAIR)
-        self._reports.set(zmq.LINGER, 0)
-        # Were there a mark, ZeroMQ's IO thread would wait at it, and with it every socket. What
-        # piles up is bounded by how often peers can come back: once a second.
-        self._reports.set(zmq.RCVHWM, 0)
+        self._reports = sockets.monitor()
         self._reports.connect(name)
 
     def changes(self) -> Iterator[tuple[str, bool]]:

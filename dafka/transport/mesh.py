@@ -95,14 +95,13 @@ class Mesh:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         guard(self._publisher, credentials)
         groups = [ANYBODY] if credentials is None else credentials.access.groups()
-        mark = sockets.SINGLES_MARK if one_by_one else sockets.RECEIVE_MARK
-        self._subscribers = {rights: sockets.subscriber(mark) for rights in groups}
+        self._subscribers = {rights: sockets.subscriber() for rights in groups}
         self._connections = [Connections(socket) for socket in self._subscribers.values()]
         self._rights = {socket: rights for rights, socket in self._subscribers.items()}
         self._connected: dict[str, zmq.Socket[bytes]] = {}
         """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
-        self._beacons_in = {tower.inbound: sockets.subscriber() for tower in towers}
+        self._beacons_in = {tower.inbound: sockets.beacon_subscriber() for tower in towers}
         """One for each tower: a beacon does not say which it came through."""
         self._towers = {socket: tower for tower, socket in self._beacons_in.items()}
         for socket in (self._beacons_out, *self._beacons_in.values()):

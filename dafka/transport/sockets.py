@@ -21,13 +21,20 @@ PUBLISH_MARK = 1_000
 """Batches queued for one slow peer; more is dropped for it, and it fetches later."""
 
 SINGLES_MARK = 100_000
-"""Instead of the two others where records travel one by one: the answer to one FETCH fits."""
+"""Instead, where records travel one by one: the answer to one FETCH of the C implementation fits,
+which asks for so many, and once. The answer has 16 MiB at most. Live records have no such bound: a
+peer that does not read costs their size times this, 100 MB at 1 kB. Fewer would make catching up
+that much slower, as what is dropped is asked for again a second later."""
 
 RECEIVE_MARK = 1_000
-"""Batches queued from one peer before TCP pushes back."""
+"""Batches, or single records, queued from one peer before TCP pushes back; nothing is lost then."""
 
 CONTROL_MARK = 10_000
-"""Beacons: small."""
+"""Beacons and subscriptions; with `NAME_BYTES_MAX`, 10 MB from one peer."""
+
+NAME_BYTES_MAX = 1_024
+"""A frame of a beacon, or a subscription: a name and a few octets. Whoever sends more is
+disconnected."""
 
 QUESTION_MARK = 100
 """Questions queued from or to one peer; with `QUESTION_BYTES_MAX` it can take 400 kB."""
@@ -88,41 +95,56 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
     """An XPUB that sees every subscription, also one that another peer has made before."""
-    socket = _socket(zmq.XPUB, send_mark=mark, receive_mark=CONTROL_MARK)
+    socket = _socket(zmq.XPUB, mark, CONTROL_MARK, NAME_BYTES_MAX)
     socket.set(zmq.XPUB_VERBOSE, 1)
     return socket
 
 
-def subscriber(mark: int = RECEIVE_MARK) -> zmq.Socket[bytes]:
+def subscriber() -> zmq.Socket[bytes]:
     """A SUB for many publishers."""
-    return _socket(zmq.SUB, send_mark=CONTROL_MARK, receive_mark=mark)
+    return _socket(zmq.SUB, CONTROL_MARK, RECEIVE_MARK)
+
+
+def beacon_subscriber() -> zmq.Socket[bytes]:
+    """A SUB for beacons."""
+    return _socket(zmq.SUB, CONTROL_MARK, CONTROL_MARK, NAME_BYTES_MAX)
 
 
 def beacon_publisher() -> zmq.Socket[bytes]:
     """A PUB towards towers."""
-    return _socket(zmq.PUB, send_mark=CONTROL_MARK, receive_mark=CONTROL_MARK)
+    return _socket(zmq.PUB, CONTROL_MARK, CONTROL_MARK, NAME_BYTES_MAX)
 
 
 def router() -> zmq.Socket[bytes]:
     """A ROUTER that answers questions, and says so when an answer has nowhere to go."""
-    socket = _socket(zmq.ROUTER, send_mark=ANSWER_MARK, receive_mark=QUESTION_MARK)
-    socket.set(zmq.MAXMSGSIZE, QUESTION_BYTES_MAX)
+    socket = _socket(zmq.ROUTER, ANSWER_MARK, QUESTION_MARK, QUESTION_BYTES_MAX)
     socket.set(zmq.ROUTER_MANDATORY, 1)
     return socket
 
 
 def dealer() -> zmq.Socket[bytes]:
     """A DEALER that asks them, of a peer that is there: none pile up for one that is not."""
-    socket = _socket(zmq.DEALER, send_mark=QUESTION_MARK, receive_mark=ANSWER_MARK)
+    socket = _socket(zmq.DEALER, QUESTION_MARK, ANSWER_MARK)
     socket.set(zmq.IMMEDIATE, 1)
     return socket
 
 
-def _socket(kind: int, *, send_mark: int, receive_mark: int) -> zmq.Socket[bytes]:
+def monitor() -> zmq.Socket[bytes]:
+    """A PAIR for what ZeroMQ reports of another socket, within the process.
+
+    Were there a mark, ZeroMQ's IO thread would wait at it, and with it every socket. What piles up
+    is bounded by how often peers can come back: once a second.
+    """
+    return _socket(zmq.PAIR, CONTROL_MARK, 0)
+
+
+def _socket(
+    kind: int, send_mark: int, receive_mark: int, frame_bytes_max: int = FRAME_BYTES_MAX
+) -> zmq.Socket[bytes]:
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
     socket.set(zmq.SNDHWM, send_mark)
     socket.set(zmq.RCVHWM, receive_mark)
-    socket.set(zmq.MAXMSGSIZE, FRAME_BYTES_MAX)
+    socket.set(zmq.MAXMSGSIZE, frame_bytes_max)
     socket.set(zmq.HANDSHAKE_IVL, 2_000)
     socket.set(zmq.HEARTBEAT_IVL, 1_000)
     socket.set(zmq.HEARTBEAT_TIMEOUT, 5_000)

@@ -41,7 +41,7 @@ class TowerSockets:
 
     def __init__(self, endpoints: TowerEndpoints, credentials: Credentials | None = None) -> None:
         self._secured = credentials is not None
-        self._inbound = sockets.subscriber()
+        self._inbound = sockets.beacon_subscriber()
         self._outbound = sockets.publisher()
         for socket in (self._inbound, self._outbound):
             guard(socket, credentials)

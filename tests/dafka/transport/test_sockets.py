@@ -1,27 +1,36 @@
+import ast
+import inspect
+from pathlib import Path
+
 import pytest
 import zmq
 
 from dafka.limits import FRAME_BYTES_MAX
 from dafka.transport import sockets
 
-FACTORIES = [
-    sockets.publisher,
-    sockets.subscriber,
-    sockets.beacon_publisher,
-    sockets.router,
-    sockets.dealer,
-]
+ROOT = Path(__file__).parents[3]
+KINDS = {
+    # What is made, its kind, marks for sending and receiving, and the largest frame taken.
+    sockets.publisher: (zmq.XPUB, 1_000, 10_000, 1_024),
+    lambda: sockets.publisher(sockets.SINGLES_MARK): (zmq.XPUB, 100_000, 10_000, 1_024),
+    sockets.subscriber: (zmq.SUB, 10_000, 1_000, FRAME_BYTES_MAX),
+    sockets.beacon_publisher: (zmq.PUB, 10_000, 10_000, 1_024),
+    sockets.beacon_subscriber: (zmq.SUB, 10_000, 10_000, 1_024),
+    sockets.router: (zmq.ROUTER, 8, 100, 4_096),
+    sockets.dealer: (zmq.DEALER, 100, 8, FRAME_BYTES_MAX),
+    sockets.monitor: (zmq.PAIR, 10_000, 0, FRAME_BYTES_MAX),
+}
 
 
-@pytest.mark.parametrize("make", FACTORIES)
+@pytest.mark.parametrize("make", KINDS)
 def test_every_bound_is_set(make):
     socket = make()
-    assert 0 < socket.get(zmq.MAXMSGSIZE) <= FRAME_BYTES_MAX
-    assert 0 < socket.get(zmq.SNDHWM) <= 10_000
-    assert 0 < socket.get(zmq.RCVHWM) <= 10_000
+    options = (zmq.TYPE, zmq.SNDHWM, zmq.RCVHWM, zmq.MAXMSGSIZE)
+    assert tuple(socket.get(option) for option in options) == KINDS[make]
     assert socket.get(zmq.HANDSHAKE_IVL) == 2_000
-    assert socket.get(zmq.HEARTBEAT_IVL) > 0
-    assert socket.get(zmq.HEARTBEAT_TIMEOUT) > socket.get(zmq.HEARTBEAT_IVL)
+    assert socket.get(zmq.HEARTBEAT_IVL) == 1_000
+    assert socket.get(zmq.HEARTBEAT_TIMEOUT) == 5_000
+    assert socket.get(zmq.HEARTBEAT_TTL) == 10_000
     assert socket.get(zmq.RECONNECT_IVL) == 50
     assert socket.get(zmq.RECONNECT_IVL_MAX) == 1_000
     assert socket.get(zmq.TCP_KEEPALIVE) == 1
@@ -30,13 +39,58 @@ def test_every_bound_is_set(make):
     socket.close()
 
 
-def test_kinds():
-    kinds = []
-    for make in FACTORIES:
-        socket = make()
-        kinds.append(socket.type)
-        socket.close()
-    assert kinds == [zmq.XPUB, zmq.SUB, zmq.PUB, zmq.ROUTER, zmq.DEALER]
+def test_every_factory_is_among_them():
+    made = {name for name, one in vars(sockets).items() if inspect.isfunction(one)}
+    assert made - {"numeric", "bind", "_socket", "getaddrinfo"} == {
+        make.__name__ for make in KINDS if make.__name__ != "<lambda>"
+    }
+
+
+def test_nobody_else_makes_sockets():
+    makers = set()
+    for package in ("dafka", "distributor", "topology"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and makes_zmq_socket(node.func):
+                    makers.add(path.relative_to(ROOT).as_posix())
+    assert makers == {"dafka/transport/sockets.py"}
+
+
+def makes_zmq_socket(function):
+    """`anything.socket(...)`, but not the standard library's, and `zmq.Socket(...)`."""
+    if not isinstance(function, ast.Attribute):
+        return False
+    if function.attr == "Socket":
+        return True
+    standard = isinstance(function.value, ast.Name) and function.value.id == "socket"
+    return function.attr == "socket" and not standard
+
+
+@pytest.mark.parametrize(
+    ("make", "other", "size"),
+    [
+        (sockets.router, zmq.DEALER, sockets.QUESTION_BYTES_MAX),
+        (sockets.beacon_subscriber, zmq.PUB, sockets.NAME_BYTES_MAX),
+        (sockets.publisher, zmq.XSUB, sockets.NAME_BYTES_MAX),
+    ],
+)
+def test_a_frame_too_large_ends_the_connection(make, other, size):
+    ours, peer = make(), zmq.Context.instance().socket(other)
+    if ours.get(zmq.TYPE) == zmq.SUB:
+        ours.subscribe(b"")
+    ended = ours.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    port = ours.bind_to_random_port("tcp://127.0.0.1")
+    peer.connect(f"tcp://127.0.0.1:{port}")
+    while not ours.poll(20):
+        peer.send(b"\1" * size)
+    assert len(ours.recv_multipart()[-1]) == size
+    assert not ended.poll(0)
+    peer.send(b"\1" * (size + 1))
+    assert ended.poll(5_000)
+    ours.disable_monitor()
+    ended.close(0)
+    peer.close(0)
+    ours.close(0)
 
 
 def test_an_endpoint_that_was_just_given_up_can_be_bound(free_ports):
