@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results
 from dafka.testing.world import Faults
 from distributor.testing.world import SimWorld
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Results
 
 BATCHES = 400
 TREE = (3, (1, "c1", "c2"), (1, "c3", "c4"))
