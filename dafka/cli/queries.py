@@ -137,7 +137,7 @@ def _table(topic: str, records: list[Record]) -> Table:
     table = Table("partition", "sequence", "key", "value", "flags", title=Text(printable(topic)))
     for record in records:
         table.add_row(
-            record.address[:8],
+            Text(printable(record.address[:8])),
             str(record.sequence),
             Text(repr(record.key)) if record.key is not None else "",
             Text(repr(record.value)[:60]),

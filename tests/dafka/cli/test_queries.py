@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
+from dafka.cli.queries import _table
+from dafka.model import Record
 from dafka.node.producer import Producer
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -109,3 +113,10 @@ def test_a_number_out_of_range_is_refused(dafka, words):
     done = dafka("peek", "orders", *words)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_peek_shows_an_address_that_is_markup_as_it_is():
+    record = Record("orders", "[/x]\x1b[2J", 0, 0, None, b"", (), 0, 0)
+    console = Console(file=StringIO(), width=100)
+    console.print(_table("orders", [record]))
+    assert "[/x]\\x1b" in console.file.getvalue()
