@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from dafka.limits import PEERS_MAX
 from dafka.model import TowerEndpoints
 from dafka.node import metrics
 from dafka.node.clock import now_ms
@@ -123,7 +124,8 @@ class Tower:
         beacons, dropped = self._sockets.relay()
         now = now_ms()
         for beacon in beacons:
-            self._seen_ms[beacon.address] = now
+            if beacon.address in self._seen_ms or len(self._seen_ms) < PEERS_MAX:
+                self._seen_ms[beacon.address] = now
         for reason in dropped:
             metrics.count_dropped("tower", reason)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import CommitError, QueryError, WireError
 from dafka.groups.commit import decode
-from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
+from dafka.limits import BATCH_RECORDS_MAX, PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
@@ -55,7 +55,7 @@ class StoreClient:
             found += map(text, page.topics)
             if not page.more:
                 return found
-            after = self._continued(after, page.topics[-1:])
+            after = self._continued(after, page.topics[-1:], len(found))
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
         """Return the partitions of one topic or of all."""
@@ -67,7 +67,7 @@ class StoreClient:
             found += (Partition(text(topic), text(address)) for topic, address in page.partitions)
             if not page.more:
                 return found
-            after = self._continued(after, page.partitions[-1:])
+            after = self._continued(after, page.partitions[-1:], len(found))
 
     def ranges(self, topic: str | None = None) -> dict[Partition, range]:
         """Return the sequences that are kept of every partition of one topic or of all.
@@ -85,7 +85,9 @@ class StoreClient:
                 found[Partition(name_of(found_topic), name_of(address))] = range(start, end)
             if not page.more:
                 return found
-            after = self._continued(after, tuple(place[:2] for place in page.ranges[-1:]))
+            after = self._continued(
+                after, tuple(place[:2] for place in page.ranges[-1:]), len(found)
+            )
 
     def heads(self, topic: str | None = None) -> dict[Partition, int]:
         """Return the last sequence of every partition of one topic or of all."""
@@ -179,7 +181,7 @@ class StoreClient:
             found += map(text, page.groups)
             if not page.more:
                 return found
-            after = self._continued(after, page.groups[-1:])
+            after = self._continued(after, page.groups[-1:], len(found))
 
     def offsets(self, group: str) -> dict[Partition, Commit]:
         """Return what holds of a group's commits; a position that was forgotten is None in it."""
@@ -199,7 +201,7 @@ class StoreClient:
                 (octets_of(key.partition.topic), octets_of(key.partition.address))
                 for key, _ in commits[-1:]
             )
-            after = self._continued(after, places)
+            after = self._continued(after, places, len(found))
 
     def health(self) -> messages.Status:
         """Return who the store is and how much it holds."""
@@ -232,10 +234,12 @@ class StoreClient:
             raise self._error(f"answered with {type(answer).__name__}")
         return answer
 
-    def _continued(self, before: A | None, last: tuple[A, ...]) -> A:
+    def _continued(self, before: A | None, last: tuple[A, ...], found: int) -> A:
         """Where the next page begins; a store that stands still would hold us for ever."""
         if not last or last[0] == before:
             raise self._error("answered with a page that leads nowhere")
+        if found > PARTITIONS_MAX:
+            raise self._error(f"names more than {PARTITIONS_MAX:,}, as many as there may be")
         return last[0]
 
     def _error(self, complaint: str) -> QueryError:

@@ -3,12 +3,13 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.limits import PEERS_MAX
 from dafka.model import TowerEndpoints
 from dafka.node.node import STUCK_MS, NodeFailedError
 from dafka.node.tower import Tower
 from dafka.transport import sockets
 from dafka.transport.tower import TowerSockets
-from dafka.wire.beacon import NodeBeacon, encode_node_beacon
+from dafka.wire.beacon import NodeBeacon, TowerBeacon, encode_node_beacon
 
 pytestmark = pytest.mark.net
 
@@ -105,3 +106,10 @@ def test_a_tower_that_hangs_is_unwell(cluster):
     cluster.tower.close()
     cluster.tower._turned_ms -= STUCK_MS + 5_000
     assert cluster.tower.unwell() == "tower has not turned for 35 s"
+
+
+def test_invented_nodes_do_not_pile_up(cluster, monkeypatch):
+    beacons = [TowerBeacon(f"N{number}", "tcp://h:1") for number in range(PEERS_MAX + 5)]
+    monkeypatch.setattr(cluster.tower._sockets, "relay", lambda: (beacons, []))
+    cluster.tower._relay()
+    assert cluster.tower.nodes == PEERS_MAX

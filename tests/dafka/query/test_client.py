@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from dafka.errors import MisuseError, QueryError
@@ -197,3 +199,16 @@ def test_a_store_that_turns_no_page_is_left(serving, client):
     serving.respond = lambda _: encode(messages.OffsetPage((), True))
     with pytest.raises(QueryError, match="leads nowhere"):
         client.offsets("billing")
+
+
+def test_a_store_that_never_comes_to_an_end_is_left(serving, client, monkeypatch):
+    monkeypatch.setattr("dafka.query.client.PARTITIONS_MAX", 4)
+    numbers = itertools.count()
+
+    def page(_question):
+        name = str(next(numbers)).encode()
+        return encode(messages.RangePage(((name, b"A", 0, 1),), True))
+
+    serving.respond = page
+    with pytest.raises(QueryError, match="names more than 4"):
+        client.ranges()
