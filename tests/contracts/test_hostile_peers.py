@@ -275,8 +275,10 @@ def test_a_link_between_two_such_meshes(seed):
                     Partition(peers.topic(), peers.address()): peers.sequence() for _ in range(5)
                 }
                 other = {partition: peers.sequence() for partition in list(heads)[:3]}
-                diverged = frozenset(list(heads)[:1]) if peers.chance.random() < 0.02 else ()
-                read = HeadsRead(heads, other, frozenset(diverged))
+                first = list(heads)[:1] if peers.chance.random() < 0.02 else []
+                diverged = {partition: peers.sequence() for partition in first}
+                begins = {partition: peers.sequence() for partition in list(heads)[2:4]}
+                read = HeadsRead(heads, other, diverged, begins=begins)
                 pending.append((Side.TARGET, peers.pick(read, read, HeadsUnread())))
         assert all(lag >= 0 for lag in machine.lag().values())
     assert held(machine) < 3 * HELD_MAX
