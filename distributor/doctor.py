@@ -162,6 +162,8 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
             yield Finding(name, what, "mend that first; the link catches up by itself")
         elif link.error:
             yield Finding(name, link.error, "run distributor status again in a moment")
+        elif link.diverged or link.overtaken:
+            yield _of_stopped(name, link)
         elif link.lag_seconds > LATE_S:
             yield Finding(
                 name,
@@ -170,6 +172,22 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
                 f"look whether distributor run --cluster {link.source} --level {link.level} runs "
                 "and at its metrics; if the lag shrinks, wait",
             )
+
+
+def _of_stopped(name: str, link: LinkStatus) -> Finding:
+    what = []
+    if link.diverged:
+        what.append(
+            f"does not copy {link.diverged:,} partitions of which {link.target} has other records "
+            "under the same names"
+        )
+    if link.overtaken:
+        what.append(
+            f"does not copy {link.overtaken:,} partitions of which {link.source} keeps no more "
+            f"what {link.target} lacks"
+        )
+    do = "see distributor status for which, and docs/operations.md for what to decide"
+    return Finding(name, "; ".join(what), do)
 
 
 def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Finding]:

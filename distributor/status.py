@@ -6,18 +6,47 @@ has and the target lacks, of those partitions whose flags make this link respons
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dafka.errors import QueryError
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from dafka.wire.octets import text
+from distributor.links import ask_links
 from distributor.survey import ANSWER_TIMEOUT_MS, Holding, survey
 from topology.copyflags import should_forward
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dafka.model import Partition, Record
+    from distributor.control.messages import LinkRow, StoppedRow
     from topology.plan import Link, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartition:
+    """One partition that a link does not copy.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        reason: `diverged` or `overtaken`; see `distributor.link.stops`.
+        first: The first sequence that differs, or that the source keeps no more.
+        end: The sequence after the last one that is known to.
+    """
+
+    topic: str
+    address: str
+    reason: str
+    first: int
+    end: int
+
+    @classmethod
+    def of(cls, row: StoppedRow) -> StoppedPartition:
+        """As a link tells it."""
+        return cls(text(row.topic), text(row.address), row.reason, row.first, row.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +55,17 @@ class LinkStatus:
 
     Attributes:
         source: Cluster it copies from.
-        target: Cluster it copies to.
+        target: Cluster it copies to: the one it serves, or its preferred one if it says nothing.
         level: Tree level it crosses.
         partitions: How many partitions lag.
         lag_records: Records the target lacks.
         lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
         error: Why nothing is known.
+        state: What it says it does: `serving`, `draining`, `silent`; empty if it says nothing.
+        diverged: Partitions it does not copy, as the target has other records of them.
+        overtaken: Partitions it does not copy, as the source keeps no more what follows.
+        shortened: Partitions it copied without their beginning, which the source kept no more.
+        stopped: The first of those it does not copy.
     """
 
     source: str
@@ -41,6 +75,11 @@ class LinkStatus:
     lag_records: int = 0
     lag_seconds: float = 0.0
     error: str = ""
+    state: str = ""
+    diverged: int = 0
+    overtaken: int = 0
+    shortened: int = 0
+    stopped: tuple[StoppedPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +100,11 @@ class Status:
     links: list[LinkStatus]
 
     @property
-    def reachable(self) -> bool:
-        """Whether every cluster answered."""
-        return not any(cluster.error for cluster in self.clusters)
+    def well(self) -> bool:
+        """Whether every cluster answered, and every link copies all its partitions."""
+        return not any(cluster.error for cluster in self.clusters) and not any(
+            link.diverged or link.overtaken for link in self.links
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For scripts; the keys are the attributes."""
@@ -73,15 +114,41 @@ class Status:
 def status_of(plan: Plan, now_wall_ms: int) -> Status:
     """Ask every cluster and compare the ends of every link."""
     holdings = {holding.cluster: holding for holding in survey(plan.topology)}
+    rows = ask_links(plan).rows
     return Status(
         clusters=[
             ClusterStatus(name, len(holding.heads), holding.records, holding.error)
             for name, holding in holdings.items()
         ],
         links=[
-            _link_status(link, holdings[link.source], holdings[link.target], now_wall_ms)
+            _with_row(
+                _link_status(
+                    link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
+                ),
+                rows.get(link),
+            )
             for link in plan.links
         ],
+    )
+
+
+def _target(link: Link, rows: Mapping[Link, LinkRow]) -> str:
+    """Which cluster it copies to."""
+    row = rows.get(link)
+    return link.target if row is None or row.target not in link.targets else row.target
+
+
+def _with_row(status: LinkStatus, row: LinkRow | None) -> LinkStatus:
+    """The same, and what the link itself says."""
+    if row is None:
+        return status
+    return replace(
+        status,
+        state=row.state,
+        diverged=row.diverged,
+        overtaken=row.overtaken,
+        shortened=row.shortened,
+        stopped=tuple(map(StoppedPartition.of, row.stopped)),
     )
 
 
@@ -89,7 +156,7 @@ def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int)
     for end in (source, target):
         if end.store is None:
             error = f"{end.cluster}: {end.error}"
-            return LinkStatus(link.source, link.target, link.level, error=error)
+            return LinkStatus(link.source, target.cluster, link.level, error=error)
     assert source.store is not None
     late = {
         # What retention has taken at the source nobody can bring any more.
@@ -108,9 +175,9 @@ def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int)
                     records += head + 1 - first
                     oldest_ms = min(oldest_ms, record.timestamp_ms)
     except QueryError as error:
-        return LinkStatus(link.source, link.target, link.level, error=str(error))
+        return LinkStatus(link.source, target.cluster, link.level, error=str(error))
     seconds = (now_wall_ms - oldest_ms) / 1_000
-    return LinkStatus(link.source, link.target, link.level, partitions, records, seconds)
+    return LinkStatus(link.source, target.cluster, link.level, partitions, records, seconds)
 
 
 def _record(client: StoreClient, partition: Partition, sequence: int) -> Record | None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from dafka.errors import DafkaError, QueryError
 from dafka.node.clock import now_ms
 from dafka.query.client import StoreClient
-from distributor.control.messages import LinkRow
+from dafka.wire.octets import octets_of
+from distributor.control.messages import STOPPED_MAX, LinkRow, StoppedRow
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed, Switch
+from distributor.link.stops import Reason
 from distributor.link_node import LinkNode
 from distributor.survey import gives_sign_of_life
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from distributor.link.aim import AimEffect, AimEvent
+    from distributor.link.stops import Stop
     from topology.model import Cluster, Topology
     from topology.plan import Link
 
@@ -85,6 +89,8 @@ class SteeredLink:
         state = "draining" if aim.next is not None else "serving"
         if len(self.targets) > 1 and aim.silent:
             state = "silent"
+        stops = self._node.stops
+        reasons = [stop.reason for stop in stops.values()]
         return LinkRow(
             source=self._link.source,
             level=self._link.level,
@@ -95,6 +101,10 @@ class SteeredLink:
             waits_for=self._waits_for,
             switches=self._switches,
             stall_ms=self._stall_ms if self._stood_ms is None else -1,
+            diverged=reasons.count(Reason.DIVERGED),
+            overtaken=reasons.count(Reason.OVERTAKEN),
+            shortened=self._node.shortened,
+            stopped=tuple(_stopped_row(*one) for one in islice(stops.items(), STOPPED_MAX)),
         )
 
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
@@ -217,6 +227,11 @@ class SteeredLink:
                 self._waits_for = f"{name} lacks records of {lacking} partitions"
                 return False
         return True
+
+
+def _stopped_row(partition: Partition, stop: Stop) -> StoppedRow:
+    topic, address = map(octets_of, partition)
+    return StoppedRow(topic, address, stop.reason.value, stop.first, stop.end)
 
 
 def _heads_of(cluster: Cluster) -> dict[Partition, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -15,8 +16,10 @@ from distributor.cli.options import File, Json
 from distributor.control.client import ControlClient
 from distributor.control.messages import LinkRow
 from distributor.errors import CommandError, PlanError
+from distributor.links import ask_links
 from distributor.losses import declare_lost
 from distributor.processes import control_endpoints
+from distributor.status import StoppedPartition
 from topology import Plan, load, plan
 
 RETARGET_S_MAX = 90.0
@@ -37,14 +40,10 @@ def links(file: File, json_lines: Json = False) -> None:
 
     Example: distributor links config/four-clusters.yaml
     """
-    rows: list[LinkRow] = []
-    silent: list[str] = []
-    for name, endpoint in _endpoints(plan(load(file))).items():
-        try:
-            with ControlClient(endpoint) as client:
-                rows += client.links()
-        except CommandError as error:
-            silent.append(f"{name[0]} level {name[1]}: {error}")
+    the_plan = plan(load(file))
+    _endpoints(the_plan)
+    told = ask_links(the_plan)
+    rows, silent = list(told.rows.values()), told.silent
     if json_lines:
         print(json.dumps({"links": [_as_json(row) for row in rows], "unreachable": silent}))
     else:
@@ -143,7 +142,9 @@ def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
 
 
 def _as_json(row: LinkRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in LinkRow.__struct_fields__}
+    fields = {name: getattr(row, name) for name in LinkRow.__struct_fields__}
+    stopped = [asdict(StoppedPartition.of(one)) for one in row.stopped]
+    return {**fields, "stopped": stopped}
 
 
 def _table(rows: list[LinkRow]) -> Table:
@@ -155,6 +156,9 @@ def _table(rows: list[LinkRow]) -> Table:
         state = row.state
         if row.next:
             state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
+        stopped = row.diverged + row.overtaken
+        if stopped:
+            state += f", without {stopped:,} partitions: see distributor status"
         stall = "stands" if row.stall_ms < 0 else f"{row.stall_ms:,}"
         table.add_row(
             Text(row.source),

@@ -18,7 +18,8 @@ from topology import plan
 def status(file: File, json_lines: Json = False) -> None:
     """Show every cluster and the lag of every link, worked out from both ends' heads.
 
-    Exit code 1 if a cluster does not answer.
+    Every link is judged by the target it serves, if the topology has `control` ports; else by its
+    preferred one. Exit code 1 if a cluster does not answer, or a link does not copy a partition.
 
     Example: distributor status config/four-clusters.yaml --json
     """
@@ -27,5 +28,5 @@ def status(file: File, json_lines: Json = False) -> None:
         print(json.dumps(found.as_json()))
     else:
         Console().print(status_view(found))
-    if not found.reachable:
+    if not found.well:
         raise typer.Exit(1)

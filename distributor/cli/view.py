@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from distributor.comparing.verdict import Verdict
-    from distributor.status import Status
+    from distributor.status import LinkStatus, Status
     from distributor.supervisor import Child
 
 
@@ -68,9 +68,49 @@ def status_view(status: Status) -> RenderableType:
             f"{link.lag_records:,}",
             f"{link.lag_seconds:.1f}",
             f"{link.partitions:,}",
-            Text(link.error, style="red") if link.error else Text("ok", style="green"),
+            _state_of(link),
         )
+    if any(link.stopped for link in status.links):
+        return Group(clusters, links, _stopped(status.links))
     return Group(clusters, links)
+
+
+def _state_of(link: LinkStatus) -> Text:
+    if link.error:
+        return Text(link.error, style="red")
+    without = link.diverged + link.overtaken
+    if without:
+        return Text(f"does not copy {without:,} partitions", style="red")
+    if link.state not in ("", "serving"):
+        return Text(link.state, style="yellow")
+    if link.shortened:
+        return Text(f"ok; {link.shortened:,} partitions without their beginning", style="yellow")
+    return Text("ok", style="green")
+
+
+STOPPED_SHOWN_MAX = 20
+"""More would scroll the rest away; --json has as many as links name."""
+
+
+def _stopped(links: Sequence[LinkStatus]) -> Table:
+    """Partitions that links do not copy."""
+    table = Table("link", "partition", "reason", title="not copied")
+    table.add_column("from", justify="right")
+    table.add_column("to", justify="right")
+    rows = [(link, one) for link in links for one in link.stopped]
+    for link, one in rows[:STOPPED_SHOWN_MAX]:
+        table.add_row(
+            Text(f"{link.source} → {link.target}"),
+            Text(f"{one.topic!r}/{one.address[:8]}"),
+            one.reason,
+            f"{one.first:,}",
+            f"{one.end - 1:,}",
+        )
+    more = sum(link.diverged + link.overtaken for link in links)
+    more -= min(len(rows), STOPPED_SHOWN_MAX)
+    if more:
+        table.caption = f"and {more:,} more"
+    return table
 
 
 DIFFERENCES_SHOWN_MAX = 20

@@ -41,6 +41,28 @@ class DeclareLost(Struct, frozen=True, array_like=True, tag="lost"):
 Command = AskLinks | Retarget | DeclareLost
 
 
+STOPPED_MAX = 100
+"""Partitions that a link names of those it does not copy; the others are counted."""
+
+
+class StoppedRow(Struct, frozen=True, array_like=True):
+    """One partition that a link does not copy.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        reason: `diverged` or `overtaken`; see `distributor.link.stops`.
+        first: The first sequence that differs, or that the source keeps no more.
+        end: The sequence after the last one that is known to.
+    """
+
+    topic: Name
+    address: Name
+    reason: str
+    first: int
+    end: int
+
+
 class LinkRow(Struct, frozen=True, array_like=True):
     """One link.
 
@@ -54,6 +76,10 @@ class LinkRow(Struct, frozen=True, array_like=True):
         waits_for: What it waits for while it drains, for people.
         switches: How often the target was changed.
         stall_ms: How long copying stood still at the last change; -1 if it has not ended yet.
+        diverged: Partitions it does not copy, as the target has other records of them.
+        overtaken: Partitions it does not copy, as the source keeps no more what follows.
+        shortened: Partitions it copied without their beginning, which the source kept no more.
+        stopped: The first of those it does not copy.
     """
 
     source: ClusterText
@@ -65,6 +91,10 @@ class LinkRow(Struct, frozen=True, array_like=True):
     waits_for: str
     switches: int
     stall_ms: int
+    diverged: int = 0
+    overtaken: int = 0
+    shortened: int = 0
+    stopped: tuple[StoppedRow, ...] = ()
 
 
 class Rows(Struct, frozen=True, array_like=True, tag="rows"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ class Watcher:
 
     def __init__(self, plan: Plan, processes: Sequence[Process]) -> None:
         self._plan = plan
+        self.plan = plan
+        """The same, each link's target being the one it was last seen to serve."""
         self._processes = processes
         self._rates = Rates()
         self._lock = Lock()
@@ -74,14 +77,16 @@ class Watcher:
             "clusters": [cluster.name for cluster in topology.clusters],
             "links": [
                 {"source": link.source, "target": link.target, "level": link.level}
-                for link in self._plan.links
+                for link in self.plan.links
             ],
         }
 
     def look(self) -> dict[str, Any]:
         """Ask all clusters and processes; takes a few seconds when some do not answer."""
         vitals = probe(self._processes)
-        status = status_of(self._plan, wall_ms()).as_json()
+        found = status_of(self._plan, wall_ms())
+        self.plan = _aimed(self._plan, [link.target for link in found.links])
+        status = found.as_json()
         totals = {
             link: total
             for process in vitals
@@ -166,6 +171,15 @@ def trace(found: Spread, width: int) -> dict[str, Any]:
             for hop in found.hops
         ],
     }
+
+
+def _aimed(plan: Plan, targets: Sequence[str]) -> Plan:
+    """The plan with each link's target in use as its first one."""
+    links = tuple(
+        replace(link, targets=tuple(sorted(link.targets, key=lambda name: name != target)))
+        for link, target in zip(plan.links, targets, strict=True)
+    )
+    return replace(plan, links=links)
 
 
 def _tree(tree: Tree) -> str | dict[str, Any]:

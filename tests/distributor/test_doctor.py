@@ -9,6 +9,7 @@ from distributor import doctor as module
 from distributor.doctor import LATE_S, examine
 from distributor.probe import Vitals
 from distributor.processes import processes_of
+from distributor.status import LinkStatus
 from topology import plan
 
 pytestmark = pytest.mark.net
@@ -42,6 +43,14 @@ def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
     assert link.about == "c1 → c2, level 1"
     assert link.what == "is behind by 3 records, the oldest 70 s old, in 1 partitions"
     assert "distributor run --cluster c1 --level 1" in link.do
+
+
+def test_partitions_that_a_link_does_not_copy_are_named_with_the_reason():
+    link = LinkStatus("c1", "c2", 1, lag_seconds=900, diverged=2, overtaken=3)
+    (finding,) = module._of_links([link], [])
+    assert finding.about == "c1 → c2, level 1"
+    assert "2 partitions of which c2 has other records" in finding.what
+    assert "3 partitions of which c1 keeps no more what c2 lacks" in finding.what
 
 
 def test_a_process_that_does_not_answer_comes_with_its_command(make_pair, free_ports):

@@ -172,6 +172,8 @@ async function trace(name) {
 
 function linkState(link) {
   if (link.error) return ["bad", link.error];
+  const stopped = link.diverged + link.overtaken;
+  if (stopped) return ["bad", `does not copy ${plural(stopped, "partition")}`];
   if (link.lag_seconds > LATE_S) return ["warn", "late"];
   return ["ok", link.lag_records ? "catching up" : "in step"];
 }
@@ -191,6 +193,12 @@ function show(look) {
     const top = Math.max(1, ...line);
     const place = (at) => 100 - ((line.length - 1 - at) * 100) / (HISTORY - 1);
     row.line.setAttribute("points", line.map((value, at) => `${place(at)},${23 - (22 * value) / top}`).join(" "));
+  }
+  if (look.links.some((link, at) => link.target !== topology.links[at].target)) {
+    // A link was aimed elsewhere.
+    topology.links = look.links.map(({ source, target, level }) => ({ source, target, level }));
+    drawArcs();
+    if (origin !== null) trace(origin);
   }
   showLinks(look.links);
   showProcesses(look.processes);

@@ -4,11 +4,17 @@ from types import SimpleNamespace
 
 from rich.console import Console
 
-from distributor.cli.view import DIFFERENCES_SHOWN_MAX, status_view, up_view, verdict_view
+from distributor.cli.view import (
+    DIFFERENCES_SHOWN_MAX,
+    STOPPED_SHOWN_MAX,
+    status_view,
+    up_view,
+    verdict_view,
+)
 from distributor.comparing.verdict import Difference, Verdict
 from distributor.comparing.verdict import Kind as Differing
 from distributor.processes import Kind, Process
-from distributor.status import ClusterStatus, LinkStatus, Status
+from distributor.status import ClusterStatus, LinkStatus, Status, StoppedPartition
 from distributor.supervisor import Child
 
 EVIL = "[red]x[/red]"
@@ -33,6 +39,20 @@ def test_clusters_and_links_with_their_lag():
     for fact in ("12,345", "1,234", "5.6", f"{EVIL} is away", "ok"):
         assert fact in shown
     assert shown.count(EVIL) == 2
+
+
+def test_partitions_that_are_not_copied_are_listed():
+    stopped = tuple(StoppedPartition(EVIL, "AB" * 16, "overtaken", n, n + 10) for n in range(25))
+    links = [
+        LinkStatus("c1", "c2", 3, overtaken=30, stopped=stopped),
+        LinkStatus("c2", "c1", 3, state="draining"),
+        LinkStatus("c3", "c1", 3, state="serving", shortened=4),
+    ]
+    shown = text(status_view(Status([], links)))
+    for fact in ("does not copy 30 partitions", "draining", "ok; 4 partitions without their beg"):
+        assert fact in shown
+    assert shown.count(EVIL) == STOPPED_SHOWN_MAX
+    assert "and 10 more" in shown
 
 
 def test_equal_clusters_are_said_to_be():

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from dafka.model import Partition
+from distributor.dashboard import watcher
+from distributor.status import LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
 
 pytestmark = [
@@ -116,6 +118,22 @@ def test_equal_clusters_are_said_to_be(running, show):
     expect(page.locator("#compared")).to_contain_text("Equal at", timeout=20_000)
     expect(page.locator("#compared")).to_contain_text("2 partitions, 6 records read")
     expect(page.get_by_role("button", name="Compare all clusters")).to_be_enabled()
+
+
+def test_a_link_that_was_aimed_elsewhere_or_leaves_something_out_is_shown_so(
+    make_pair, monkeypatch, show
+):
+    pair = make_pair()
+    rows = [LinkStatus("c1", "c2", 1, diverged=1, overtaken=1), LinkStatus("c2", "c1", 1)]
+    monkeypatch.setattr(watcher, "status_of", lambda *_: Status([], rows))
+    with pair.running():
+        page = show(state="bad")
+        expect(page.locator("#links tbody tr").first).to_contain_text("does not copy 2 partitions")
+        expect(page.locator("#arcs g").first).to_have_attribute("data-link", '["c1","c2",1]')
+        # No cluster of that name is in the tree: what matters is that the page follows.
+        rows[0] = LinkStatus("c1", "c1", 1)
+        expect(page.locator("#arcs g").first).to_have_attribute("data-link", '["c1","c1",1]')
+        expect(page.locator("#summary")).to_have_attribute("data-state", "ok")
 
 
 def test_a_cluster_that_does_not_answer_is_the_first_thing_said(pair, show):

@@ -11,6 +11,7 @@ from dafka.errors import QueryError
 from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.dashboard import watcher as module
 from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
+from distributor.status import LinkStatus, Status
 from topology import load, plan, spread
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
@@ -71,6 +72,20 @@ def test_a_look_shows_clusters_links_and_what_is_not_there(pair, make_batch):
     assert all(link["error"] for link in look["links"])
     assert look["processes"] == []
     assert look["comparison"] == {"running": False}
+
+
+def test_links_are_shown_towards_the_targets_they_serve(monkeypatch):
+    the_plan = plan(load(FOUR))
+    watcher = Watcher(the_plan, [])
+    link = next(one for one in the_plan.links if len(one.targets) > 1)
+    rows = [LinkStatus(one.source, one.target, one.level) for one in the_plan.links]
+    rows[the_plan.links.index(link)] = LinkStatus(link.source, link.targets[1], link.level)
+    monkeypatch.setattr(module, "status_of", lambda *_: Status([], rows))
+    watcher.look()
+    told = {(one["source"], one["level"]): one["target"] for one in watcher.topology()["links"]}
+    assert told[link.source, link.level] == link.targets[1]
+    hops = spread(watcher.plan, link.source).hops
+    assert {hop.target for hop in hops if hop.level == link.level} == {link.targets[1]}
 
 
 def compared(monkeypatch, until, verify):
