@@ -6,6 +6,7 @@ machines without IO; `storage` keeps logs; `groups` says how far consumers are; 
 command.
 """
 
+from dafka.errors import AddressInUseError as AddressInUseError
 from dafka.errors import BufferFullError as BufferFullError
 from dafka.errors import CommitError as CommitError
 from dafka.errors import DafkaError as DafkaError

@@ -76,6 +76,10 @@ class BufferFullError(DafkaError):
     retriable = True
 
 
+class AddressInUseError(DafkaError):
+    """Stores have records under a producer's address that it did not send: there is another one."""
+
+
 class NotStoredError(DafkaError):
     """A producer was closed, or a flush timed out, before enough stores had the records.
 

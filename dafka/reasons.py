@@ -39,7 +39,6 @@ Reason = Literal[
     "beacon key",
     "too many peers",
     # What this node has no use or no room for.
-    "ack beyond head",
     "append failed",
     "consumer full",
     "disputed partition",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.errors import NotStoredError
+from dafka.errors import AddressInUseError, BufferFullError, NotStoredError
 from dafka.model import Partition
+from dafka.records.batch import Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,13 +63,22 @@ class Deliveries:
         for batch in kept:
             awaited = _Awaited(batch.end, batch.count, delivery_future())
             self._awaited.setdefault(batch.partition.topic, deque()).append(awaited)
+        self.life = secrets.randbits(63)
+        """Number of the producer's life that begins now."""
+        self._begun = dict(ends)
         self.ends = dict(ends)
         """Sequence after the last record handed over, by topic."""
+        self.spooled = dict(ends)
+        """By topic, the end below which everything is in the spool."""
 
     def expect(self, topic: str, count: int, future: Future[Delivery]) -> None:
         """The next `count` records of `topic` have been handed over."""
         end = self.ends[topic] = self.ends.get(topic, 0) + count
         self._awaited.setdefault(topic, deque()).append(_Awaited(end, count, future))
+
+    def place(self, topic: str) -> Run:
+        """Where the next record of `topic` stands in this life."""
+        return Run(self.life, 0).behind(self.ends.get(topic, 0) - self._begun.get(topic, 0))
 
     def finish(self, topic: str, end: int) -> list[tuple[Future[Delivery], Delivery]]:
         """Everything of `topic` below `end` is stored; returns the futures to be told."""
@@ -91,6 +102,14 @@ class Deliveries:
             if awaited
         }
 
+    def unspooled(self, wanted: Mapping[str, int]) -> dict[Partition, int]:
+        """How many records below the ends `wanted` are not in the spool, by partition."""
+        return {
+            Partition(topic, self._address): end - self.spooled.get(topic, 0)
+            for topic, end in wanted.items()
+            if end > self.spooled.get(topic, 0)
+        }
+
     def drop(self) -> list[tuple[Partition, int, Future[Delivery]]]:
         """Expect nothing any more; returns partition, count and future of every batch."""
         dropped = [
@@ -102,18 +121,6 @@ class Deliveries:
         return dropped
 
 
-def described(unstored: Mapping[Partition, int]) -> str:
-    """Say how many records of which topics, for an error message."""
-    return ", ".join(f"{count} records of {topic!r}" for (topic, _), count in unstored.items())
-
-
-def missing_acks(min_acks: int) -> str:
-    """Say who has not answered, for an error message."""
-    if min_acks == 1:
-        return "no store has acknowledged"
-    return f"fewer than {min_acks} stores have acknowledged"
-
-
 def not_stored(
     unstored: Mapping[Partition, int],
     timeout: float | None,
@@ -121,7 +128,59 @@ def not_stored(
     spool: str | None = None,
 ) -> NotStoredError:
     """Return the error for records that were not stored in time; `spool` still has them."""
-    text = f"{missing_acks(min_acks)} {described(unstored)} within {timeout} s"
+    text = f"{_missing_acks(min_acks)} {_described(unstored)} within {timeout} s"
     if spool is not None:
         text += f"; they stay in the spool at {spool!r} for the next producer"
     return NotStoredError(text, unstored.items())
+
+
+def not_spooled(
+    unspooled: Mapping[Partition, int], timeout: float | None, spool: str
+) -> NotStoredError:
+    """Return the error for records that the spool has not taken in time."""
+    text = f"spool at {spool!r} has not taken {_described(unspooled)} within {timeout} s"
+    return NotStoredError(text, unspooled.items())
+
+
+def buffer_full(
+    unstored: Mapping[Partition, int], bytes_max: int, block_ms: int, min_acks: int
+) -> BufferFullError:
+    """Return the error for a buffer of so many bytes that stayed full for so long."""
+    return BufferFullError(
+        f"buffer of {bytes_max} bytes stayed full for {block_ms} ms:"
+        f" {_missing_acks(min_acks)} {_described(unstored)}"
+    )
+
+
+def ended_before_stored(partition: Partition, count: int) -> NotStoredError:
+    """Return the error for records that a producer has left behind."""
+    return NotStoredError(
+        f"producer ended before a store had {count} records", [(partition, count)]
+    )
+
+
+def address_in_use(partition: Partition, sequence: int, spool: str | None) -> AddressInUseError:
+    """Return the error for records that stores have under a producer's name and not from it.
+
+    Args:
+        partition: Where.
+        sequence: The last one that they have.
+        spool: Where its address comes from.
+    """
+    topic, address = partition
+    owner = address if spool is None else f"{address} of the spool at {spool!r}"
+    return AddressInUseError(
+        f"another producer publishes under address {owner}: what stores have of {topic!r} up to"
+        f" sequence {sequence} is not all from this one. A spool is for one producer: end the"
+        " other one, and give this one a new spool"
+    )
+
+
+def _described(unstored: Mapping[Partition, int]) -> str:
+    return ", ".join(f"{count} records of {topic!r}" for (topic, _), count in unstored.items())
+
+
+def _missing_acks(min_acks: int) -> str:
+    if min_acks == 1:
+        return "no store has acknowledged"
+    return f"fewer than {min_acks} stores have acknowledged"

@@ -27,6 +27,9 @@ PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["addre
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
 APPEND_FAILURES = Counter("dafka_store_append_failures", "Transactions the disk refused")
 DISPUTED = Counter("dafka_store_disputed_partitions", "Partitions two producers publish in")
+RIVALS = Counter(
+    "dafka_producer_disputed_partitions", "Partitions another producer has published in, too"
+)
 READ_FAILURES = Counter("dafka_store_read_failures", "Reads the disk refused")
 TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
 COMMITS = Counter("dafka_store_commits", "Positions of groups that a store took in")

@@ -13,6 +13,8 @@ from dafka.records.batch import BatchBuilder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dafka.records.batch import Run
+
 UNUSABLE = (TypeError, ValueError, AttributeError, OverflowError)
 """What aiokafka raises for a field of the wrong type or size."""
 
@@ -52,8 +54,8 @@ class OpenBatch:
 
     __slots__ = ("builder", "future", "opened_ms")
 
-    def __init__(self, bytes_max: int, *, bare: bool = False) -> None:
-        self.builder = BareBuilder(bytes_max) if bare else BatchBuilder(bytes_max)
+    def __init__(self, bytes_max: int, run: Run, *, bare: bool = False) -> None:
+        self.builder = BareBuilder(bytes_max, run) if bare else BatchBuilder(bytes_max, run)
         self.future = delivery_future()
         self.opened_ms = now_ms()
 

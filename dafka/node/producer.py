@@ -5,13 +5,22 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dafka.errors import BufferFullError, MisuseError, NotStoredError
+from dafka.errors import AddressInUseError, MisuseError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition, checked_topic
 from dafka.node.clock import wall_ns
-from dafka.node.delivery import Deliveries, Delivery, described, missing_acks, not_stored
+from dafka.node.delivery import (
+    Deliveries,
+    Delivery,
+    address_in_use,
+    buffer_full,
+    ended_before_stored,
+    not_spooled,
+    not_stored,
+)
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.node.open_batch import UNUSABLE, OpenBatch, check_size
 from dafka.node.producer_role import ProducerRole
@@ -22,12 +31,12 @@ from dafka.storage.lmdb_spool import LmdbSpool
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Never, Self
 
     from dafka.model import Batch
-    from dafka.protocol.effects import Stored
+    from dafka.protocol.effects import Disputed, Stored
     from dafka.transport.keys import Credentials
 
 
@@ -98,6 +107,8 @@ class Producer:
         self._changed = threading.Condition(self._lock)
         """Tells of freed buffers, finished batches, and batches in the spool."""
         self._open: dict[str, OpenBatch] = {}
+        self._rival: AddressInUseError | None = None
+        """Why nothing is sent any more, once another producer has our address."""
         with ExitStack() as opened:
             kept_in: LmdbSpool | None = None
             ends: dict[str, int] = {}
@@ -112,13 +123,11 @@ class Producer:
             """Records found in the spool: sent earlier, stored by nobody yet as far as is known."""
             self._buffered = sum(len(batch.content) for batch in kept)
             self._deliveries = Deliveries(self.address, ends, kept)
-            self._spooled = dict(ends)
-            """By topic, the end below which everything is in the spool."""
             where = self.address, towers, host, credentials, advertise
             mesh = open_mesh(*where, insecure=insecure, wire=wire, content=content)
             opened.pop_all()  # all there: from here on the node's thread closes them
         settings = ProducerSettings(
-            min_acks=min_acks, spooled=kept_in is not None, even_heads=mesh.foreign
+            min_acks=min_acks, spooled=spool is not None, even_heads=mesh.foreign
         )
         machine = ProducerMachine(self.address, settings, ends, kept)
         role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)
@@ -221,7 +230,7 @@ class Producer:
             NotStoredError: The time was over first.
         """
         done, not_done = wait(self._last(), timeout)
-        self._node.check()
+        self._check()
         if not_done:
             with self._lock:
                 unstored = self._deliveries.unstored()
@@ -243,22 +252,12 @@ class Producer:
             raise MisuseError("producer has no spool to persist to")
         with self._lock:
             self._seal_all()
-            wanted = dict(self._deliveries.ends)
-            persisted = self._changed.wait_for(
-                lambda: self._closed or self._has_spooled(wanted), timeout
-            )
-            unspooled = {
-                Partition(topic, self.address): end - self._spooled.get(topic, 0)
-                for topic, end in wanted.items()
-                if end > self._spooled.get(topic, 0)
-            }
-        self._node.check()
-        if not persisted or unspooled:
-            raise NotStoredError(
-                f"spool at {self._spool_name!r} has not taken {described(unspooled)}"
-                f" within {timeout} s",
-                unspooled.items(),
-            )
+            missing = partial(self._deliveries.unspooled, dict(self._deliveries.ends))
+            self._changed.wait_for(lambda: self._closed or not missing(), timeout)
+            unspooled = missing()
+        self._check()
+        if unspooled:
+            raise not_spooled(unspooled, timeout, self._spool_name)
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Flush, then leave the cluster.
@@ -266,8 +265,9 @@ class Producer:
         Raises:
             NotStoredError: Some records were not stored in time. Without a spool they are lost
                 with this producer; the spool keeps them for the next one.
+            AddressInUseError: Another producer publishes under the address of this one.
         """
-        if self._closed:
+        if self._closed and self._rival is None:
             return
         try:
             wait(self._last(), timeout)
@@ -276,10 +276,12 @@ class Producer:
             with self._lock:
                 self._closed = True
                 self._seal_all()
-                unstored, ends = self._deliveries.unstored(), dict(self._deliveries.ends)
+                unstored = self._deliveries.unstored()
+                spooled = not self._deliveries.unspooled(self._deliveries.ends)
             self._node.stop()
+        self._check()
         if unstored:
-            spool = self._spool_name if self._has_spooled(ends) else None
+            spool = self._spool_name if spooled else None
             raise not_stored(unstored, timeout, self._min_acks, spool)
 
     def __enter__(self) -> Self:
@@ -301,21 +303,25 @@ class Producer:
             lambda: self._closed or self._buffered < self._buffer_bytes_max,
             self._max_block_ms / 1_000,
         ):
-            self._node.check()
-            raise BufferFullError(
-                f"buffer of {self._buffer_bytes_max} bytes stayed full for {self._max_block_ms} ms:"
-                f" {missing_acks(self._min_acks)} {described(self._deliveries.unstored())}"
-            )
+            self._check()
+            bounds = self._buffer_bytes_max, self._max_block_ms, self._min_acks
+            raise buffer_full(self._deliveries.unstored(), *bounds)
         # Waiting gave the lock away: another thread may have closed us or opened one meanwhile.
         self._check_open()
         batch = self._open.get(topic)
         if batch is None:
-            batch = self._open[topic] = OpenBatch(self._batch_bytes_max, bare=self._bare)
+            run = self._deliveries.place(topic)
+            batch = self._open[topic] = OpenBatch(self._batch_bytes_max, run, bare=self._bare)
             self._node.wake()
         return batch
 
-    def _check_open(self) -> None:
+    def _check(self) -> None:
         self._node.check()
+        if self._rival is not None:
+            raise self._rival
+
+    def _check_open(self) -> None:
+        self._check()
         if self._closed:
             raise MisuseError("producer is closed")
 
@@ -347,9 +353,6 @@ class Producer:
             self._seal_all()
             return self._deliveries.last()
 
-    def _has_spooled(self, ends: Mapping[str, int]) -> bool:
-        return all(self._spooled.get(topic, 0) >= end for topic, end in ends.items())
-
     def seal_older(self, opened_ms: int) -> None:
         """Hand over what was opened at or before a time. Called by the node's thread."""
         with self._lock:
@@ -364,7 +367,7 @@ class Producer:
     def spooled(self, batches: Sequence[Batch]) -> None:
         """These are in the spool. Called by the node's thread."""
         with self._lock:
-            self._spooled.update((batch.partition.topic, batch.end) for batch in batches)
+            self._deliveries.spooled.update((one.partition.topic, one.end) for one in batches)
             self._changed.notify_all()
 
     def stored(self, effect: Stored) -> None:
@@ -376,17 +379,22 @@ class Producer:
         for future, delivery in finished:
             future.set_result(delivery)
 
+    def disputed(self, effect: Disputed) -> None:
+        """Another producer has our address: nothing more is sent. Called by the node's thread."""
+        self._rival = rival = address_in_use(effect.partition, effect.sequence, self._spool_name)
+        self._give_up(lambda _partition, _count: rival)
+
     def abandon(self) -> None:
         """The node has ended: nothing more will be stored. Called by the node's thread."""
+        self._give_up(ended_before_stored)
+
+    def _give_up(self, reason: Callable[[Partition, int], Exception]) -> None:
         with self._lock:
             self._closed = True
-            lost = self._deliveries.drop()
-            lost += [
-                (Partition(topic, self.address), batch.builder.count, batch.future)
-                for topic, batch in self._open.items()
-            ]
+            for topic, batch in self._open.items():
+                self._deliveries.expect(topic, batch.builder.count, batch.future)
             self._open.clear()
+            lost = self._deliveries.drop()
             self._changed.notify_all()
         for partition, count, future in lost:
-            message = f"producer ended before a store had {count} records"
-            future.set_exception(NotStoredError(message, [(partition, count)]))
+            future.set_exception(reason(partition, count))

@@ -6,9 +6,10 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import StorageError
+from dafka.node import metrics
 from dafka.node.clock import Pace
 from dafka.protocol.dues import earliest
-from dafka.protocol.effects import Append, Stored
+from dafka.protocol.effects import Append, Disputed, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class Owner(Protocol):
 
     def stored(self, effect: Stored) -> None:
         """Enough stores have these."""
+
+    def disputed(self, effect: Disputed) -> None:
+        """Another producer publishes under this one's address."""
 
     def abandon(self) -> None:
         """The node has ended."""
@@ -82,9 +86,12 @@ class ProducerRole:
         return earliest(linger_ms, self._machine.wakeup_ms())
 
     def perform(self, _side: None, effect: object) -> Event | None:
-        """Write to the spool; report what is stored."""
+        """Write to the spool; report what is stored, and what never will be."""
         if isinstance(effect, Append):
             return self._append(effect)
+        if isinstance(effect, Disputed):
+            self._report(effect)
+            return None
         assert isinstance(effect, Stored)
         if self._spool is not None:
             self._spool.forget(effect.partition.topic, effect.end)
@@ -105,6 +112,18 @@ class ProducerRole:
             log.exception("cannot tidy spool")
         finally:
             self._owner.abandon()
+
+    def _report(self, disputed: Disputed) -> None:
+        metrics.RIVALS.inc()
+        log.error(
+            "another producer publishes under this one's address; nothing more is sent",
+            extra={
+                "topic": disputed.partition.topic,
+                "partition": disputed.partition.address,
+                "sequence": disputed.sequence,
+            },
+        )
+        self._owner.disputed(disputed)
 
     def _append(self, effect: Append) -> Event:
         assert self._spool is not None

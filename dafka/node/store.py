@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dafka.errors import RecordError, StorageError, WireError
+from dafka.errors import StorageError, WireError
 from dafka.groups.fold import fold
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node import metrics
@@ -17,8 +17,8 @@ from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
 from dafka.protocol.events import Appended, AppendFailed, Compared, Event, RangeRead, TurnEnded
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import answer
-from dafka.records.batch import agree
 from dafka.storage.lmdb_log import Durability, LmdbLog, wall_ms
+from dafka.storage.log import beside
 from dafka.storage.retention import Retainer
 from dafka.transport.request import QueryServer
 from dafka.transport.security import checked_infrastructure
@@ -227,9 +227,8 @@ class _StoreRole:
 
     def _compare(self, batch: Batch) -> Event | None:
         try:
-            held = self._log.read(batch.partition, batch.sequence, batch.count, READ_BYTES_MAX)
-            return Compared(batch, agree(held, batch))
-        except (StorageError, RecordError) as error:
+            return Compared(batch, tuple(beside(self._log, batch, 2 * READ_BYTES_MAX)))
+        except StorageError as error:
             # Not acknowledged: the producer keeps it, and says so again.
             log.warning("cannot compare with what is stored: %s", error)
             return None

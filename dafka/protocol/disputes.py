@@ -1,7 +1,9 @@
 """Two producers under one address: a copied configuration, or a spool that was copied.
 
-What the second one publishes looks like a repetition of what is there. So a repetition is compared,
-and where the two differ nothing more is taken of the partition: nobody can tell which is meant.
+What the second one publishes looks like a repetition of what is there. So a repetition is compared;
+and what is new must go on with the producer's life that the record before it comes from, for the
+repetition may be what got lost. Where that is not so nothing more is taken of the partition: nobody
+can tell which producer is meant.
 """
 
 from __future__ import annotations
@@ -10,23 +12,75 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.protocol.effects import Compare, Disputed, Dropped
-from dafka.records.batch import agree
+from dafka.records.agreement import agree, follows, run_behind
+from dafka.records.batch import run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dafka.model import Batch, Partition
     from dafka.protocol.effects import Effect
+    from dafka.records.batch import Run
 
 
 class Disputes:
-    """The partitions in which that was found."""
+    """The partitions in which that was found, and what shows it."""
 
     def __init__(self) -> None:
         self._partitions: set[Partition] = set()
+        self._stored: dict[Partition, Run | None] = {}
+        """Where the record behind the last durable one stands in its producer's life. Not known of
+        what was stored before this process started, until the log has been asked."""
+        self._taken: dict[Partition, Run | None] = {}
+        """The same behind the last one taken, while that is not durable."""
 
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._partitions
+
+    def knows(self, partition: Partition) -> bool:
+        """Whether `run` is what there is to be known."""
+        return partition in self._stored
+
+    def run(self, partition: Partition) -> int | None:
+        """The producer's life that the last durable record comes from, if it is known."""
+        behind = self._stored.get(partition)
+        return None if behind is None else behind.number
+
+    def stored(self, partition: Partition, last: Batch | None) -> None:
+        """This is durable now; None is a log start with nothing behind it."""
+        behind = self._stored[partition] = None if last is None else run_behind(last)
+        if self._taken.get(partition) == behind:
+            self._taken.pop(partition, None)
+
+    def recalled(self, partition: Partition, last: Batch | None) -> None:
+        """The log was asked, and this is what it ends with."""
+        if partition not in self._stored:
+            self.stored(partition, last)
+
+    def forget(self, partition: Partition) -> None:
+        """What was taken and is not durable is taken back."""
+        self._taken.pop(partition, None)
+
+    def skipped(self, partition: Partition) -> None:
+        """What comes next has nothing before it."""
+        self._taken[partition] = None
+
+    def needs_log(self, batch: Batch, expected: int) -> bool:
+        """Whether only the log can tell if a batch that brings `expected` goes on with it."""
+        partition = batch.partition
+        if expected == 0 or partition in self._taken or partition in self._stored:
+            return False
+        run = run_of(batch.content)
+        return run is not None and (run.first > 0 or batch.sequence < expected)
+
+    def goes_on(self, batch: Batch) -> bool:
+        """Whether the next batch, in order, is of the producer that the last one was of."""
+        partition = batch.partition
+        behind = self._taken.get(partition, self._stored.get(partition))
+        if not follows(behind, batch):
+            return False
+        self._taken[partition] = run_behind(batch)
+        return True
 
     def compare(self, batch: Batch, waiting: Iterable[Batch], durable: int) -> list[Effect]:
         """A publisher has sent again what is here. Is it the same?
@@ -39,12 +93,15 @@ class Disputes:
             durable: Last sequence of the partition on disk; that has to be read.
         """
         held = [one for one in waiting if one.partition == batch.partition]
+        differs = self.differs(batch, held)
+        return differs or ([Compare(batch)] if batch.sequence <= durable else [])
+
+    def differs(self, batch: Batch, held: Sequence[Batch]) -> list[Effect]:
+        """What to do if `batch` does not agree with what is here; nothing if it does."""
         try:
-            if not agree(held, batch):
-                return self.found(batch)
+            return [] if agree(held, batch) else self.found(batch)
         except RecordError as error:
             return [Dropped(error.reason)]
-        return [Compare(batch)] if batch.sequence <= durable else []
 
     def found(self, batch: Batch) -> list[Effect]:
         """It is not the same."""

@@ -41,7 +41,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """Store: read batches for a requester, then report `RangeRead`."""
+    """Store: read batches for a requester, which may be itself, then report `RangeRead`."""
 
     requester: str
     partition: Partition
@@ -52,14 +52,17 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Store: see whether the log has the same records, as far as it has them; then `Compared`."""
+    """Store: read what the log has of these records, and the batch before; then `Compared`."""
 
     batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
 class Disputed:
-    """Store: two producers publish under one address, other records under one sequence."""
+    """Store, producer: two producers publish under one address.
+
+    There are other records under one sequence, or two lives of a producer in turn.
+    """
 
     partition: Partition
     sequence: int

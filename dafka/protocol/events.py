@@ -96,10 +96,10 @@ class RangeRead:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Store: whether what was to be compared says the same as the log."""
+    """Store: what the log has of the records that were to be compared, and the batch before."""
 
     batch: Batch
-    agrees: bool
+    held: tuple[Batch, ...]
 
 
 Event = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dafka.model import Batch, Partition
 from dafka.protocol.dues import earliest
-from dafka.protocol.effects import Append, Dropped, Effect, Listen, Publish, Stored
+from dafka.protocol.effects import Append, Disputed, Dropped, Effect, Listen, Publish, Stored
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -81,6 +81,8 @@ class ProducerMachine:
         self._unacked = Unacked(settings.min_acks)
         self._ends = dict(ends or {})
         """Sequence of the next record, by topic."""
+        self._disputed: set[str] = set()
+        """Topics in which another producer publishes under this one's address."""
         self._heads = {topic: end - 1 for topic, end in self._ends.items()}
         """Last sequence published; with a spool it may be behind."""
         for batch in kept:
@@ -140,6 +142,8 @@ class ProducerMachine:
         content = enclosed(event.records, sequence)
         batch = Batch(partition, sequence, event.count, content)
         self._ends[event.topic] = batch.end
+        if event.topic in self._disputed:
+            return []
         if self._spooled:
             self._staged.append(batch)
             return []
@@ -155,6 +159,8 @@ class ProducerMachine:
     def _publish(self, batches: Iterable[Batch], now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         for batch in batches:
+            if batch.partition.topic in self._disputed:
+                continue
             self._unacked.add(batch)
             self._heads[batch.partition.topic] = batch.end - 1
             self._due.moved(batch.partition, now_ms)
@@ -180,8 +186,13 @@ class ProducerMachine:
 
     def _acknowledged(self, ack: messages.Ack) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)
-        if partition in self._unacked and ack.sequence >= self._unacked.end(partition):
-            return [Dropped("ack beyond head")]
+        if ack.topic in self._disputed:
+            return [Dropped("disputed partition")]
+        if ack.address != self._address or ack.topic not in self._heads:
+            return []
+        beyond = ack.sequence > self._heads[ack.topic]
+        if beyond or self._unacked.contradicted(partition, ack.sequence, ack.run):
+            return self._dispute(partition, ack.sequence)
         if not self._unacked.knows(partition, ack.store):
             return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
@@ -189,6 +200,14 @@ class ProducerMachine:
             return []
         end, size = progress
         return [Stored(partition, end, size)]
+
+    def _dispute(self, partition: Partition, sequence: int) -> list[Effect]:
+        """Publish nothing more there: a store has records of another producer."""
+        del self._heads[partition.topic]
+        self._disputed.add(partition.topic)
+        self._due.forget(partition)
+        self._unacked.drop(partition)
+        return [Dropped("disputed partition"), Disputed(partition, sequence)]
 
     def _welcome(self, event: PeerListened) -> list[Effect]:
         """A peer that has just begun to listen for HEAD learns at once what there is to fetch."""

@@ -19,6 +19,7 @@ from dafka.protocol.disputes import Disputes
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import (
     Append,
+    Compare,
     Dropped,
     Effect,
     Listen,
@@ -165,10 +166,17 @@ class StoreMachine:
             # What is new of it is fetched, should it be the same so far.
             self._inflow.heard(partition, batch.end - 1)
             return [Dropped("duplicate"), *self._compare(batch)]
+        due = batch.sequence <= expected < batch.end
+        if due and self._disputes.needs_log(batch, expected):
+            return [Compare(batch)]
+        return self._offer(batch)
+
+    def _offer(self, batch: Batch) -> list[Effect]:
+        expected = self._inflow.expected(batch.partition)
         reason = self._inflow.offer(batch)
         if reason is not None:
-            return [Dropped(reason), *self._acknowledge(partition, batch.end - 1)]
-        return self._stage(partition, expected)
+            return [Dropped(reason), *self._acknowledge(batch.partition, batch.end - 1)]
+        return self._stage(batch.partition, expected)
 
     def _compare(self, batch: Batch) -> list[Effect]:
         writing = (one for append in self._appending.values() for one in append.batches)
@@ -176,21 +184,29 @@ class StoreMachine:
         return self._disputes.compare(batch, (*writing, *self._staged), durable)
 
     def _compared(self, event: Compared) -> list[Effect]:
-        if not event.agrees:
-            return self._disputes.found(event.batch)
-        return self._acknowledge(event.batch.partition, event.batch.end - 1)
+        batch, held = event.batch, event.held
+        partition = batch.partition
+        if held and held[-1].end == self._inflow.expected(partition):
+            self._disputes.recalled(partition, held[-1])
+        differs = self._disputes.differs(batch, held)
+        if differs or partition in self._disputes:
+            return differs
+        return self._acknowledge(partition, batch.end - 1) or self._offer(batch)
 
     def _stage(self, partition: Partition, expected: int) -> list[Effect]:
         for batch in self._inflow.take(partition):
             if batch.sequence < expected:
                 try:
-                    rest = without_first(batch, expected - batch.sequence)
+                    fitting = without_first(batch, expected - batch.sequence)
                 except RecordError as error:
                     self._rewind(partition)
                     return [Dropped(error.reason)]
-                self._staged.append(rest)
             else:
-                self._staged.append(batch)
+                fitting = batch
+            if not self._disputes.goes_on(fitting):
+                self._inflow.start(partition, expected)
+                return self._disputes.found(fitting)
+            self._staged.append(fitting)
             expected = batch.end
         return []
 
@@ -218,18 +234,33 @@ class StoreMachine:
         self._staged = [batch for batch in self._staged if batch.partition != partition]
         self._skipped[partition] = end
         self._inflow.skip(partition, end)
+        self._disputes.skipped(partition)
         return [Lost(partition, start, end), *self._stage(partition, end)]
 
     def _acknowledge(self, partition: Partition, sequence: int) -> list[Effect]:
-        """Say again what is durable, if that covers `sequence`."""
-        if partition in self._disputes:
-            return []
+        """Say again what is durable, if that covers `sequence`, or shows whose it is."""
         durable = self._durable.get(partition, -1)
-        return [self._ack(partition)] if sequence <= durable else []
+        if durable < 0 or (sequence > durable and partition not in self._disputes):
+            return []
+        if not self._disputes.knows(partition):
+            return [ReadRange(self._address, partition, durable, 1, 0)]
+        return self._ack(partition)
 
-    def _ack(self, partition: Partition) -> Publish:
+    def _recalled(self, event: RangeRead) -> list[Effect]:
+        """The log has said whose records it ends with."""
+        partition = event.partition
+        if not event.batches and not event.start:
+            return []  # the disk failed; the next HEAD asks again
+        self._disputes.recalled(partition, event.batches[-1] if event.batches else None)
+        return self._ack(partition)
+
+    def _ack(self, partition: Partition) -> list[Effect]:
         topic, address = partition
-        return Publish(messages.Ack(topic, address, self._address, self._durable[partition]))
+        run = self._disputes.run(partition)
+        if run is None and partition in self._disputes:
+            return []
+        durable = self._durable[partition]
+        return [Publish(messages.Ack(topic, address, self._address, durable, run))]
 
     def _flush(self) -> list[Effect]:
         if not self._staged and not self._skipped:
@@ -242,17 +273,20 @@ class StoreMachine:
 
     def _appended(self, token: int) -> list[Effect]:
         append = self._appending.pop(token)
-        touched: dict[Partition, None] = {}
+        touched: dict[Partition, Batch] = {}
         for partition, sequence in append.trims:
             self._durable[partition] = max(sequence - 1, self._durable.get(partition, -1))
+            self._disputes.stored(partition, None)
         for batch in append.batches:
             self._durable[batch.partition] = batch.end - 1
-            touched[batch.partition] = None
-        for partition in touched:
+            touched[batch.partition] = batch
+        for partition, last in touched.items():
             # A write behind a failed one may fail later than this one was begun, and rewind it.
             if self._inflow.expected(partition) <= self._durable[partition]:
                 self._inflow.start(partition, self._durable[partition] + 1)
-        return [self._ack(partition) for partition in touched if partition not in self._disputes]
+                self._disputes.forget(partition)
+            self._disputes.stored(partition, last)
+        return [ack for partition in touched for ack in self._ack(partition)]
 
     def _append_failed(self, token: int) -> list[Effect]:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
@@ -266,6 +300,7 @@ class StoreMachine:
         self._staged = [batch for batch in self._staged if batch.partition != partition]
         self._skipped.pop(partition, None)
         self._inflow.start(partition, self._durable.get(partition, -1) + 1)
+        self._disputes.forget(partition)
 
     def _fetch(self, fetch: messages.Fetch) -> list[Effect]:
         partition = Partition(fetch.topic, fetch.address)
@@ -281,6 +316,8 @@ class StoreMachine:
         return [ReadRange(fetch.requester, partition, fetch.sequence, count, size)]
 
     def _answer(self, event: RangeRead) -> list[Effect]:
+        if event.requester == self._address:
+            return self._recalled(event)
         effects: list[Effect] = [
             Publish(direct_records(event.requester, batch)) for batch in event.batches
         ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX, STORES_MAX
 from dafka.model import Partition
+from dafka.records.batch import run_of
 from dafka.wire import messages
 
 if TYPE_CHECKING:
@@ -87,6 +88,17 @@ class Unacked:
         freed = sum(len(batch.content) for batch in window.batches[:count])
         del window.batches[:count]
         return stored, freed
+
+    def contradicted(self, partition: Partition, sequence: int, run: int | None) -> bool:
+        """Whether the record that is kept at `sequence` is not of the run that a store says."""
+        window = self._windows.get(partition)
+        if window is None or run is None:
+            return False
+        first = bisect_right(window.batches, sequence, key=attrgetter("end"))
+        if first == len(window.batches) or window.batches[first].sequence > sequence:
+            return False
+        kept = run_of(window.batches[first].content)
+        return kept is not None and kept.number != run
 
     def drop(self, partition: Partition) -> int:
         """Forget a partition's window; returns the bytes it held."""

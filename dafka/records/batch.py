@@ -59,19 +59,29 @@ _new = tuple.__new__
 """Makes a named tuple at a third of the cost of its constructor: here it is paid per record."""
 
 
-class Run(NamedTuple):
-    """Which repeatable run of a writer a batch comes from, and how far into it.
+PLACES = 1 << 31
+"""Places in a run are counted modulo this: the field has 31 bits, and Kafka begins again too."""
 
-    Stands in the fields in which Kafka keeps a producer's id and its sequence, for the same
-    purpose: who has to repeat a run can tell from the log how much of it is there.
+
+class Run(NamedTuple):
+    """Which run of a writer a batch comes from, and how far into it.
+
+    A run is one life of a producer, or one attempt at a task that may be repeated. Stands in the
+    fields in which Kafka keeps a producer's id and its sequence, for the same purposes: who has to
+    repeat a run can tell from the log how much of it is there, and who stores can tell whether a
+    batch goes on with what is there.
 
     Attributes:
-        number: Of the run; the next one has a larger number.
+        number: Of the run.
         first: Place of the batch's first record in the run, counted from 0.
     """
 
     number: int
     first: int
+
+    def behind(self, records: int) -> Run:
+        """The place so many records further on."""
+        return Run(self.number, (self.first + records) % PLACES)
 
 
 class BatchBuilder:
@@ -79,7 +89,7 @@ class BatchBuilder:
 
     Args:
         bytes_max: Size the built batch shall not pass; one record always fits.
-        run: Which run of a writer the batch belongs to, if it is one that may be repeated.
+        run: Which run of a writer the batch belongs to, if that is known.
     """
 
     def __init__(self, bytes_max: int, run: Run | None = None) -> None:
@@ -156,7 +166,7 @@ class BatchHeader(NamedTuple):
         first_timestamp_ms: What the records' timestamps count from.
         max_timestamp_ms: The latest of them.
         log_append_time: Whether `max_timestamp_ms` stands for all of them.
-        run: Which run of a writer they come from, if it is one that may be repeated.
+        run: Which run of a writer they come from, if that is known.
     """
 
     records: int
@@ -199,12 +209,18 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
         raise RecordError("batch checksum")
     number, _, index = producer
     return BatchHeader(
-        count,
-        first_ms,
-        max_ms,
-        bool(attributes & _LOG_APPEND_MASK),
-        Run(number, index) if number >= 0 and index >= 0 else None,
+        count, first_ms, max_ms, bool(attributes & _LOG_APPEND_MASK), _run(number, index)
     )
+
+
+def run_of(content: bytes) -> Run | None:
+    """Return which run a content that `checked_count` has passed comes from, if that is known."""
+    *_, number, _, index, _ = _HEADER.unpack_from(content, ENVELOPE_BYTES)
+    return _run(number, index)
+
+
+def _run(number: int, first: int) -> Run | None:
+    return Run(number, first) if number >= 0 and first >= 0 else None
 
 
 def newest_ms(content: bytes) -> int | None:
@@ -308,29 +324,6 @@ def _reading() -> Iterator[None]:
         raise RecordError("batch records") from error
 
 
-def agree(held: Sequence[Batch], batch: Batch) -> bool:
-    """Whether `batch` has the same records as `held` where both have any.
-
-    What encloses them may differ: flags, and which records are in one batch.
-
-    Args:
-        held: Consecutive batches of the same partition.
-        batch: Checked, like those.
-    """
-    for one in held:
-        # By far the most: the same batch again.
-        if one.content[ENVELOPE_BYTES:] == batch.content[ENVELOPE_BYTES:]:
-            continue
-        low, high = max(one.sequence, batch.sequence), min(one.end, batch.end)
-        if low < high and _between(one, low, high) != _between(batch, low, high):
-            return False
-    return True
-
-
-def _between(batch: Batch, low: int, high: int) -> list[RawRecord]:
-    return [record for record in raw_records(batch.content) if low <= record.sequence < high]
-
-
 def without_first(batch: Batch, dropped: int) -> Batch:
     """Return `batch` less its first `dropped` records, under the same envelope.
 
@@ -351,7 +344,7 @@ def cut(batch: Batch, start: int, end: int) -> Batch:
         return batch
     run = checked_header(batch.content, batch.sequence).run
     if run is not None:
-        run = Run(run.number, run.first + first - batch.sequence)
+        run = run.behind(first - batch.sequence)
     # Timestamps are kept as the difference from the first one, so without it the rest can be
     # larger than the whole was; a builder that is full would leave records out.
     builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES, run)

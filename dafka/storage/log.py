@@ -136,3 +136,16 @@ class RecordLog(Protocol):
 
     def close(self) -> None:
         """Release the log. Nothing may be called after it."""
+
+
+def beside(log: RecordLog, batch: Batch, bytes_max: int) -> list[Batch]:
+    """Return what a log has of the records of `batch`, and the batch before them.
+
+    Raises:
+        StorageError: The disk refused.
+    """
+    standing = log.standings().get(batch.partition)
+    if standing is None:
+        return []
+    first = max(standing.start, batch.sequence - 1)
+    return log.read(batch.partition, first, batch.end - first, bytes_max)

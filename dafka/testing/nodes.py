@@ -27,7 +27,8 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
-from dafka.records.batch import BatchBuilder, agree, values_of
+from dafka.records.batch import BatchBuilder, Run, values_of
+from dafka.storage.log import beside
 from dafka.storage.spool import MemorySpool
 from dafka.testing.history import (
     Began,
@@ -129,6 +130,11 @@ class SimProducer(Node[None]):
         self._awaited: dict[str, deque[_Awaited]] = {}
         """By topic, the sends of this life, or those in the spool, that are not stored yet."""
         self._made = 0
+        self._run = 0
+        self._begun: dict[str, int] = {}
+        """By topic, the sequence at which this life began."""
+        self.disputed: set[Partition] = set()
+        """Partitions it was told another producer publishes in, in this life."""
 
     @property
     def address(self) -> str:
@@ -142,10 +148,13 @@ class SimProducer(Node[None]):
 
     def build(self) -> OneSided:
         """A producer without records, or with those of its spool."""
+        self._run = self.world.random.getrandbits(63)
+        self.disputed = set()
         if self.spool is None:
-            self._ends, self._awaited = {}, {}
+            self._ends, self._begun, self._awaited = {}, {}, {}
             return OneSided(ProducerMachine(self.address, self._settings))
         self._ends = self.spool.ends()
+        self._begun = dict(self._ends)
         for topic, awaited in self._awaited.items():
             while awaited and awaited[-1].end > self._ends.get(topic, 0):
                 awaited.pop()  # never spooled: what becomes of it is unknown for ever
@@ -159,14 +168,14 @@ class SimProducer(Node[None]):
 
     def send(self, topic: str, count: int) -> None:
         """Send one batch of unique values."""
-        builder = BatchBuilder(1 << 20)
+        sequence = self._ends.get(topic, 0)
+        builder = BatchBuilder(1 << 20, Run(self._run, sequence - self._begun.get(topic, 0)))
         values = []
         for _ in range(count):
             self._made += 1
             values.append(f"{self.name}-{self._made}".encode())
             builder.append(1_000 + self.world.now_ms, self.name.encode(), values[-1], ())
         op = self.world.history.sent(self.name, topic, values, self.world.now_ms)
-        sequence = self._ends.get(topic, 0)
         end = self._ends[topic] = sequence + count
         self.partitions.add(Partition(topic, self.address))
         self._awaited.setdefault(topic, deque()).append(_Awaited(op, sequence, end))
@@ -180,6 +189,8 @@ class SimProducer(Node[None]):
             self._disk.write(effect)
         elif isinstance(effect, Stored):
             self._stored(effect)
+        elif isinstance(effect, Disputed):
+            self.disputed.add(effect.partition)
 
     def _spool_batches(self, write: Append) -> None:
         assert self.spool is not None
@@ -254,8 +265,8 @@ class SimStore(Node[None]):
             self.later(0, side, answer)
         elif isinstance(effect, Compare):
             batch = effect.batch
-            held = self.log.read(batch.partition, batch.sequence, batch.count, READ_ALL)
-            self.later(0, side, Compared(batch, agree(held, batch)))
+            held = beside(self.log, batch, READ_ALL)
+            self.later(0, side, Compared(batch, tuple(held)))
         elif isinstance(effect, Disputed):
             self.disputed.add(effect.partition)
 

@@ -56,7 +56,7 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
         st.integers(0, 2**32 - 1),
         st.none() | addresses,
     ),
-    st.builds(messages.Ack, topics, addresses, addresses, sequences),
+    st.builds(messages.Ack, topics, addresses, addresses, sequences, st.none() | sequences),
     st.builds(messages.Head, topics, addresses, sequences),
     st.builds(messages.DirectHead, addresses, topics, addresses, sequences, st.none() | addresses),
     st.builds(messages.GetHeads, st.just("") | topics, addresses),

@@ -60,9 +60,8 @@ def _control_parts(
             fields += number_8(message.sequence) + number_4(message.count)
             return message.address, fields + trailer(message.store), None
         case messages.Ack():
-            fields = (
-                string(message.store or "") + string(message.topic) + number_8(message.sequence)
-            )
+            fields = string(message.store or "") + string(message.topic)
+            fields += number_8(message.sequence) + run_trailer(message.run)
             return message.address, fields, None
         case messages.DirectHead():
             return message.requester, _place(message) + trailer(message.store), None
@@ -148,7 +147,7 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
             return messages.Fetch(topic, named(key), requester, sequence, count, store)
         case MessageId.ACK:
             store, topic, sequence = _read_place(reader)
-            return messages.Ack(topic, named(key), store, sequence)
+            return messages.Ack(topic, named(key), store, sequence, read_run_trailer(reader))
         case MessageId.GET_HEADS:
             return messages.GetHeads(key, _read_address(reader))
         case MessageId.STORE_HELLO:
@@ -162,6 +161,16 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
 def read_trailer(reader: Reader) -> str | None:
     """The inverse of `trailer`."""
     return _read_address(reader) if reader.remaining else None
+
+
+def run_trailer(run: int | None) -> bytes:
+    """Behind the fields of an ACK: the run that the last record comes from."""
+    return b"" if run is None else number_8(run)
+
+
+def read_run_trailer(reader: Reader) -> int | None:
+    """The inverse of `run_trailer`."""
+    return reader.number_8() if reader.remaining else None
 
 
 def _read_place(reader: Reader) -> tuple[str, str, int]:

@@ -54,6 +54,7 @@ def encode(message: Message) -> list[bytes]:
     if isinstance(message, messages.Ack):
         key, content = message.address, None
         octets = string(message.topic) + number_8(message.sequence) + fields.trailer(message.store)
+        octets += fields.run_trailer(message.run)
     else:
         key, octets, content = fields.parts(message)
     header = b"".join((message.id.value, octets_of(key), _KEY_ENDS, octets))
@@ -85,7 +86,8 @@ def decode(frames: Sequence[bytes]) -> Message:
     reader = Reader(header, key_end + 2)
     if message_id is MessageId.ACK:
         topic, sequence = fields.read_position(reader)
-        return messages.Ack(topic, fields.named(key), fields.read_trailer(reader), sequence)
+        store, run = fields.read_trailer(reader), fields.read_run_trailer(reader)
+        return messages.Ack(topic, fields.named(key), store, sequence, run)
     if message_id in fields.WITH_CONTENT:
         return fields.read_batch(message_id, key, reader, frames[1])
     return fields.read_control(message_id, key, reader)

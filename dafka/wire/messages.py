@@ -106,7 +106,9 @@ class Fetch:
 class Ack:
     """A store has every record of the partition up to `sequence` on disk.
 
-    Stores of the C implementation do not say who they are: `store` is None.
+    Stores of the C implementation do not say who they are: `store` is None. Ours add the number of
+    the run that their last record comes from (extension: trailing bytes, ignored by others), if
+    they know it: a producer sees whether it is its own.
     """
 
     id: ClassVar[MessageId] = MessageId.ACK
@@ -114,6 +116,7 @@ class Ack:
     address: str
     store: str | None
     sequence: int
+    run: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ def test_a_producer(seed, spooled):
             return peers.pick(Appended, AppendFailed)(effect.token)
         return None
 
-    assert given_to(machine, peers, perform) >= {"not for a producer", "ack beyond head"}
+    assert given_to(machine, peers, perform) >= {"not for a producer", "disputed partition"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

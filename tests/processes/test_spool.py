@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,13 @@ import time
 
 import pytest
 
-from dafka.errors import BufferFullError, MisuseError, NotStoredError, StorageError
+from dafka.errors import (
+    AddressInUseError,
+    BufferFullError,
+    MisuseError,
+    NotStoredError,
+    StorageError,
+)
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
@@ -177,6 +184,29 @@ def test_what_was_left_fills_the_buffer_of_the_next_one(cluster):
         second.flush(20)
         assert second.send("orders", b"x").result(20).sequence == 1
         second.close()
+
+
+def test_a_copied_spool_is_found_out_and_nothing_of_it_is_stored(cluster, tmp_path):
+    copy = tmp_path / "copy"
+    command = [sys.executable, "-m", "dafka", "produce", "orders", "--tower", cluster.endpoint]
+    with cluster.store(), cluster.producer() as first:
+        first.send("orders", b"first").result(20)
+        shutil.copytree(cluster.spool, copy)
+        first.send("orders", b"second").result(20)
+        rival = subprocess.run(
+            [*command, "--spool", str(copy)], input=b"rival\n", capture_output=True, check=False
+        )
+        assert rival.returncode == 1
+        assert b"another producer publishes under address" in rival.stderr
+        assert f"spool at '{copy}'".encode() in rival.stderr
+        assert first.address.encode() in rival.stderr
+        again = Producer(cluster.endpoint, spool=copy)
+        with pytest.raises(AddressInUseError):
+            again.send("orders", b"rival").result(20)
+        for use in (again.flush, again.persist, again.close, lambda: again.send("orders", b"x")):
+            with pytest.raises(AddressInUseError):
+                use()
+        assert [record.value for record in cluster.records(2)] == [b"first", b"second"]
 
 
 def test_persisting_takes_a_spool(cluster):

@@ -93,6 +93,7 @@ def test_two_stores_with_different_holes_repair_each_other(seed):
     for number, down in enumerate((one, other, one, other)):
         producer = cluster.producer(f"P{number}")
         partitions.append(cluster.published(producer, 3))
+        cluster.run(5_000)  # one ACK is enough to forget a record; the other store needs a moment
         down.crash()
         cluster.published(producer, 3)
         producer.crash()
@@ -173,9 +174,75 @@ def test_two_live_producers_under_one_address_are_reported_and_never_mixed(seed)
         ]
         assert len(made) >= 30
         assert made == [*range(1, len(made) + 1)]
+    assert second.disputed == {partition}
     assert second.waiting
     apart = cluster.published(cluster.producer("Q"), 2)
     assert stores[0].log.heads()[apart] == 19
+
+
+def two_lives(seed: int) -> tuple[Cluster, SimStore, SimProducer, SimProducer]:
+    """A store with 30 records of one producer, and a second one with a copy of its spool."""
+    cluster = Cluster(seed, delay_ms_max=10, disk_ms_max=10)
+    store = cluster.store("S1")
+    first = SimProducer(cluster.world, "P", cluster.mesh, spooled=True)
+    second = SimProducer(cluster.world, "P", cluster.mesh, spooled=True)
+    first.boot()
+    cluster.published(first, 3)
+    return cluster, store, first, second
+
+
+def unheard(cluster: Cluster, producer: SimProducer, batches: int) -> None:
+    """Let it send batches that get lost, all of them."""
+    for _ in range(batches):
+        producer.send("flights", 10)
+    cluster.world.faults.loss = 1.0
+    cluster.run(500)
+    cluster.world.faults.loss = 0.0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_second_producer_whose_first_records_are_lost_is_found_by_those_behind(seed, restarted):
+    cluster, store, first, second = two_lives(seed)
+    second.boot()
+    unheard(cluster, second, 3)
+    if restarted:
+        store.crash()
+        store.boot()
+    second.send("flights", 10)
+    cluster.run(20_000)
+    partition = Partition("flights", "P")
+    assert second.disputed == {partition}
+    assert second.waiting
+    # After a restart the second one may be told, at its HEAD, before it can send.
+    assert restarted or store.disputed == {partition}
+    assert not first.disputed
+    assert store.log.heads() == {partition: 29}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_head_of_a_second_producer_is_not_acknowledged_as_its_own(seed):
+    cluster, store, first, second = two_lives(seed)
+    second.boot()
+    unheard(cluster, second, 3)
+    # All that is left of it to be heard is HEAD, which says what the store has anyway.
+    cluster.run(5_000)
+    assert second.disputed == {Partition("flights", "P")}
+    assert second.waiting
+    first.send("flights", 10)
+    cluster.run(5_000)
+    assert not first.waiting
+    assert not store.disputed, "nothing of the second one has ever come"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_old_copy_of_a_spool_is_told_that_more_is_stored_than_it_knows(seed):
+    cluster, store, _, second = two_lives(seed)
+    second.boot()
+    unheard(cluster, second, 1)
+    cluster.run(5_000)
+    assert second.disputed == {Partition("flights", "P")}
+    assert store.log.heads() == {Partition("flights", "P"): 29}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,7 +1,16 @@
 from __future__ import annotations
 
 from dafka.model import Batch, Partition
-from dafka.node.delivery import Deliveries, Delivery, delivery_future, described
+from dafka.node.delivery import (
+    Deliveries,
+    Delivery,
+    address_in_use,
+    buffer_full,
+    delivery_future,
+    ended_before_stored,
+    not_spooled,
+    not_stored,
+)
 
 
 def test_batches_finish_in_order_and_only_when_whole():
@@ -44,9 +53,38 @@ def test_what_is_dropped_is_named_and_not_expected_any_more():
     assert deliveries.unstored() == {}
 
 
-def test_counts_are_said_by_topic():
+def test_every_error_says_how_many_records_of_which_topics():
     unstored = {Partition("orders", "AA"): 2, Partition("payments", "AA"): 1}
-    assert described(unstored) == "2 records of 'orders', 1 records of 'payments'"
+    counts = "2 records of 'orders', 1 records of 'payments'"
+    assert str(not_stored(unstored, 1.5, 1)) == f"no store has acknowledged {counts} within 1.5 s"
+    assert counts in str(not_spooled(unstored, 1.5, "/spool"))
+    assert f"fewer than 2 stores have acknowledged {counts}" in str(buffer_full(unstored, 9, 7, 2))
+    assert ended_before_stored(Partition("orders", "AA"), 2).unstored == {("orders", "AA"): 2}
+
+
+def test_an_address_in_use_names_it_and_the_spool_it_comes_from():
+    text = str(address_in_use(Partition("orders", "AA"), 7, "/spool"))
+    assert "address AA of the spool at '/spool'" in text
+    assert "'orders' up to sequence 7" in text
+    assert "spool at" not in str(address_in_use(Partition("orders", "AA"), 7, None))
+
+
+def test_records_have_a_place_in_this_life_and_no_other():
+    deliveries = Deliveries("AA", {"orders": 7}, [])
+    other = Deliveries("AA", {"orders": 7}, [])
+    assert deliveries.place("orders") == (deliveries.life, 0)
+    deliveries.expect("orders", 2, delivery_future())
+    assert deliveries.place("orders") == (deliveries.life, 2)
+    assert deliveries.place("payments") == (deliveries.life, 0)
+    assert deliveries.life != other.life
+
+
+def test_what_is_not_spooled_is_counted():
+    deliveries = Deliveries("AA", {"orders": 7}, [])
+    deliveries.expect("orders", 2, delivery_future())
+    assert deliveries.unspooled(deliveries.ends) == {Partition("orders", "AA"): 2}
+    deliveries.spooled["orders"] = 9
+    assert deliveries.unspooled(deliveries.ends) == {}
 
 
 def test_a_future_cannot_be_cancelled():

@@ -6,11 +6,12 @@ from dafka.errors import MisuseError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.node.clock import now_ms
 from dafka.node.open_batch import OpenBatch, check_size
+from dafka.records.batch import Run
 
 
 def test_a_new_one_is_empty_and_knows_its_age():
     before = now_ms()
-    batch = OpenBatch(1_000)
+    batch = OpenBatch(1_000, Run(1, 0))
     assert batch.builder.count == 0
     assert before <= batch.opened_ms <= now_ms()
 
@@ -29,7 +30,7 @@ def test_what_has_no_size_is_refused(headers):
 
 
 def test_a_bare_batch_takes_values_and_nothing_else():
-    builder = OpenBatch(1_000, bare=True).builder
+    builder = OpenBatch(1_000, Run(1, 0), bare=True).builder
     assert builder.append(1, None, b"value", ())
     assert builder.extend(1, [b"one", b""], 0) == 2
     for key, value, headers in ((b"key", b"", ()), (None, b"", [("a", b"")]), (None, None, ())):

@@ -7,7 +7,7 @@ import pytest
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
 from dafka.node.producer_role import ProducerRole
-from dafka.protocol.effects import Append, Stored
+from dafka.protocol.effects import Append, Disputed, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.storage.spool import MemorySpool
@@ -32,8 +32,20 @@ class Owner:
     def stored(self, effect):
         self.told.append(("stored", effect))
 
+    def disputed(self, effect):
+        self.told.append(("disputed", effect))
+
     def abandon(self):
         self.told.append("abandon")
+
+
+def test_another_producer_under_its_address_is_said_once_and_loudly(owner, caplog):
+    rival = Disputed(Partition("orders", "AA"), 7)
+    role_of(owner, None).perform(None, rival)
+    assert owner.told == [("disputed", rival)]
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert (record.topic, record.partition, record.sequence) == ("orders", "AA", 7)
 
 
 class FullSpool(MemorySpool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.model import Batch, Partition
-from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.batch import BatchBuilder, Run, enclosed
 
 P = Partition("flights", "AA")
 
@@ -16,8 +16,9 @@ def make_batch(
     *,
     partition: Partition = P,
     size: int = 1,
+    run: Run | None = None,
 ) -> Batch:
-    builder = BatchBuilder(8 << 20)
+    builder = BatchBuilder(8 << 20, run)
     for number in range(sequence, sequence + count):
         builder.append(number, None, str(number).encode().ljust(size), ())
     return Batch(partition, sequence, count, enclosed(builder.build(), sequence))

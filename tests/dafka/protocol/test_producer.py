@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Dropped, Listen, Publish, Stored
+from dafka.protocol.effects import Append, Disputed, Dropped, Listen, Publish, Stored
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -17,15 +17,16 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.producer import SPOOL_RETRY_MS, ProducerMachine, ProducerSettings
-from dafka.records.batch import BatchBuilder, records_of
+from dafka.records.batch import BatchBuilder, Run, records_of
+from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 P = Partition("flights", "AA")
 
 
-def submitted(count=2, topic="flights"):
-    builder = BatchBuilder(1 << 20)
+def submitted(count=2, topic="flights", run=None):
+    builder = BatchBuilder(1 << 20, run)
     for number in range(count):
         builder.append(0, None, str(number).encode(), ())
     return Submitted(topic, count, builder.build())
@@ -139,9 +140,59 @@ def test_enough_distinct_stores_must_have_it():
 
 def test_an_ack_for_what_was_never_sent_frees_nothing(producer):
     producer.handle(submitted(), 0)
-    assert producer.handle(ack(3), 1) == [Dropped("ack beyond head")]
     assert producer.handle(ack(5, topic="weather"), 1) == []
     assert sent(producer.handle(Received(messages.Fetch("flights", "AA", "YOU", 0, 1)), 2))
+
+
+FOREIGN = {
+    "beyond its end": messages.Ack("flights", "AA", "S1", 2),
+    "of another life": messages.Ack("flights", "AA", "S1", 1, run=8),
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN)
+def test_an_ack_for_what_another_has_sent_ends_the_partition(foreign):
+    producer = ProducerMachine("AA", ProducerSettings())
+    producer.handle(Woke(), 0)
+    producer.handle(submitted(run=Run(7, 0)), 0)
+    producer.handle(submitted(topic="weather", run=Run(7, 0)), 0)
+    told = [Dropped("disputed partition"), Disputed(P, foreign.sequence)]
+    assert producer.handle(Received(foreign), 1) == told
+    producer.check()
+    assert producer.handle(Received(foreign), 1) == told[:1], "once"
+    assert producer.handle(submitted(), 2) == []
+    fetch = messages.Fetch("flights", "AA", "YOU", 0, 1)
+    assert producer.handle(Received(fetch), 2) == []
+    assert [head.topic for head in sent(producer.handle(Woke(), 1_000))] == ["weather"]
+    own = messages.Ack("weather", "AA", "S1", 1, run=7)
+    assert producer.handle(Received(own), 3) == [
+        Stored(Partition("weather", "AA"), 2, len(submitted().records) + ENVELOPE_BYTES)
+    ]
+
+
+def test_what_an_earlier_life_has_sent_is_acknowledged_as_that(batch):
+    def kept_and_acknowledged_as(run):
+        settings = ProducerSettings(spooled=True)
+        kept = [batch(2, 2, run=Run(6, 0))]
+        producer = ProducerMachine("AA", settings, {"flights": 4}, kept)
+        before = Received(messages.Ack("flights", "AA", "S1", 1, run=5))
+        assert producer.handle(before, 0) == [Stored(P, 2, 0)]
+        return producer.handle(Received(messages.Ack("flights", "AA", "S1", 3, run=run)), 0)
+
+    assert [effect.end for effect in kept_and_acknowledged_as(6)] == [4]
+    assert Disputed(P, 3) in kept_and_acknowledged_as(7)
+
+
+def test_what_was_spooled_behind_a_dispute_is_not_published():
+    producer = ProducerMachine("AA", ProducerSettings(spooled=True))
+    producer.handle(submitted(run=Run(7, 0)), 0)
+    (write,) = producer.handle(TurnEnded(), 0)
+    producer.handle(Appended(write.token), 0)
+    producer.handle(submitted(), 1)
+    (write,) = producer.handle(TurnEnded(), 1)
+    producer.handle(Received(messages.Ack("flights", "AA", "S1", 1, run=8)), 2)
+    assert producer.handle(Appended(write.token), 3) == []
+    producer.check()
 
 
 def test_messages_for_others_are_dropped(producer):

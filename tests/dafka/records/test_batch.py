@@ -15,7 +15,6 @@ from dafka.model import Batch, Header, Partition, Record
 from dafka.records.batch import (
     BatchBuilder,
     RawRecord,
-    agree,
     checked_count,
     enclosed,
     raw_records,
@@ -277,21 +276,3 @@ def test_a_rest_too_large_for_a_batch_is_an_error():
     assert passes(batch.content, 0)
     with pytest.raises(RecordError, match="batch size"):
         without_first(batch, 1)
-
-
-@given(batches, st.data())
-def test_batches_agree_however_their_records_are_enclosed(batch, data):
-    rest = without_first(batch, data.draw(st.integers(0, batch.count - 1)))
-    flagged = replace(batch, content=stamped(batch.content, Envelope(9, 3, 1)))
-    assert agree([batch], rest)
-    assert agree([rest], batch)
-    assert agree([flagged], batch)
-    assert agree([], batch)
-
-
-def test_another_record_under_one_sequence_does_not_agree():
-    first = batch_of(ORDERS, 0, [raw(1), raw(2)], FRESH)
-    second = batch_of(ORDERS, 2, [raw(3)], FRESH)
-    assert agree([first, second], batch_of(ORDERS, 1, [raw(2), raw(3)], FRESH))
-    assert not agree([first, second], batch_of(ORDERS, 1, [raw(2), raw(4)], FRESH))
-    assert agree([first], batch_of(ORDERS, 2, [raw(9)], FRESH)), "elsewhere"

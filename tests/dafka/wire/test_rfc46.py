@@ -80,7 +80,7 @@ def test_literal_bytes(message, frames):
     assert rfc46.decode(octets) == message
 
 
-WITH_TRAILER = (MessageId.DIRECT_HEAD, MessageId.FETCH, MessageId.RECORD)
+WITH_TRAILER = (MessageId.ACK, MessageId.DIRECT_HEAD, MessageId.FETCH, MessageId.RECORD)
 
 
 def test_every_message_has_a_vector():
