@@ -231,7 +231,6 @@ CAUSES = {
     "beacon endpoint": announces(b"B", b"AA", b"127.0.0.1", b"0"),
     "beacon key": announces(b"B", b"AA", b"127.0.0.1", b"9", b"short"),
     "too many peers": with_limit(presence, "PEERS_MAX", ("store", one_more_peer)),
-    "ack beyond head": gives("producer", producer, messages.Ack("flights", "ME", "S1", 5)),
     "append failed": ("store", refusing_disk),
     "consumer full": gives("consumer", lambda: consumer(buffer_bytes_max=0), FLAT),
     "disputed partition": twice(content(), content(value=b"other"), content()),
