@@ -26,7 +26,14 @@ PUBLIC = {
             "Store",
         ),
         *("StoreClient", "Tower", "load_credentials"),
-        *("BufferFullError", "CommitError", "DafkaError", "MisuseError", "NotStoredError"),
+        *(
+            "AddressInUseError",
+            "BufferFullError",
+            "CommitError",
+            "DafkaError",
+            "MisuseError",
+            "NotStoredError",
+        ),
         *("QueryError", "RecordError", "StorageError"),
     },
     topology: {
