@@ -34,6 +34,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--fuzz-cases", type=int, default=5_000, help="how many mutations each decoder is given"
     )
+    parser.addoption(
+        "--dead-records",
+        type=int,
+        default=200_000,
+        help="how many records of a dead producer to read over real sockets",
+    )
 
 
 def pytest_generate_tests(metafunc):
