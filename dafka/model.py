@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
@@ -22,6 +23,11 @@ NO_ORIGIN = 0
 
 _ENDPOINT = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*):([0-9]{1,5})")
 """A name that begins with anything else ZeroMQ refuses to connect to, by an error."""
+_LOCAL = re.compile(r"(ipc:///|inproc://)[A-Za-z0-9._@+/-]+")
+_LOCAL_BYTES_MAX = len("ipc://") + 107
+"""What the address of a Unix socket holds; the same for inproc, for simplicity."""
+
+_LOOPBACK = ("127.", "[::1]", "localhost")
 
 
 class Partition(NamedTuple):
@@ -113,6 +119,62 @@ class Endpoint(NamedTuple):
         return f"tcp://{self.host}:{self.port}"
 
 
+class LocalEndpoint(str):
+    """An endpoint without a network: `ipc:///path` on a machine, `inproc://name` in a process.
+
+    A path is absolute. Both consist of letters, digits and `._@+/-`.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> LocalEndpoint:
+        """Read one.
+
+        Raises:
+            MisuseError: It is anything else, or longer than the address of a Unix socket can be.
+        """
+        if not isinstance(text, str) or not _LOCAL.fullmatch(text) or len(text) > _LOCAL_BYTES_MAX:
+            raise MisuseError(
+                f"endpoint {text!r} cannot be used: expected ipc:///PATH or inproc://NAME, "
+                f"{_LOCAL_BYTES_MAX} bytes at most"
+            )
+        return cls(text)
+
+
+def endpoint_of(text: str) -> Endpoint | LocalEndpoint:
+    """Read an endpoint of any kind.
+
+    Raises:
+        MisuseError: It is none.
+    """
+    if isinstance(text, str) and text.startswith(("ipc:", "inproc:")):
+        return LocalEndpoint.parse(text)
+    return Endpoint.parse(text)
+
+
+class Reach(IntEnum):
+    """From how far something can be connected to."""
+
+    PROCESS = 1
+    MACHINE = 2
+    NETWORK = 3
+
+    @classmethod
+    def of_node(cls, endpoint: str) -> Reach:
+        """From where a node may be connected to; what TCP hosts stand for is their network's."""
+        if endpoint.startswith("inproc:"):
+            return cls.PROCESS
+        return cls.MACHINE if endpoint.startswith("ipc:") else cls.NETWORK
+
+    @classmethod
+    def of_tower(cls, endpoint: str) -> Reach:
+        """How far those may be apart who hear of each other through a tower."""
+        if endpoint.removeprefix("tcp://").startswith(_LOOPBACK):
+            return cls.MACHINE
+        return cls.of_node(endpoint)
+
+
 class TowerEndpoints(NamedTuple):
     """Where one tower listens: nodes publish beacons to `inbound`, hear them on `outbound`."""
 
@@ -123,12 +185,15 @@ class TowerEndpoints(NamedTuple):
     def parse(cls, text: str) -> TowerEndpoints:
         """A tower is named by its inbound endpoint; it publishes on the next port.
 
-        The default ports of the C implementation, 5556 and 5557, stand in that relation.
+        The default ports of the C implementation, 5556 and 5557, stand in that relation. One at
+        ipc or inproc publishes at the same name with `.out` behind it.
 
         Raises:
             MisuseError: It is not an endpoint, or there is no next port.
         """
-        inbound = Endpoint.parse(text)
+        inbound = endpoint_of(text)
+        if isinstance(inbound, LocalEndpoint):
+            return cls(inbound, LocalEndpoint.parse(f"{inbound}.out"))
         if inbound.port >= 65_535:
             raise MisuseError(f"tower endpoint {text!r} cannot be used: it needs the next port too")
         return cls(str(inbound), str(Endpoint(inbound.host, inbound.port + 1)))

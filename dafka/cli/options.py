@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -13,6 +13,8 @@ from dafka.transport.keys import Credentials, load_credentials
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
+
+_E = TypeVar("_E", str, list[str])
 
 SECONDS_MAX = 1_000_000.0
 """Eleven days; the milliseconds of much longer waits do not fit what takes them."""
@@ -27,6 +29,18 @@ def bounded_seconds(seconds: float | None) -> float | None:
     if seconds is not None and not 0 <= seconds <= SECONDS_MAX:
         raise typer.BadParameter(f"{seconds} is not between 0 and {SECONDS_MAX:,.0f} seconds")
     return seconds
+
+
+def between_processes(endpoint: _E) -> _E:
+    """Return an endpoint, or several, that commands can share.
+
+    Raises:
+        BadParameter: One is of inproc.
+    """
+    for one in [endpoint] if isinstance(endpoint, str) else endpoint:
+        if one.startswith("inproc:"):
+            raise typer.BadParameter(f"{one!r} can be reached within one process only; use ipc")
+    return endpoint
 
 
 def credentials_of(access: Path | None, key: Path | None) -> Credentials | None:
@@ -58,12 +72,19 @@ Towers = Annotated[
         "--tower",
         default_factory=lambda: [DEFAULT_TOWER],
         show_default=DEFAULT_TOWER,
-        help="Endpoint of a tower of the cluster; may be given repeatedly.",
+        callback=between_processes,
+        help="Endpoint of a tower of the cluster, tcp://HOST:PORT or ipc:///PATH; may be given "
+        "repeatedly.",
     ),
 ]
 Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
 Host = Annotated[
-    str, typer.Option("--host", help="Where to bind, HOST or HOST:PORT; * is every interface.")
+    str,
+    typer.Option(
+        "--host",
+        callback=between_processes,
+        help="Where to bind: HOST or HOST:PORT (* is every interface), or ipc:///DIRECTORY.",
+    ),
 ]
 Advertise = Annotated[
     str | None,

@@ -23,6 +23,7 @@ from dafka.cli.options import (
     ShutdownMs,
     Towers,
     Wire,
+    between_processes,
     credentials_of,
 )
 from dafka.cli.upkeep import check, compact
@@ -42,7 +43,12 @@ log = logging.getLogger(__name__)
 
 def tower(
     endpoint: Annotated[
-        str, typer.Option(help="Where beacons come in; it publishes on the next port.")
+        str,
+        typer.Option(
+            callback=between_processes,
+            help="Where beacons come in, tcp://HOST:PORT or ipc:///PATH; it publishes on the next "
+            "port, or at PATH.out.",
+        ),
     ] = DEFAULT_TOWER,
     access: Access = None,
     key: Key = None,
@@ -104,7 +110,9 @@ def serve(
     data: Annotated[
         Path | None, typer.Option(help="Directory of the log; made if it is not there.")
     ] = None,
-    query: Annotated[str, typer.Option(help="Where the query port listens.")] = DEFAULT_QUERY,
+    query: Annotated[
+        str, typer.Option(callback=between_processes, help="Where the query port listens.")
+    ] = DEFAULT_QUERY,
     host: Host = "127.0.0.1",
     advertise: Advertise = None,
     durability: Annotated[

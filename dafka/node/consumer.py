@@ -73,8 +73,9 @@ class Consumer:
         start: Where partitions without a position begin: "earliest" at their first record,
             "latest" behind what is there when they are first heard of.
         positions: Sequence to begin at, for some partitions.
-        host: Where to bind, `HOST` or `HOST:PORT`; `*` is every interface.
-        advertise: Where others reach it, in the same form. Without it, where it is bound, or if
+        host: Where to bind: `HOST` or `HOST:PORT` (`*` is every interface), `ipc:///DIRECTORY`,
+            or `inproc://`.
+        advertise: `HOST` or `HOST:PORT` where others reach it. Without it, where it is bound, or if
             that is every interface, where its towers see it connect from.
         buffer_bytes_max: Bytes received ahead of the application.
         credentials: The node's key and those it knows, in a cluster with keys.

@@ -334,8 +334,10 @@ def open_mesh(
     credentials = credentials or keyring.of(names[0])
     wiring = wirings.of(names[0])
     shape = wiring.shape(wire, content)
-    bound = Place.parse(host).host
-    checked_binding(bound, credentials, insecure=insecure or keyring.insecure(names[0]))
+    place = Place.parse(host)
+    if place.scheme == "tcp":
+        open_to_all = insecure or keyring.insecure(names[0])
+        checked_binding(place.host, credentials, insecure=open_to_all)
     return Mesh(
         address=address,
         host=host,

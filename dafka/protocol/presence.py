@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.limits import PEERS_MAX
-from dafka.model import Endpoint
+from dafka.model import Reach, endpoint_of
 from dafka.protocol.effects import Dropped
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
 
@@ -237,18 +237,23 @@ class PresenceMachine:
         return [Disconnect(endpoint) for endpoint in gone]
 
 
-def tower_beacon(beacon: NodeBeacon, peer_host: str) -> TowerBeacon | None:
-    """What a tower publishes for a node's beacon; None if the node cannot be reached at all.
+def tower_beacon(
+    beacon: NodeBeacon, peer_host: str, reach: Reach = Reach.NETWORK
+) -> TowerBeacon | None:
+    """What a tower publishes for a node's beacon; None if the node cannot be reached by all.
 
     Args:
         beacon: As the node sent it.
         peer_host: The host its connection comes from, used if it names none; may be empty.
+        reach: How far those may be away who hear the tower.
     """
     host = beacon.host or peer_host
-    if ":" in host and not host.startswith("["):
+    if ":" in host and not host.startswith("[") and beacon.port:
         host = f"[{host}]"
     try:
-        endpoint = Endpoint.parse(f"tcp://{host}:{beacon.port}")
+        endpoint = endpoint_of(f"tcp://{host}:{beacon.port}" if beacon.port else host)
     except MisuseError:
+        return None
+    if Reach.of_node(str(endpoint)) < reach:
         return None
     return TowerBeacon(beacon.address, str(endpoint), beacon.key)

@@ -5,11 +5,14 @@ Source: 46/DAFKA, Interconnection Model.
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
+from dafka.model import Reach, TowerEndpoints
 from dafka.protocol.access import ANYBODY, Rights, may_send, may_subscribe
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
@@ -28,7 +31,7 @@ from dafka.protocol.singles import Shape, Singles
 from dafka.transport import sockets
 from dafka.transport.connections import Connections
 from dafka.transport.place import Place
-from dafka.transport.security import guard, prove, user_of
+from dafka.transport.security import guard, prove, refuse_keys_within, user_of
 from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.messages import MessageId
@@ -36,7 +39,6 @@ from dafka.wire.messages import MessageId
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dafka.model import TowerEndpoints
     from dafka.transport.keys import Credentials
     from dafka.wire.dialect import Dialect
     from dafka.wire.messages import Message
@@ -56,7 +58,7 @@ class Mesh:
 
     Args:
         address: The node's identity.
-        host: Where to bind the publisher, `HOST` or `HOST:PORT`.
+        host: Where to bind the publisher, see `Place`.
         towers: At least one.
         settings: Beacon times.
         credentials: The node's, if the cluster has keys. Then there is one subscriber for each
@@ -66,7 +68,8 @@ class Mesh:
         advertise: Where others reach it, `HOST` or `HOST:PORT`, if that is not where it is bound.
 
     Raises:
-        MisuseError: The host is not one of this machine's, or the port is taken.
+        MisuseError: The host is not one of this machine's, the port is taken, or others who hear
+            of the node could not connect to it.
     """
 
     def __init__(
@@ -82,6 +85,9 @@ class Mesh:
         advertise: str | None = None,
     ) -> None:
         place = Place.parse(host)
+        place.check([tower.inbound for tower in towers], advertise)
+        for endpoint in (place.scheme + ":", *(tower.inbound for tower in towers)):
+            refuse_keys_within(endpoint, credentials)
         self._credentials = credentials
         self._dialect = dialect
         self._singles = Singles(shape)
@@ -98,6 +104,8 @@ class Mesh:
         self._subscribers = {rights: sockets.subscriber() for rights in groups}
         self._connections = [Connections(socket) for socket in self._subscribers.values()]
         self._rights = {socket: rights for rights, socket in self._subscribers.items()}
+        self._endpoint = ""
+        """Where the publisher is bound, once it is."""
         self._connected: dict[str, zmq.Socket[bytes]] = {}
         """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
@@ -107,18 +115,18 @@ class Mesh:
         for socket in (self._beacons_out, *self._beacons_in.values()):
             prove(socket, credentials)
         try:
-            told = place.advertised(advertise, self._bind(place))
+            self._bind(place, address)
+            told_host, told_port = place.told(advertise, self._endpoint)
         except MisuseError:
             self.close(0)
             raise
-        for tower in towers:
-            self._beacons_out.connect(tower.inbound)
-            heard = self._beacons_in[tower.inbound]
+        for socket in self._beacons_in.values():
             for prefix in (BEACON, WELCOME):
-                heard.subscribe(prefix)
-            heard.connect(tower.outbound)
+                socket.subscribe(prefix)
+        for tower in towers:
+            self._connect_tower(tower)
         key = "" if credentials is None else credentials.public
-        beacon = NodeBeacon(address, told.host, told.port, key)
+        beacon = NodeBeacon(address, told_host, told_port, key)
         self._presence = PresenceMachine(beacon, settings, self._beacons_in)
 
     @property
@@ -205,18 +213,24 @@ class Mesh:
         for connections in self._connections:
             connections.close()
         self._publisher.close(linger_ms)
+        if self._endpoint.startswith("ipc:"):
+            # ZeroMQ does it in the background, which the end of the process cuts short.
+            Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
         for socket in (*self._subscribers.values(), self._beacons_out, *self._beacons_in.values()):
             socket.close(0)
 
-    def _bind(self, place: Place) -> int:
-        """Bind the publisher; returns the port it has got."""
-        host = sockets.numeric(place.host)
+    def _bind(self, place: Place, address: str) -> None:
+        endpoint = place.endpoint(address)
         try:
-            sockets.bind(self._publisher, f"tcp://{host}:{place.port or '*'}")
+            sockets.bind(self._publisher, endpoint)
         except zmq.ZMQError as error:
             raise MisuseError(f"cannot bind a node at {str(place)!r}: {error}") from error
-        _, _, port = self._publisher.get_string(zmq.LAST_ENDPOINT).rpartition(":")
-        return int(port)
+        in_tcp = place.scheme == "tcp"
+        self._endpoint = self._publisher.get_string(zmq.LAST_ENDPOINT) if in_tcp else endpoint
+
+    def _connect_tower(self, tower: TowerEndpoints) -> None:
+        self._beacons_out.connect(tower.inbound)
+        self._beacons_in[tower.inbound].connect(tower.outbound)
 
     def _receive_subscriptions(self) -> Iterator[PeerListened | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
@@ -256,6 +270,7 @@ class Mesh:
     def _receive_beacons(
         self, tower: str, socket: zmq.Socket[bytes], now_ms: int
     ) -> Iterator[Notice]:
+        reach = Reach.of_tower(tower)
         for _ in range(MESSAGES_PER_TURN_MAX):
             frames = receive_frames(socket)
             if frames is None:
@@ -265,7 +280,9 @@ class Mesh:
             except WireError as error:
                 yield Dropped(error.reason)
                 continue
-            if beacon is not None:
+            if beacon is not None and Reach.of_node(beacon.endpoint) < reach:
+                yield Dropped("beacon endpoint")
+            elif beacon is not None:
                 yield from self._perform(self._presence.heard(Heard(beacon, tower), now_ms))
 
     def _perform(self, effects: list[PresenceEffect]) -> list[Notice]:
@@ -280,14 +297,25 @@ class Mesh:
                 case Disconnect():
                     self._disconnect(effect.endpoint)
                     notices.append(effect)
-                case TowerAway() | TowerBack() | Dropped():
+                case TowerAway():
+                    self._connect_again(effect.tower)
+                    notices.append(effect)
+                case TowerBack() | Dropped():
                     notices.append(effect)
         return notices
 
     def _disconnect(self, endpoint: str) -> None:
         socket = self._connected.pop(endpoint, None)
         if socket is not None:
-            socket.disconnect(endpoint)
+            _disconnect(socket, endpoint)
+
+    def _connect_again(self, name: str) -> None:
+        """Look for a tower again where ZeroMQ does not by itself."""
+        tower = TowerEndpoints.parse(name)
+        if name.startswith("inproc:"):
+            _disconnect(self._beacons_out, tower.inbound)
+            _disconnect(self._beacons_in[name], tower.outbound)
+            self._connect_tower(tower)
 
     def _connect(self, effect: Connect) -> None:
         """Connect the subscriber of the peer's rights; nobody else's key can be there then."""
@@ -307,6 +335,15 @@ class Mesh:
         for frame in first:
             self._beacons_out.send(frame, zmq.SNDMORE)
         self._beacons_out.send(last)
+
+
+def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    try:
+        socket.disconnect(endpoint)
+    except zmq.ZMQError as error:
+        # A connection of inproc ends with the other end, and is forgotten.
+        if error.errno != errno.ENOENT:
+            raise
 
 
 def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import zmq
 
 from dafka.errors import MisuseError, QueryError, WireError
+from dafka.model import LocalEndpoint
 from dafka.transport import sockets
-from dafka.transport.security import guard, keyring, prove, user_of
+from dafka.transport.security import guard, keyring, prove, refuse_keys_within, user_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -48,7 +49,7 @@ class QueryServer:
     """Answers questions. Used by one thread at a time; nothing here blocks.
 
     Args:
-        endpoint: `tcp://host:port`; the port `*` takes a free one.
+        endpoint: `tcp://host:port`, or of ipc or inproc; the port `*` takes a free one.
         credentials: The cluster's own, if it has keys.
 
     Raises:
@@ -56,6 +57,9 @@ class QueryServer:
     """
 
     def __init__(self, endpoint: str, credentials: Credentials | None = None) -> None:
+        if endpoint.startswith(("ipc:", "inproc:")):
+            LocalEndpoint.parse(endpoint)
+        refuse_keys_within(endpoint, credentials)
         self.socket = sockets.router()
         """To be polled; when it is readable, call `receive`."""
         guard(self.socket, credentials)
@@ -64,10 +68,12 @@ class QueryServer:
         except zmq.ZMQError as error:
             self.socket.close(0)
             raise MisuseError(f"cannot open query port at {endpoint!r}: {error}") from error
-        host, _, _ = endpoint.rpartition(":")
-        _, _, port = self.socket.get_string(zmq.LAST_ENDPOINT).rpartition(":")
-        self.endpoint = f"{host}:{port}"
+        self.endpoint = endpoint
         """Where it listens: the endpoint given, with the port it got."""
+        if endpoint.startswith("tcp:"):
+            host, _, _ = endpoint.rpartition(":")
+            _, _, port = self.socket.get_string(zmq.LAST_ENDPOINT).rpartition(":")
+            self.endpoint = f"{host}:{port}"
 
     def receive(self) -> tuple[Client, bytes] | None:
         """Return the next question; None if there is none.

@@ -52,9 +52,24 @@ def checked_infrastructure(
     """
     if credentials is not None and not credentials.rights.infrastructure:
         raise MisuseError("towers and stores need the cluster's key, not that of a client")
+    if endpoint.startswith(("ipc:", "inproc:")):
+        return  # file permissions keep strangers out
     host = endpoint.removeprefix("tcp://").rpartition(":")[0]
     if host:  # else it is no endpoint, and that is said where it is bound
         checked_binding(host, credentials, insecure=insecure)
+
+
+def refuse_keys_within(endpoint: str, credentials: Credentials | None) -> None:
+    """Refuse keys where ZeroMQ does not look at them: it would let anybody in.
+
+    Raises:
+        MisuseError: There are keys, and the endpoint is of inproc.
+    """
+    if credentials is not None and endpoint.startswith("inproc:"):
+        raise MisuseError(
+            f"cannot use keys at {endpoint!r}: inproc proves none; use ipc or TCP, or leave them "
+            "away, as all of it is one process"
+        )
 
 
 class Authenticator:

@@ -7,8 +7,8 @@ mark x batch size within tens of megabytes a peer.
 from __future__ import annotations
 
 import errno
+import socket as system
 import time
-from socket import SOCK_STREAM, getaddrinfo
 
 import zmq
 
@@ -61,7 +61,7 @@ def numeric(host: str) -> str:
     returned as it is: it may be an interface's, and else ZeroMQ says that there is no such device.
     """
     try:
-        found = getaddrinfo(host.strip("[]"), None, type=SOCK_STREAM)
+        found = system.getaddrinfo(host.strip("[]"), None, type=system.SOCK_STREAM)
     except (OSError, UnicodeError):
         return host
     address = str(found[0][4][0])
@@ -71,7 +71,8 @@ def numeric(host: str) -> str:
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     """Bind a socket, waiting a moment for an endpoint that is taken.
 
-    A host's name is looked up, and bound is the first address it has.
+    A host's name is looked up, and bound is the first address it has. A path of ipc is taken only
+    if nobody listens there any more.
 
     ZeroMQ closes sockets in the background: an endpoint that this process, or one that was just
     stopped, has given up may be taken for some milliseconds more.
@@ -79,11 +80,13 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     Raises:
         zmq.ZMQError: The endpoint stays taken, or cannot be bound at all.
     """
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    endpoint = f"tcp://{numeric(host)}:{port}"
+    if endpoint.startswith("tcp://"):
+        host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+        endpoint = f"tcp://{numeric(host)}:{port}"
     deadline = time.monotonic() + BIND_S
     while True:
         try:
+            _refuse_taken_path(endpoint)
             socket.bind(endpoint)
         except zmq.ZMQError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
@@ -91,6 +94,15 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
             time.sleep(BIND_AGAIN_S)
         else:
             return
+
+
+def _refuse_taken_path(endpoint: str) -> None:
+    """ZeroMQ takes a path away from whoever has it; it may only be a dead one's."""
+    if not endpoint.startswith("ipc://"):
+        return
+    with system.socket(system.AF_UNIX, system.SOCK_STREAM) as probe:
+        if probe.connect_ex(endpoint.removeprefix("ipc://")) == 0:
+            raise zmq.ZMQError(errno.EADDRINUSE)
 
 
 def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:

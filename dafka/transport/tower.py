@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import zmq
 
 from dafka.errors import MisuseError, WireError
+from dafka.model import Reach
 from dafka.protocol.presence import tower_beacon
 from dafka.transport import sockets
-from dafka.transport.security import guard, user_of
+from dafka.transport.security import guard, refuse_keys_within, user_of
 from dafka.wire.beacon import (
     BEACON,
     WELCOME,
@@ -41,11 +42,16 @@ class TowerSockets:
 
     def __init__(self, endpoints: TowerEndpoints, credentials: Credentials | None = None) -> None:
         self._secured = credentials is not None
+        self._reach = Reach.of_tower(endpoints.inbound)
+        refuse_keys_within(endpoints.inbound, credentials)
         self._inbound = sockets.beacon_subscriber()
         self._outbound = sockets.publisher()
         for socket in (self._inbound, self._outbound):
             guard(socket, credentials)
-        self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
+        if self._reach is not Reach.PROCESS:
+            # C nodes wait for it; ours do not. ZeroMQ would abort at a welcome to somebody who
+            # waited for a name of inproc, and is gone.
+            self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
         self._inbound.subscribe(BEACON)
         try:
             sockets.bind(self._inbound, endpoints.inbound)
@@ -77,7 +83,7 @@ class TowerSockets:
             if self._secured and node_beacon.key != key:
                 dropped.append("beacon key")
                 continue
-            beacon = tower_beacon(node_beacon, peer_host)
+            beacon = tower_beacon(node_beacon, peer_host, self._reach)
             if beacon is None:
                 dropped.append("beacon endpoint")
                 continue

@@ -3,6 +3,7 @@
 | who sends | frames |
 |---|---|
 | node to tower | `B`, address, host (empty: the connection's), port in decimal, [key] |
+| the same, of a node that is not reached by TCP | `B`, address, endpoint, `0`, [key] |
 | tower to nodes | `B`, address, endpoint, [key] |
 | tower to a new node | `W`: a welcome |
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError, WireError
 from dafka.limits import ADDRESS_BYTES_MAX
-from dafka.model import Endpoint
+from dafka.model import endpoint_of
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ KEY_BYTES = 40
 
 @dataclass(frozen=True, slots=True)
 class NodeBeacon:
-    """A node says where it can be reached; an empty host means "where I connect from"."""
+    """A node says where it can be reached; an empty host means "where I connect from".
+
+    With port 0 the host is a whole endpoint, of ipc or inproc.
+    """
 
     address: str
     host: str
@@ -67,10 +71,10 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     _check_address(frames[1])
     if len(frames[2]) > 255 or not frames[3].isdigit() or len(frames[3]) > 5:
         raise WireError("beacon endpoint")
-    port = int(frames[3])
-    if not 0 < port < 65_536:
+    host, port = text(frames[2]), int(frames[3])
+    if port > 65_535 or (port == 0) != host.startswith(("ipc:", "inproc:")):
         raise WireError("beacon endpoint")
-    return NodeBeacon(text(frames[1]), text(frames[2]), port, _key(frames[4:]))
+    return NodeBeacon(text(frames[1]), host, port, _key(frames[4:]))
 
 
 def encode_tower_beacon(beacon: TowerBeacon) -> list[bytes]:
@@ -91,7 +95,7 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
         raise WireError("beacon")
     _check_address(frames[1])
     try:
-        endpoint = Endpoint.parse(text(frames[2]))
+        endpoint = endpoint_of(text(frames[2]))
     except MisuseError as error:
         raise WireError("beacon endpoint") from error
     return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]))

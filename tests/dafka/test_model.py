@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
-from dafka.model import Batch, Endpoint, Partition, TowerEndpoints, address_of, checked_topic
+from dafka.model import (
+    Batch,
+    Endpoint,
+    Partition,
+    Reach,
+    TowerEndpoints,
+    address_of,
+    checked_topic,
+    endpoint_of,
+)
 from dafka.testing.strategies import topics
 
 
@@ -70,6 +79,38 @@ def test_bad_endpoints(text):
         Endpoint.parse(text)
 
 
+@pytest.mark.parametrize("text", ["ipc:///run/dafka/tower", "ipc:///a", "inproc://t", "tcp://h:1"])
+def test_endpoints_of_any_kind(text):
+    assert str(endpoint_of(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("ipc://", "ipc://relative", "ipc:///a b", "ipc:///a\0", "ipc:///" + "a" * 107),
+        *("inproc://", "inproc:t", "udp://h:1", 7),
+    ],
+)
+def test_endpoints_of_no_kind(text):
+    with pytest.raises(MisuseError, match="endpoint"):
+        endpoint_of(text)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "tower", "node"),
+    [
+        ("inproc://t", Reach.PROCESS, Reach.PROCESS),
+        ("ipc:///run/t", Reach.MACHINE, Reach.MACHINE),
+        ("tcp://127.0.0.1:5", Reach.MACHINE, Reach.NETWORK),
+        ("tcp://[::1]:5", Reach.MACHINE, Reach.NETWORK),
+        ("tcp://localhost:5", Reach.MACHINE, Reach.NETWORK),
+        ("tcp://10.0.0.1:5", Reach.NETWORK, Reach.NETWORK),
+    ],
+)
+def test_from_how_far_an_endpoint_is_reached(endpoint, tower, node):
+    assert (Reach.of_tower(endpoint), Reach.of_node(endpoint)) == (tower, node)
+
+
 @given(st.text())
 def test_an_endpoint_or_misuse(text):
     try:
@@ -90,3 +131,10 @@ def test_a_tower_needs_a_next_port():
 
 def test_the_end_of_a_batch_is_where_the_next_begins():
     assert Batch(Partition("t", "A"), 5, 3, b"").end == 8
+
+
+def test_a_tower_without_a_network_publishes_beside_its_name():
+    towers = TowerEndpoints.parse("ipc:///run/dafka/tower")
+    assert towers == ("ipc:///run/dafka/tower", "ipc:///run/dafka/tower.out")
+    with pytest.raises(MisuseError, match="endpoint"):
+        TowerEndpoints.parse("ipc:///" + "a" * 105)

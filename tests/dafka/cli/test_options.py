@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from dafka.cli import options
@@ -39,3 +40,14 @@ def test_a_wait_that_cannot_be_waited_is_refused(command, seconds):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
     assert "is not between 0 and 1,000,000 seconds" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("endpoint", ["inproc://t", ["tcp://h:1", "inproc://t"]])
+def test_commands_cannot_share_what_is_within_a_process(endpoint):
+    with pytest.raises(typer.BadParameter, match="within one process only"):
+        options.between_processes(endpoint)
+
+
+@pytest.mark.parametrize("endpoint", ["ipc:///run/t", ["tcp://h:1", "ipc:///run/t"], "127.0.0.1"])
+def test_commands_can_share_what_is_on_a_machine(endpoint):
+    assert options.between_processes(endpoint) == endpoint

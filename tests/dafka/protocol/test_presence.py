@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.limits import PEERS_MAX
+from dafka.model import Reach
 from dafka.protocol.effects import Dropped
 from dafka.protocol.presence import (
     Announce,
@@ -113,6 +114,21 @@ def test_a_tower_passes_on_where_a_node_can_be_reached(beacon, peer_host, endpoi
 @pytest.mark.parametrize("beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0)])
 def test_a_node_that_cannot_be_reached_is_not_passed_on(beacon):
     assert tower_beacon(beacon, "") is None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reach", "told"),
+    [
+        ("inproc://A", Reach.PROCESS, True),
+        ("inproc://A", Reach.MACHINE, False),
+        ("ipc:///run/A", Reach.MACHINE, True),
+        ("ipc:///run/A", Reach.NETWORK, False),
+        ("ipc://A", Reach.PROCESS, False),
+    ],
+)
+def test_a_tower_passes_on_what_all_who_hear_it_can_reach(endpoint, reach, told):
+    beacon = tower_beacon(NodeBeacon("A", endpoint, 0), "10.0.0.1", reach)
+    assert beacon == (TowerBeacon("A", endpoint) if told else None)
 
 
 def test_a_peer_is_connected_to_with_its_key(presence):

@@ -220,6 +220,21 @@ def test_one_peer_too_many_is_not_connected_to(world, until, monkeypatch):
     assert all(mesh.peers <= 1 for mesh in world.meshes)
 
 
+@pytest.mark.parametrize("endpoint", ["inproc://AB.1", "ipc://nowhere"])
+def test_of_what_it_could_not_reach_it_takes_no_notice(world, until, endpoint):
+    mesh = world.mesh("AA")
+    found = []
+
+    def told():
+        world.tower._outbound.send_multipart([b"B", b"BB", endpoint.encode()])
+        found.extend(world.turn()[0])
+        return found
+
+    until(told)
+    assert set(found) == {Dropped("beacon endpoint")}
+    assert mesh.peers == 0
+
+
 def test_a_host_of_another_machine_is_refused(world):
     with pytest.raises(MisuseError, match="cannot bind a node at"):
         Mesh(

@@ -54,6 +54,7 @@ def test_literal_frames():
         ("beacon endpoint", [b"B", b"AB", b"", b""]),
         ("beacon endpoint", [b"B", b"AB", b"", b"-1"]),
         ("beacon endpoint", [b"B", b"AB", b"", b"0"]),
+        ("beacon endpoint", [b"B", b"AB", b"ipc:///run/AB.1", b"7"]),
         ("beacon endpoint", [b"B", b"AB", b"", b"65536"]),
         ("beacon endpoint", [b"B", b"AB", b"", b"123456"]),
         ("beacon endpoint", [b"B", b"AB", b"", "\u0661".encode()]),
@@ -72,7 +73,9 @@ def test_refused_node_beacons(reason, frames):
         ("beacon", [b"B"]),
         ("beacon", [b"W", b"AB", b"tcp://h:1"]),
         ("beacon address", [b"B", b"", b"tcp://h:1"]),
-        ("beacon endpoint", [b"B", b"AB", b"ipc:///tmp/x"]),
+        ("beacon endpoint", [b"B", b"AB", b"ipc://relative"]),
+        ("beacon endpoint", [b"B", b"AB", b"inproc://"]),
+        ("beacon endpoint", [b"B", b"AB", b"udp://h:1"]),
         ("beacon endpoint", [b"B", b"AB", b"tcp://h:0"]),
         ("beacon endpoint", [b"B", b"AB", b"tcp://h:1\n"]),
         ("beacon endpoint", [b"B", b"AB", b"tcp://\xff:1"]),
@@ -110,4 +113,12 @@ def test_a_key_travels_as_a_last_frame():
     assert encode_node_beacon(node)[4:] == [b"k" * 40]
     assert decode_node_beacon(encode_node_beacon(node)) == node
     assert encode_tower_beacon(tower)[3:] == [b"k" * 40]
+    assert decode_tower_beacon(encode_tower_beacon(tower)) == tower
+
+
+@pytest.mark.parametrize("endpoint", ["ipc:///run/dafka/AB.1", "inproc://AB.1"])
+def test_endpoints_without_a_network_survive(endpoint):
+    node, tower = NodeBeacon("AB", endpoint, 0), TowerBeacon("AB", endpoint)
+    assert encode_node_beacon(node) == [b"B", b"AB", endpoint.encode(), b"0"]
+    assert decode_node_beacon(encode_node_beacon(node)) == node
     assert decode_tower_beacon(encode_tower_beacon(tower)) == tower
