@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EVERY_HOST = ("*", "0.0.0.0", "[::]")  # noqa: S104 (named, not bound)
 """Every interface: an address that nobody can connect to."""
 
-_PLACE = re.compile(r"(\*|[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
+_PLACE = re.compile(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 
 _numbers = count()
 
