@@ -73,10 +73,9 @@ class Consumer:
         start: Where partitions without a position begin: "earliest" at their first record,
             "latest" behind what is there when they are first heard of.
         positions: Sequence to begin at, for some partitions.
-        host: Where to bind: `HOST` or `HOST:PORT` (`*` is every interface), `ipc:///DIRECTORY`,
-            or `inproc://`.
-        advertise: `HOST` or `HOST:PORT` where others reach it. Without it, where it is bound, or if
-            that is every interface, where its towers see it connect from.
+        host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
+        advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
+            where its towers see it connect from.
         buffer_bytes_max: Bytes received ahead of the application.
         credentials: The node's key and those it knows, in a cluster with keys.
         insecure: Let anybody in at another host than this machine's own, without keys.

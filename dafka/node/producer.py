@@ -48,10 +48,9 @@ class Producer:
 
     Args:
         towers: The cluster's tower, `tcp://host:port`, or several.
-        host: Where to bind: `HOST` or `HOST:PORT` (`*` is every interface), `ipc:///DIRECTORY`,
-            or `inproc://`.
-        advertise: `HOST` or `HOST:PORT` where others reach it. Without it, where it is bound, or if
-            that is every interface, where its towers see it connect from.
+        host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
+        advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
+            where its towers see it connect from.
         linger_ms: How long a record may wait for others to share its batch. With 0 it goes out at
             once; a fast sender's still share batches made 0.3 ms apart.
         batch_bytes_max: Size at which a batch goes out.

@@ -58,10 +58,9 @@ class Store:
         data: Directory of the log; made if it is not there.
         towers: The cluster's tower, `tcp://host:port`, or several.
         query: Endpoint of the query port, `tcp://host:port`.
-        host: Where to bind: `HOST` or `HOST:PORT` (`*` is every interface), `ipc:///DIRECTORY`,
-            or `inproc://`.
-        advertise: `HOST` or `HOST:PORT` where others reach it. Without it, where it is bound, or if
-            that is every interface, where its towers see it connect from.
+        host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
+        advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
+            where its towers see it connect from.
         durability: What an ACK promises to survive.
         retention: What need not be kept; the first rule that matches a topic counts.
         deletable: Whether topics may be deleted over the query port.
