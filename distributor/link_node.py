@@ -32,7 +32,9 @@ from distributor.link.events import (
 )
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.stops import Reason, Stop
+from distributor.link.turns import patient
 from distributor.metrics import LinkMeter
+from topology.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -74,16 +76,17 @@ class LinkNode:
         if bounds.bytes_per_s is not None or bounds.records_per_s is not None:
             # What is taken in goes out at once, before the rate can hold anything back.
             settings = replace(settings, buffer_bytes_max=LIMITED_BUFFER_BYTES)
+        link_settings = LinkSettings(
+            repair_after_ms=bounds.repair_after_ms,
+            bytes_per_s=bounds.bytes_per_s,
+            records_per_s=bounds.records_per_s,
+        )
         machine = LinkMachine(
             level=link.level,
             origin=source.id,
             source=ConsumerMachine(address, settings),
             mirror=MirrorMachine(MirrorSettings()),
-            settings=LinkSettings(
-                repair_after_ms=bounds.repair_after_ms,
-                bytes_per_s=bounds.bytes_per_s,
-                records_per_s=bounds.records_per_s,
-            ),
+            settings=patient(link_settings, plan(topology).links, source.name, target.name),
         )
         meter = LinkMeter(link, target.name)
         role = _LinkRole(machine, meter, source, target, wants, self._answered)

@@ -30,6 +30,7 @@ from distributor.link.events import (
     Stopped,
 )
 from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.turns import patient
 from topology.model import ClusterName
 
 if TYPE_CHECKING:
@@ -88,10 +89,12 @@ class SimLink(Node[Side]):
     def __init__(
         self,
         world: World,
+        plan: Plan,
         link: Link,
         clusters: Mapping[ClusterName, SimCluster],
         settings: SimSettings,
     ) -> None:
+        self._plan = plan
         self._source = clusters[link.source]
         self._target = clusters[link.target]
         meshes = {Side.SOURCE: self._source.mesh, Side.TARGET: self._target.mesh}
@@ -123,7 +126,9 @@ class SimLink(Node[Side]):
             origin=self._source.number,
             source=ConsumerMachine(f"{self.name}.{self.incarnation}", settings),
             mirror=MirrorMachine(MirrorSettings()),
-            settings=self._settings.link,
+            settings=patient(
+                self._settings.link, self._plan.links, self.link.source, self._target.name
+            ),
         )
 
     def boot(self) -> None:
@@ -271,7 +276,7 @@ class SimWorld:
             for cluster in plan.topology.clusters
         }
         self.links = [
-            SimLink(self.world, link, dict(self.clusters), settings) for link in plan.links
+            SimLink(self.world, plan, link, dict(self.clusters), settings) for link in plan.links
         ]
         self.lost: dict[ClusterName, SimCluster] = {}
         for node in self.nodes:

@@ -8,14 +8,17 @@ from prometheus_client import REGISTRY
 
 from dafka.errors import MisuseError, QueryError, StorageError
 from dafka.model import Batch, Partition
+from dafka.node import store as module
 from dafka.node.node import NodeFailedError
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
+from dafka.query.messages import Health, encode
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.retention import Retention
+from dafka.transport.request import QueryClient
 
 pytestmark = pytest.mark.net
 
@@ -36,6 +39,17 @@ def test_a_store_started_again_has_everything_and_the_same_identity(cluster, tak
     records = take(cluster.consumer("orders"), 101)
     assert sorted(int(record.value) for record in records) == list(range(101))
     assert {record.address for record in records} == {first.address, second.address}
+
+
+def test_questions_that_take_long_are_answered_one_a_turn(stored, monkeypatch, until):
+    monkeypatch.setattr(module, "REQUESTS_S_MAX", -1.0)
+    with QueryClient(stored.query) as client:
+        client.ask(encode(Health()), 5_000)
+        asked = [client.send(encode(Health())) for _ in range(5)]
+        answered = []
+        while len(answered) < len(asked):
+            answered.append(until(client.receive)[0])
+    assert answered == asked
 
 
 def test_a_producer_outlives_its_store(cluster, take):

@@ -6,12 +6,14 @@ import pytest
 
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import READ_ALL
 from dafka.testing.world import Faults
 from distributor.link.events import Resumed, Stopped
 from distributor.link.stops import Reason, Stop
 from distributor.testing.world import REPAIRING, SimWorld
+from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
 
@@ -81,11 +83,11 @@ PAIR = plan(topology_of(tree_of((1, "c1", "c2"))))
 OTHER, HEALTHY = (Partition("flights", letter * 32) for letter in "XY")
 
 
-def written(first, count, value=b"v", partition=OTHER):
+def written(first, count, value=b"v", partition=OTHER, envelope=FRESH):
     builder = BatchBuilder(1 << 16)
     for number in range(first, first + count):
         builder.append(number, None, value, ())
-    return Batch(partition, first, count, enclosed(builder.build(), first))
+    return Batch(partition, first, count, enclosed(builder.build(), first, envelope))
 
 
 def with_logs(the_plan, seed, settings=REPAIRING, **logs):
@@ -178,3 +180,14 @@ def test_another_history_is_found_whenever_it_comes_and_stops_one_partition(seed
     world.world.run_until(100_000)
     assert values(world, "c2") == [b"other"] * 15
     assert Resumed(OTHER) in reported(world, "c1")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_several_links_could_pull_one_of_them_pulls(seed):
+    stray = Envelope(copy_flags=EVERY_FLAG)
+    whole = written(0, 10, envelope=stray), written(10, 10, envelope=stray)
+    world = with_logs(PLAN, seed, c1=whole, c2=whole, c3=whole[:1], c4=whole)
+    world.world.run_until(90_000)
+    assert len(values(world, "c3")) == 20
+    assert sum(link.target.name == "c3" for link in world.links) == 3
+    assert sum(link.pulled for link in world.links) == 10
