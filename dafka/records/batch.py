@@ -48,6 +48,8 @@ _CODEC_MASK = 0x07
 _CONTROL_MASK = 0x20
 _LOG_APPEND_MASK = 0x08
 _NO_PRODUCER = -1
+_LAST = 1
+"""The producer's epoch in the last batch of a run; in the others there is none."""
 
 _NO_HEADERS: list[tuple[str, bytes | None]] = []
 """Only read: one list for all records saves making one for each."""
@@ -93,6 +95,7 @@ class BatchBuilder:
     """
 
     def __init__(self, bytes_max: int, run: Run | None = None) -> None:
+        self._run = run
         self._builder = _builder(bytes_max, run or Run(_NO_PRODUCER, _NO_PRODUCER))
         self._append = self._builder.append
         self.count = 0
@@ -136,8 +139,14 @@ class BatchBuilder:
         """Bytes so far."""
         return int(self._builder.size())
 
-    def build(self) -> bytes:
-        """Return the record batch, its base offset 0, without envelope."""
+    def build(self, *, last: bool = False) -> bytes:
+        """Return the record batch, its base offset 0, without envelope.
+
+        Args:
+            last: Whether its run ends with it.
+        """
+        if last and self._run is not None:
+            self._builder.set_producer_state(self._run.number, _LAST, self._run.first)
         return bytes(self._builder.build())
 
 
@@ -167,6 +176,7 @@ class BatchHeader(NamedTuple):
         max_timestamp_ms: The latest of them.
         log_append_time: Whether `max_timestamp_ms` stands for all of them.
         run: Which run of a writer they come from, if that is known.
+        last: Whether that run ends with them.
     """
 
     records: int
@@ -174,6 +184,7 @@ class BatchHeader(NamedTuple):
     max_timestamp_ms: int
     log_append_time: bool
     run: Run | None
+    last: bool
 
 
 def checked_count(content: bytes, sequence: int) -> int:
@@ -207,10 +218,9 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
         raise RecordError("batch count")
     if google_crc32c.value(bytes(memoryview(content)[ENVELOPE_BYTES + _CRC_FROM :])) != crc:
         raise RecordError("batch checksum")
-    number, _, index = producer
-    return BatchHeader(
-        count, first_ms, max_ms, bool(attributes & _LOG_APPEND_MASK), _run(number, index)
-    )
+    number, epoch, index = producer
+    append_time = bool(attributes & _LOG_APPEND_MASK)
+    return BatchHeader(count, first_ms, max_ms, append_time, _run(number, index), epoch == _LAST)
 
 
 def run_of(content: bytes) -> Run | None:
@@ -342,7 +352,8 @@ def cut(batch: Batch, start: int, end: int) -> Batch:
     first, behind = max(start, batch.sequence), min(end, batch.end)
     if (first, behind) == (batch.sequence, batch.end):
         return batch
-    run = checked_header(batch.content, batch.sequence).run
+    header = checked_header(batch.content, batch.sequence)
+    run = header.run
     if run is not None:
         run = run.behind(first - batch.sequence)
     # Timestamps are kept as the difference from the first one, so without it the rest can be
@@ -354,5 +365,6 @@ def cut(batch: Batch, start: int, end: int) -> Batch:
         if not builder.append(raw.timestamp_ms, raw.key, raw.value, raw.headers):
             raise RecordError("batch size")
     envelope = unpack(batch.content) or FRESH
-    content = enclosed(builder.build(), first, envelope)
+    last = header.last and behind == batch.end
+    content = enclosed(builder.build(last=last), first, envelope)
     return Batch(batch.partition, first, behind - first, content)

@@ -11,7 +11,7 @@ from dafka.errors import RecordError
 from dafka.model import Batch, Partition
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.spark.publisher import mirror_of
-from dafka.spark.writing import SILENCE_S
+from dafka.spark.topic_log import SILENCE_S
 from dafka.wire.octets import text
 
 if TYPE_CHECKING:
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dafka.spark.options import SinkOptions
-    from dafka.spark.writing import Attempt
+    from dafka.spark.topic_log import Attempt
 
 _ALL = (1 << 64) - 1
 
 
-def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> int:
-    """Publish rows of whole batches; returns how many records that is once stores have all.
+def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> tuple[str, ...]:
+    """Publish rows of whole batches; returns when stores have all.
+
+    No topics: whoever copies takes names as they are, so nothing has to be said of them.
 
     Raises:
         NotStoredError: No store acknowledges, or one waits for records that are not among these.
@@ -35,7 +37,6 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
     options.access.introduce(options.servers, options.towers)
     mirror = mirror_of(options.towers, options.min_acks)
     begun: set[Partition] = set()
-    records = 0
     try:
         for table in tables:
             for batch in _batches(table):
@@ -47,11 +48,10 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
                     if start is not None:
                         mirror.begins(batch.partition, start)
                 mirror.publish(batch, SILENCE_S)
-                records += batch.count
         mirror.flush(SILENCE_S)
     finally:
         mirror.forget(begun)
-    return records
+    return ()
 
 
 def _batches(table: pa.RecordBatch) -> Iterator[Batch]:

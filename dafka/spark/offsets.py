@@ -5,10 +5,13 @@
 | `next` | of every partition, the sequence after the last one read |
 | `from` | of the partitions that are new in this micro-batch, where they begin |
 | `begun` | whether it has been settled where the stream begins |
+| `deal` | at least so many tasks, at most so many records in each |
 
 Spark's log holds only where micro-batches end. Where the first one began it asks again after a
 crash, and the answer to "latest" would be another one then; so the end carries the beginnings too.
-The initial offset says nothing at all. Spark compares offsets as text, hence the order.
+So it does how a micro-batch was dealt to tasks: one that is repeated under other options must come
+in the same tasks, for a sink knows its rows by them. The initial offset says nothing at all.
+Spark compares offsets as text, hence the order.
 """
 
 from __future__ import annotations
@@ -36,15 +39,22 @@ class Progress:
         begun: Whether it has been settled where it begins.
         begins: Where the partitions begin that are new in this micro-batch.
         nexts: The sequence after the last one read.
+        deal: At least so many tasks, and at most so many records in each.
     """
 
     begun: bool = False
     begins: Mapping[Partition, int] = field(default_factory=dict)
     nexts: Mapping[Partition, int] = field(default_factory=dict)
+    deal: tuple[int, int] = (1, 1)
 
     def as_json(self) -> dict[str, Any]:
         """What Spark keeps."""
-        return {"begun": self.begun, "from": _places(self.begins), "next": _places(self.nexts)}
+        return {
+            "begun": self.begun,
+            "deal": [*self.deal],
+            "from": _places(self.begins),
+            "next": _places(self.nexts),
+        }
 
     @classmethod
     def of_json(cls, offset: Mapping[str, Any]) -> Progress:
@@ -54,8 +64,12 @@ class Progress:
             MisuseError: It was not written by this source.
         """
         try:
+            tasks_min, records_per_task = map(int, offset["deal"])
             return cls(
-                offset["begun"] is True, _sequences(offset["from"]), _sequences(offset["next"])
+                offset["begun"] is True,
+                _sequences(offset["from"]),
+                _sequences(offset["next"]),
+                (tasks_min, records_per_task),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise MisuseError(f"the checkpoint holds no offset of this source: {offset}") from error
@@ -88,7 +102,7 @@ class Progress:
         kept = {partition: start for partition, start in new.items() if partition in moved}
         begins = kept if self.begun else new
         nexts = {partition: cut[partition] for partition in (*self.nexts, *begins)}
-        return Progress(True, begins, nexts)
+        return Progress(True, begins, nexts, self.deal)
 
     def ranges_to(self, end: Progress) -> list[Range]:
         """What lies between this and `end`, of which nothing else is known.

@@ -14,10 +14,15 @@ from dafka.errors import DafkaError, QueryError
 from dafka.model import Partition, address_of
 from dafka.query.client import StoreClient
 from dafka.records.batch import checked_header
-from dafka.spark.stores import ANSWER_TIMEOUT_MS
+from dafka.spark.options import Topics
+from dafka.spark.ranges import Range
+from dafka.spark.stores import ANSWER_TIMEOUT_MS, Stores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+BEYOND_MAX = 16
+"""Tasks looked for behind those of a run: those of one with more tasks are all there, or nearly."""
 
 _NAMESPACE = UUID("6f1b6b4e-6d0c-5b6e-9d0e-3a6c1f0f7d5a")
 """Drawn once; makes our names differ from everybody else's."""
@@ -33,15 +38,44 @@ class Resumed(NamedTuple):
     Attributes:
         first: Sequence of the run's first record.
         stored: How many of the run's records the cluster has.
+        ended: Whether these are all that the task had.
     """
 
     first: int
     stored: int
+    ended: bool = False
 
 
 def address_for(query: str, task: int) -> str:
     """The address under which a task of a query writes, whoever runs it and how often."""
     return address_of(uuid5(_NAMESPACE, f"{query}/{task}"))
+
+
+def check_tasks(servers: Sequence[str], query: str, run: int, tasks: int, topic: str) -> None:
+    """Make sure that no task beyond the last one has written to a topic in the same run.
+
+    One would have if the run was begun before with more tasks. What it wrote was then written by
+    others again.
+
+    Raises:
+        QueryError: No store answers.
+        RepeatedError: One has.
+    """
+    with Stores(servers) as stores:
+        there = stores.there(Topics((topic,)))
+        for task in range(tasks, tasks + BEYOND_MAX):
+            partition = Partition(topic, address_for(query, task))
+            kept = there.get(partition)
+            if not kept:
+                continue
+            last = next(stores.pages(Range(partition, kept.stop - 1, kept.stop)))[-1]
+            written = checked_header(last.content, last.sequence).run
+            if written is not None and written.number == run:
+                raise RepeatedError(
+                    f"task {task} wrote to {partition} in run {run}, which had only {tasks} tasks "
+                    "now: it was begun before with another number of tasks (minPartitions, "
+                    "repartition(), cores), and rows of it are written twice"
+                )
 
 
 def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: int) -> Resumed:
@@ -77,7 +111,8 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
     if not batches:
         raise QueryError(f"the store at {server} has dropped the end of {partition} just now")
     last = batches[-1]
-    written = checked_header(last.content, last.sequence).run
+    header = checked_header(last.content, last.sequence)
+    written = header.run
     if written is None or written.number > run:
         raise RepeatedError(
             f"run {run} cannot write to {partition} any more: "
@@ -92,4 +127,4 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
             f"run {run} cannot be repeated: retention has taken {start - first} of the records "
             f"that it wrote to {partition}, so they cannot be told from those that are missing"
         )
-    return Resumed(first, there.stop - first)
+    return Resumed(first, there.stop - first, header.last)

@@ -31,8 +31,16 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make `format("dafka")` and `format("dafka-batches")` known to a session."""
-    spark.dataSource.register(DafkaDataSource)
-    spark.dataSource.register(BatchDataSource)
+    register_formats(spark, DafkaDataSource, BatchDataSource)
+
+
+def register_formats(spark: SparkSession, *kinds: type[DataSource]) -> None:
+    """Make formats known to a session, with what of its settings matters to them."""
+    speculation = (spark.conf.get("spark.speculation", "false") or "").lower() == "true"
+    for kind in kinds:
+        # Spark's workers do not see the session's settings; a class made here takes them along.
+        here = type(f"Here{kind.__name__}", (kind,), {"speculation": True}) if speculation else kind
+        spark.dataSource.register(here)
 
 
 class DafkaDataSource(DataSource):
@@ -40,6 +48,9 @@ class DafkaDataSource(DataSource):
 
     also: ClassVar[tuple[str, ...]] = ()
     """Options that a subclass deals with itself."""
+
+    speculation: ClassVar[bool] = False
+    """Whether Spark runs a slow task twice at the same time."""
 
     @classmethod
     def name(cls) -> str:
@@ -67,10 +78,12 @@ class DafkaDataSource(DataSource):
         """A batch job's sink.
 
         Raises:
-            MisuseError: What is there shall be overwritten, or a column or option cannot be used.
+            MisuseError: What is there shall be overwritten, or a column, an option or a setting of
+                the session cannot be used.
         """
         if overwrite:
             raise MisuseError('a log only grows: use mode("append")')
+        self._refuse_speculation()
         options = sink_options(self.options, stream=False, also=self.also)
         check_rows(schema, topic=options.topic)
         return BatchWriter(options, write)
@@ -80,10 +93,22 @@ class DafkaDataSource(DataSource):
         schema: StructType,
         overwrite: bool,
     ) -> DataSourceStreamWriter:
-        """A stream's sink; in mode "complete" every result is appended again, as with Kafka."""
+        """A stream's sink; in mode "complete" every result is appended again, as with Kafka.
+
+        Raises:
+            MisuseError: A column, an option or a setting of the session cannot be used.
+        """
+        self._refuse_speculation()
         options = sink_options(self.options, stream=True, also=self.also)
         check_rows(schema, topic=options.topic)
         return StreamWriter(options, write)
+
+    def _refuse_speculation(self) -> None:
+        if self.speculation:
+            raise MisuseError(
+                "two attempts of one task would write at the same time: "
+                "set spark.speculation to false where rows are written to a cluster"
+            )
 
 
 class BatchDataSource(DataSource):

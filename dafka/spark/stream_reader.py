@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -67,7 +68,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         progress = Progress.of_json(start)
         following = self._patiently(lambda stores: self._after(stores, progress, records))
-        return start if following is progress else following.as_json()
+        if following is progress:
+            return start
+        deal = (self._options.tasks_min, self._options.records_per_task)
+        return replace(following, deal=deal).as_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the stream could go, for Spark's progress reports."""
@@ -81,8 +85,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Deal a micro-batch to tasks; the same ones when it is planned again."""
-        ranges = Progress.of_json(start).ranges_to(Progress.of_json(end))
-        return [Task(task) for task in self._rows.deal(ranges, self._options)]
+        until = Progress.of_json(end)
+        ranges = Progress.of_json(start).ranges_to(until)
+        tasks_min, records_per_task = until.deal
+        dealing = replace(self._options, tasks_min=tasks_min, records_per_task=records_per_task)
+        return [Task(task) for task in self._rows.deal(ranges, dealing)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task; see `Rows.read`."""

@@ -16,7 +16,8 @@ from pyspark.sql.datasource import (
 
 from dafka.errors import MisuseError
 from dafka.node.clock import wall_ms
-from dafka.spark.writing import Attempt
+from dafka.spark.resume import check_tasks
+from dafka.spark.topic_log import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from dafka.spark.options import SinkOptions
 
-Work = Callable[["Iterator[pa.RecordBatch]", "SinkOptions", Attempt], int]
-"""What a task does with its rows, wherever it runs; returns how many are stored."""
+Work = Callable[["Iterator[pa.RecordBatch]", "SinkOptions", Attempt], tuple[str, ...]]
+"""What a task does with its rows, wherever it runs; returns to which topics it wrote."""
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
@@ -38,10 +39,12 @@ class Written(WriterCommitMessage):
     """A task is done.
 
     Attributes:
-        rows: How many are stored.
+        attempt: Which task.
+        topics: Where it wrote.
     """
 
-    rows: int
+    attempt: Attempt
+    topics: tuple[str, ...]
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -61,7 +64,11 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
         attempt = Attempt(f"job {self._run_id}", 0, _context().partitionId(), self._now_ms)
-        return Written(self._work(iterator, self._options, attempt))
+        return Written(attempt, self._work(iterator, self._options, attempt))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make sure that the job was not begun with more tasks; see `check_tasks`."""
+        _check(messages, self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -84,13 +91,25 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None or run is None:
             raise MisuseError("this version of Spark does not tell its tasks their micro-batch")
         attempt = Attempt(f"query {query}", int(run), context.partitionId(), self._now_ms)
-        return Written(self._work(iterator, self._options, attempt))
+        return Written(attempt, self._work(iterator, self._options, attempt))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is left to do: every task has waited until its rows are stored."""
+        """Make sure that the micro-batch was not begun with more tasks; see `check_tasks`.
+
+        All rows are stored: every task has waited for that.
+        """
+        _check(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing can be taken back: the micro-batch is repeated, and goes on behind it."""
+
+
+def _check(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
+    done = [message for message in messages if isinstance(message, Written)]
+    options.access.introduce(options.servers)
+    for topic in sorted({topic for message in done for topic in message.topics}):
+        attempt = done[0].attempt
+        check_tasks(options.servers, attempt.query, attempt.run, len(messages), topic)
 
 
 def _context() -> TaskContext:

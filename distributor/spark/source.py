@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
-from dafka.spark.source import BatchDataSource, DafkaDataSource
+from dafka.spark.source import BatchDataSource, DafkaDataSource, register_formats
 from distributor.declared import load
 from topology.errors import TopologyError
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make `format("dafka")` and `format("dafka-batches")` known to a session."""
-    spark.dataSource.register(TopologySource)
-    spark.dataSource.register(TopologyBatchSource)
+    register_formats(spark, TopologySource, TopologyBatchSource)
 
 
 OPTIONS = ("topology", "cluster")

@@ -10,7 +10,7 @@ from dafka.spark.copying import copy
 from dafka.spark.options import sink_options, source_options
 from dafka.spark.ranges import Range
 from dafka.spark.rows import BatchRows
-from dafka.spark.writing import Attempt
+from dafka.spark.topic_log import Attempt
 
 ORDERS = Partition("orders", "AB" * 16)
 OTHER = Partition("caf\udce9", "CD" * 16)
@@ -36,10 +36,10 @@ def tables(source, *ranges):
 
 
 def test_names_stay_and_what_is_there_is_not_there_twice(cluster, options, source):
-    assert copy(tables(source, Range(ORDERS, 0, 3)), options, ATTEMPT) == 3
+    copy(tables(source, Range(ORDERS, 0, 3)), options, ATTEMPT)
     everything = tables(source, Range(ORDERS, 1, 4), Range(OTHER, 0, 1))
     for _ in range(2):
-        assert copy(everything, options, ATTEMPT) == 4
+        copy(everything, options, ATTEMPT)
     held = cluster.records()
     assert [(record.sequence, record.value) for record in held[ORDERS]] == [
         (number, b"%d" % number) for number in range(4)
@@ -74,7 +74,7 @@ def test_a_hole_that_nobody_fills_fails_the_task(options, source, monkeypatch):
 
 def test_what_the_source_has_no_more_is_passed_over(cluster, source):
     options = sink_options({**cluster.options, "logStarts": STARTS}, stream=True, copying=True)
-    assert copy(tables(source, Range(ORDERS, 2, 4)), options, ATTEMPT) == 2
+    copy(tables(source, Range(ORDERS, 2, 4)), options, ATTEMPT)
     with StoreClient(cluster.servers) as client:
         assert client.ranges() == {ORDERS: range(2, 4)}
 

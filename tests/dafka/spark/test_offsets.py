@@ -70,7 +70,9 @@ def test_offsets_are_ordered_text():
     one = Progress(True, {}, {A: 1, B: 2})
     other = Progress(True, {}, {B: 2, A: 1})
     assert text(one) == text(other)
-    assert text(one) == '{"begun": true, "from": {}, "next": {"orders": {"A": 1, "B": 2}}}'
+    assert text(one) == (
+        '{"begun": true, "deal": [1, 1], "from": {}, "next": {"orders": {"A": 1, "B": 2}}}'
+    )
 
 
 @given(
@@ -96,7 +98,9 @@ def test_micro_batches_tile_every_partition(growth, records_max):
     assert {p: end for p, end in read.items() if end} == {p: s.stop for p, s in there.items() if s}
 
 
-@pytest.mark.parametrize("offset", [{}, {"begun": True, "from": {}}, {"begun": 1, "from": 2}])
+@pytest.mark.parametrize(
+    "offset", [{}, {"begun": True, "from": {}}, {"begun": 1, "deal": [1, 2], "from": 2}]
+)
 def test_other_offsets_are_refused(offset):
     with pytest.raises(MisuseError, match="no offset of this source"):
         Progress.of_json(offset)

@@ -5,8 +5,8 @@ import pytest
 from dafka.errors import QueryError
 from dafka.model import Batch, Partition
 from dafka.query.client import StoreClient
-from dafka.records.batch import BatchBuilder, Run, enclosed
-from dafka.spark.resume import RepeatedError, Resumed, address_for, resumed
+from dafka.records.batch import BatchBuilder, Run, cut, enclosed
+from dafka.spark.resume import RepeatedError, Resumed, address_for, check_tasks, resumed
 
 LOG = Partition("orders", address_for("query q", 3))
 
@@ -16,11 +16,11 @@ def impatient(monkeypatch):
     monkeypatch.setattr("dafka.spark.resume.ANSWER_TIMEOUT_MS", 200)
 
 
-def batch(sequence, count, run):
+def batch(sequence, count, run, *, last=False):
     builder = BatchBuilder(1 << 20, run)
     for number in range(count):
         builder.append(5, None, b"%d" % number, ())
-    return Batch(LOG, sequence, count, enclosed(builder.build(), sequence))
+    return Batch(LOG, sequence, count, enclosed(builder.build(last=last), sequence))
 
 
 def test_names_follow_from_query_and_task_and_nothing_else():
@@ -92,6 +92,24 @@ def test_a_partition_of_somebody_else_is_refused(serve):
     port = serve(batch(0, 4, None))
     with pytest.raises(RepeatedError, match="somebody else has"):
         resumed([port.endpoint], 1, LOG, 6)
+
+
+def test_a_run_that_was_begun_with_more_tasks_is_told(serve):
+    port = serve(batch(0, 4, Run(6, 0)), batch(4, 2, Run(7, 0)))
+    check_tasks([port.endpoint], "query q", 7, 4, "orders")
+    check_tasks([port.endpoint], "query q", 6, 3, "orders")
+    check_tasks([port.endpoint], "query r", 7, 2, "orders")
+    for tasks in (1, 3):
+        with pytest.raises(RepeatedError, match=f"task 3 wrote .* had only {tasks} tasks now"):
+            check_tasks([port.endpoint], "query q", 7, tasks, "orders")
+
+
+def test_that_a_task_had_ended_is_remembered(serve):
+    whole = batch(0, 4, Run(7, 0), last=True)
+    assert resumed([serve(whole).endpoint], 1, LOG, 7) == Resumed(0, 4, ended=True)
+    half, rest = cut(whole, 0, 2), cut(whole, 2, 4)
+    assert resumed([serve(half).endpoint], 1, LOG, 7) == Resumed(0, 2, ended=False)
+    assert resumed([serve(half, rest).endpoint], 1, LOG, 7) == Resumed(0, 4, ended=True)
 
 
 def test_as_many_stores_are_asked_as_it_takes_to_be_sure(serve, silent):

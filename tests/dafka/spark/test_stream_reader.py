@@ -76,6 +76,16 @@ def test_limits(port):
     assert values(stream, first, second) == [b"2"]
 
 
+def test_a_micro_batch_is_dealt_as_it_was_whatever_the_options_are_by_now(port):
+    stream = reader(port, minPartitions="3")
+    start = stream.initialOffset()
+    end = travelled(stream.latestOffset(start, EVERYTHING))
+    assert len(stream.partitions(start, end)) == 3
+    restarted = reader(port, minPartitions="2", maxRecordsPerPartition="2")
+    assert len(restarted.partitions(start, end)) == 3
+    assert restarted.latestOffset(end, EVERYTHING) == end
+
+
 def test_what_is_available_now_ends(port, make_batch):
     stream = reader(port)
     stream.prepareForTriggerAvailableNow()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import closing
 from random import Random
 
 import pyarrow as pa
@@ -7,12 +8,16 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Header, Partition
-from dafka.spark import writing
+from dafka.model import Batch, Header, Partition
+from dafka.node.mirror import Mirror
+from dafka.records.batch import BatchBuilder, Run, enclosed
+from dafka.spark import topic_log
 from dafka.spark.options import sink_options
 from dafka.spark.publisher import mirror_of
+from dafka.spark.readback import OverlappedError
 from dafka.spark.resume import RepeatedError, address_for
-from dafka.spark.writing import Attempt, by_topic, write
+from dafka.spark.topic_log import Attempt
+from dafka.spark.writing import by_topic, write
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -44,7 +49,7 @@ def test_rows_become_records(cluster, options):
         timestamp=pa.array([5_000, None], pa.timestamp("us", tz="UTC")),
         topic=pa.array(["mine", None]),
     )
-    assert write([rows], options, attempt()) == 2
+    assert sorted(write([rows], options, attempt())) == ["mine", "out"]
     ((mine,), (out,)) = (
         cluster.records()[Partition(topic, address())] for topic in ("mine", "out")
     )
@@ -66,7 +71,7 @@ def test_runs_follow_each_other_and_tasks_are_apart(cluster, options):
 def test_a_repeated_task_writes_nothing_twice(cluster, options):
     rows = table(*(b"%d" % number for number in range(1_000)))
     for _ in range(3):
-        assert write([rows], options, attempt(run=4)) == 1_000
+        assert write([rows], options, attempt(run=4)) == ("out",)
     assert cluster.values() == sorted(b"%d" % number for number in range(1_000))
 
 
@@ -84,7 +89,7 @@ def until_killed(options, *tables):
 @pytest.mark.parametrize("seed", range(4))
 def test_attempts_killed_anywhere_leave_every_row_once(cluster, options, monkeypatch, seed):
     """Also when the rows come in another order each time, as they do after a shuffle."""
-    monkeypatch.setattr(writing, "BATCH_BYTES", 1)
+    monkeypatch.setattr(topic_log, "BATCH_BYTES", 1)
     random = Random(seed)
     values = [b"%d" % (number // 2) for number in range(40)]
     write([table(b"before")], options, attempt(run=0))
@@ -104,8 +109,95 @@ def test_attempts_killed_anywhere_leave_every_row_once(cluster, options, monkeyp
 def test_other_rows_than_before_are_an_error(cluster, options):
     write([table(b"1", b"2", b"3")], options, attempt())
     with pytest.raises(RepeatedError, match=r"2 records that this task wrote .* not among"):
-        write([table(b"1", b"x", b"y")], options, attempt())
+        write([table(b"1")], options, attempt())
     assert cluster.values() == [b"1", b"2", b"3"]
+
+
+def test_of_other_rows_nothing_gets_out(cluster, options, monkeypatch):
+    """However many, however often they are tried, and in whatever order."""
+    monkeypatch.setattr(topic_log, "BATCH_BYTES", 1)
+    monkeypatch.setattr(topic_log, "HELD_BYTES_MAX", 1)
+    rows = table(b"1", b"2", b"3", key=pa.array([b"k"] * 3))
+    with pytest.raises(KilledError):
+        write(until_killed(options, rows), options, attempt())
+    for _ in range(2):
+        with pytest.raises(RepeatedError, match="another number of tasks"):
+            write([table(b"x", b"2", b"y", b"1", b"z", b"w")], options, attempt())
+    assert cluster.values() == [b"1", b"2"]
+    write([table(b"0", b"3", b"2", b"1", key=pa.array([b"k"] * 4))], options, attempt())
+    assert cluster.values() == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("columns", [{}, {"key": pa.array([b"k"] * 3)}])
+def test_a_task_that_was_done_and_has_more_rows_now_is_refused(cluster, options, columns):
+    """As when the rows are dealt to fewer tasks than before."""
+    rows = table(b"1", b"2", b"3", **columns)
+    write([rows], options, attempt())
+    write([rows], options, attempt())
+    with pytest.raises(RepeatedError, match=r"all of its 3 records .* another number of tasks"):
+        write([rows, rows], options, attempt())
+    assert cluster.values() == [b"1", b"2", b"3"]
+
+
+def test_rows_are_told_apart_by_their_timestamps(cluster, options, monkeypatch):
+    monkeypatch.setattr(topic_log, "BATCH_BYTES", 1)
+
+    def stamped(*seconds):
+        stamps = pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us", tz="UTC"))
+        return table(*[b"v"] * len(seconds), timestamp=stamps)
+
+    with pytest.raises(KilledError):
+        write(until_killed(options, stamped(1, 2, 3)), options, attempt())
+    write([stamped(3, 2, 1)], options, attempt())
+    (held,) = cluster.records().values()
+    assert [record.timestamp_ms for record in held] == [1_000, 2_000, 3_000]
+
+
+@pytest.fixture
+def overlapping(cluster, options, until):
+    """A function: rows of an attempt, while another one of its task has written `others`."""
+
+    def overlapping(rows, others):
+        yield table(rows[0])
+        builder = BatchBuilder(1 << 20, Run(0, 0))
+        for value in others:
+            builder.append(1_000, None, value, ())
+        content = enclosed(builder.build(last=True), 0)
+        with closing(Mirror(options.towers)) as zombie:
+            zombie.publish(Batch(Partition("out", address()), 0, len(others), content), 10)
+            until(cluster.records)
+        yield table(*rows[1:])
+
+    return overlapping
+
+
+VALUES = [b"1", b"2", b"3"]
+
+
+def test_an_attempt_that_overlaps_with_another_one_says_so_and_the_next_puts_it_right(
+    cluster, options, overlapping, monkeypatch
+):
+    """The store has the other one's records under the same names, in another order."""
+    monkeypatch.setattr("dafka.spark.writing.SILENCE_S", 0.5)
+    with pytest.raises(OverlappedError, match=r"0 to 2 of partition \w+ of topic 'out'") as raised:
+        write(overlapping(VALUES, VALUES[::-1]), options, attempt())
+    assert raised.value.retriable
+    write([table(*VALUES)], options, attempt())
+    assert cluster.values() == VALUES
+
+
+def test_acknowledgements_of_another_attempt_are_not_taken_for_its_own(
+    options, overlapping, monkeypatch
+):
+    """They may be under way when this one publishes: then its flush ends at once."""
+    monkeypatch.setattr(Mirror, "flush", lambda *_: None)
+    with pytest.raises(OverlappedError):
+        write(overlapping(VALUES, VALUES[::-1]), options, attempt())
+
+
+def test_an_attempt_that_overlaps_with_its_like_does_no_harm(cluster, options, overlapping):
+    write(overlapping(VALUES, VALUES), options, attempt())
+    assert cluster.values() == VALUES
 
 
 def test_it_goes_on_while_a_store_is_away(cluster, options):
@@ -145,7 +237,7 @@ def test_a_row_that_is_too_large_is_refused(options, columns):
 
 @pytest.mark.parametrize("columns", [{}, {"key": pa.array([b"k"] * 4)}])
 def test_rows_larger_than_a_batch_have_batches_of_their_own(cluster, options, columns):
-    large = bytes(writing.BATCH_BYTES * 2)
+    large = bytes(topic_log.BATCH_BYTES * 2)
     write([table(b"1", large, large, b"2", **columns)], options, attempt())
     (held,) = cluster.records().values()
     assert [len(record.value) for record in held] == [1, len(large), len(large), 1]
