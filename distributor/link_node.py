@@ -70,7 +70,7 @@ class LinkNode:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
-        wants = topology.topics.wants
+        wants = topology.topics.copies
         settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
         bounds = topology.links
         if bounds.bytes_per_s is not None or bounds.records_per_s is not None:

@@ -7,11 +7,17 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from topology.model import HEARTBEATS, Retention
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from topology.model import Cluster, Retention, Topology
+    from topology.model import Cluster, Topology
     from topology.plan import Distributor, Plan
+
+
+_HEARTBEATS_KEPT = Retention(topics=HEARTBEATS, age_s=3_600)
+"""They are of interest while they are young."""
 
 
 class Kind(Enum):
@@ -96,6 +102,8 @@ def _stores(topology: Topology, directory: Path) -> list[_Draft]:
             command += ["--host", cluster.host, "--durability", store.durability]
             for rule in topology.retention:
                 command += ["--retain", _retained(rule)]
+            if topology.heartbeat_ms is not None:
+                command += ["--retain", _retained(_HEARTBEATS_KEPT)]
             command += ["--wire", cluster.wire, *_keys(cluster, directory)]
             for tower in cluster.towers:
                 command += ["--tower", tower]

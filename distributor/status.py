@@ -6,7 +6,7 @@ has and the target lacks, of those partitions whose flags make this link respons
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dafka.errors import QueryError
@@ -14,6 +14,7 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.wire.octets import text
 from distributor.links import ask_links
+from distributor.recovery import RecoveryPoint, recovery_points
 from distributor.survey import ANSWER_TIMEOUT_MS, Holding, survey
 from topology.copyflags import should_forward
 
@@ -98,6 +99,7 @@ class Status:
 
     clusters: list[ClusterStatus]
     links: list[LinkStatus]
+    recovery: list[RecoveryPoint] = field(default_factory=list)
 
     @property
     def well(self) -> bool:
@@ -129,6 +131,7 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
             )
             for link in plan.links
         ],
+        recovery=recovery_points(plan.topology, now_wall_ms),
     )
 
 

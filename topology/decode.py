@@ -42,7 +42,7 @@ PORT_MAX = 65_535
 KEYS = {
     "file": (
         *("version", "name", "clusters", "tree", "topics", "retention", "links"),
-        *("metrics", "control", "fields", "schemas"),
+        *("metrics", "control", "fields", "schemas", "heartbeat_ms"),
     ),
     "cluster": (
         *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
@@ -65,12 +65,15 @@ _OPTIONAL = {
     *("topics", "retention", "links", "metrics", "control", "host", "targets"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
+    "heartbeat_ms",
     *KEYS["links"],
 }
 
 _RATE_MAX = 10**12
 _WAIT_MS = (1_000, 86_400_000)
 """A second to a day: below, a pause of the machine is taken for a death."""
+
+_HEARTBEAT_MS = (100, 60_000)
 
 _REQUIRED = {("retention", "topics")}
 """Keys that are optional elsewhere."""
@@ -116,6 +119,9 @@ class _Decoder:
             control=self.ports(fields["control"], "$.control") if "control" in fields else None,
             fields=read_fields(fields.get("fields", {}), "$.fields", self.complain),
             primary=self.primary(fields["schemas"], "$.schemas") if "schemas" in fields else None,
+            heartbeat_ms=self.integer(fields["heartbeat_ms"], "$.heartbeat_ms", *_HEARTBEAT_MS)
+            if "heartbeat_ms" in fields
+            else None,
         )
 
     def cluster(self, values: object, path: str) -> Cluster:

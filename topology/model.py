@@ -17,6 +17,9 @@ ClusterName = NewType("ClusterName", str)
 INTERNAL = "_"
 """How the topics of the clusters themselves begin: schemas, offsets."""
 
+HEARTBEATS = "__heartbeat"
+"""The only one of those that links copy, to show how late they are."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
@@ -119,6 +122,10 @@ class Topics:
             and not any(fnmatchcase(topic, pattern) for pattern in self.exclude)
         )
 
+    def copies(self, topic: str) -> bool:
+        """Whether a link carries records of `topic`: those that are wanted, and heartbeats."""
+        return topic == HEARTBEATS or self.wants(topic)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
@@ -169,6 +176,7 @@ class Topology:
     Attributes:
         fields: Fields of formats that have one value in all names.
         primary: Where schemas are registered at first; None if there is no registry.
+        heartbeat_ms: How often every cluster sends a heartbeat to all others; None for never.
     """
 
     name: str
@@ -181,6 +189,7 @@ class Topology:
     control: Ports | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     primary: ClusterName | None = None
+    heartbeat_ms: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))

@@ -14,11 +14,12 @@ from dafka.errors import MisuseError
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import keep_freed_memory
-from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
+from dafka.node.running import SHUTDOWN_MS, Running, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
 from distributor.control.server import ControlServer
 from distributor.declared import load
 from distributor.errors import PlanError
+from distributor.heartbeat import heartbeat_of
 from distributor.steering import SteeredLink
 from topology import plan
 
@@ -82,8 +83,13 @@ def run(
             nodes.append(node)
             facts = {"source": link.source, "target": link.target, "level": link.level}
             log.info("link is up", extra=facts)
+        running: list[Running] = [*nodes]
+        beats = heartbeat_of(declared, cluster, level)
+        if beats is not None:
+            stack.callback(beats.close)
+            running.append(beats)
         if control:
             stack.callback(ControlServer(control, nodes).close)
-        health.watch(*nodes)
-        run_until_told(*nodes)
+        health.watch(*running)
+        run_until_told(*running)
         end_within(shutdown_ms)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from distributor.comparing.verdict import Verdict
+    from distributor.recovery import RecoveryPoint
     from distributor.status import LinkStatus, Status
     from distributor.supervisor import Child
 
@@ -70,9 +71,26 @@ def status_view(status: Status) -> RenderableType:
             f"{link.partitions:,}",
             _state_of(link),
         )
+    parts: list[RenderableType] = [clusters, links]
     if any(link.stopped for link in status.links):
-        return Group(clusters, links, _stopped(status.links))
-    return Group(clusters, links)
+        parts.append(_stopped(status.links))
+    if status.recovery:
+        parts.append(_recovery(status.recovery))
+    return Group(*parts)
+
+
+def _recovery(points: Sequence[RecoveryPoint]) -> Table:
+    """What each cluster would lack of another, were that one lost now."""
+    origins = list(dict.fromkeys(point.origin for point in points))
+    by_ends = {(point.origin, point.cluster): point for point in points}
+    table = Table("records of", title="recovery points: seconds that each cluster would lack")
+    for cluster in origins:
+        table.add_column(Text(cluster), justify="right")
+    for origin in origins:
+        ages = [by_ends[origin, cluster].seconds for cluster in origins]
+        cells = [Text("never", style="red") if age is None else f"{age:.1f}" for age in ages]
+        table.add_row(Text(origin), *cells)
+    return table
 
 
 def _state_of(link: LinkStatus) -> Text:

@@ -124,6 +124,7 @@ def test_as_json_it_is_plain_values():
     found = Status([ClusterStatus("c1", 1, 2, "")], [link])
     assert json.loads(json.dumps(found.as_json())) == {
         "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": ""}],
+        "recovery": [],
         "links": [
             {
                 "source": "c1",

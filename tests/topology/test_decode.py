@@ -46,6 +46,7 @@ GOOD = {
     "control": {"first_port": 17950},
     "fields": {"tenant": "acme"},
     "schemas": {"primary": "a"},
+    "heartbeat_ms": 250,
 }
 
 MISSING = object()
@@ -102,6 +103,7 @@ def test_every_key_becomes_its_field():
         control=Ports(first_port=17_950),
         fields={"tenant": "acme"},
         primary="a",
+        heartbeat_ms=250,
     )
 
 

@@ -169,7 +169,7 @@ def test_a_merge_key_without_an_anchor_is_just_an_unknown_key(written):
 
 def test_a_key_that_is_a_list_or_a_mapping_is_refused(written):
     (problem,) = problems_in(written(GOOD + "\n? [a, b]\n: 1\n"))
-    assert problem.message == "a key in line 39 is neither a word nor a number"
+    assert problem.message == "a key in line 40 is neither a word nor a number"
 
 
 @pytest.mark.parametrize(

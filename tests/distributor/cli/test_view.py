@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from distributor.cli.view import (
 from distributor.comparing.verdict import Difference, Verdict
 from distributor.comparing.verdict import Kind as Differing
 from distributor.processes import Kind, Process
+from distributor.recovery import RecoveryPoint
 from distributor.status import ClusterStatus, LinkStatus, Status, StoppedPartition
 from distributor.supervisor import Child
 
@@ -53,6 +55,15 @@ def test_partitions_that_are_not_copied_are_listed():
         assert fact in shown
     assert shown.count(EVIL) == STOPPED_SHOWN_MAX
     assert "and 10 more" in shown
+
+
+def test_recovery_points_are_a_row_for_each_origin():
+    names = (EVIL, "c2")
+    points = [RecoveryPoint(one, other, 0.4) for one in names for other in names]
+    points[1] = RecoveryPoint(EVIL, "c2", None)
+    shown = text(status_view(Status([], [], points)))
+    assert re.search(rf"{re.escape(EVIL)}[ │]+0.4[ │]+never", shown)
+    assert "recovery points" not in text(status_view(Status([], [])))
 
 
 def test_equal_clusters_are_said_to_be():
