@@ -76,7 +76,7 @@ def repair(
     topology: Topology,
     found: Sequence[Difference],
     *,
-    host: str = "127.0.0.1",
+    host: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> Repair:
     """Bring what is missing, cluster by cluster.
@@ -84,8 +84,12 @@ def repair(
     Args:
         topology: Whose clusters.
         found: What a deep comparison has found: what differs must be known.
-        host: Interface of this machine at which the clusters' stores can reach it.
+        host: Interface of this machine at which the clusters' stores can reach it; by default that
+            of each cluster, which is this machine's if it is run there.
         progress: Called with records brought and records to bring.
+
+    Raises:
+        MisuseError: The interface is none of this machine's.
     """
     chosen, left = repairable(found)
     done = Repair(left=left)
@@ -93,7 +97,7 @@ def repair(
     holdings = {holding.cluster: holding for holding in survey(topology)}
     for name in dict.fromkeys(difference.cluster for difference in chosen):
         target = topology.cluster(name)
-        with closing(Mirror(target.towers, host=host)) as mirror:
+        with closing(Mirror(target.towers, host=host or target.host)) as mirror:
             for difference in chosen:
                 if difference.cluster != name:
                     continue

@@ -47,8 +47,11 @@ def verify(
         typer.Option(min=0, max=3_600, help="Seconds that records may take to be everywhere."),
     ] = SETTLE_S,
     host: Annotated[
-        str, typer.Option(help="repair: interface of this machine that stores can reach.")
-    ] = "127.0.0.1",
+        str,
+        typer.Option(
+            help="repair: interface of this machine, if it is not the cluster's own host."
+        ),
+    ] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Compare again and again.")] = False,
     interval: Annotated[
         float, typer.Option(min=1, max=604_800, help="watch: seconds from begin to begin.")

@@ -71,7 +71,7 @@ class Difference:
         match self.kind:
             case Kind.BEHIND:
                 catching_up = ", and is catching up" if self.moving else ""
-                return f"{place}: {self.cluster} lacks {records}, which {others} has{catching_up}"
+                return f"{place}: {self.cluster} lacks {records}, there on {others}{catching_up}"
             case Kind.GONE:
                 return f"{place}: {self.cluster} lacks {records}, which nobody keeps any more"
             case Kind.DIFFERS:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
@@ -121,6 +122,13 @@ def test_a_cluster_whose_stores_take_nothing_is_said_to(pair, make_batch, monkey
         done = repair(pair.topology, missing)
     assert done.records == 0
     assert "not repaired: no store has acknowledged anything" in done.left[0]
+
+
+@pytest.mark.net
+def test_an_interface_that_is_none_of_this_machine_is_refused(pair):
+    missing = [difference(Kind.BEHIND, first=0, last=0)]
+    with pair.running(2), pytest.raises(MisuseError, match="cannot"):
+        repair(pair.topology, missing, host="127.1.2.3.4.example")
 
 
 @pytest.mark.net

@@ -19,8 +19,8 @@ def one(kind, **fields):
 @pytest.mark.parametrize(
     ("difference", "sentence"),
     [
-        (one(Kind.BEHIND), "c2 lacks 5 to 9, which c1 has"),
-        (one(Kind.BEHIND, moving=True), "c2 lacks 5 to 9, which c1 has, and is catching up"),
+        (one(Kind.BEHIND), "c2 lacks 5 to 9, there on c1"),
+        (one(Kind.BEHIND, moving=True), "c2 lacks 5 to 9, there on c1, and is catching up"),
         (one(Kind.GONE), "c2 lacks 5 to 9, which nobody keeps any more"),
         (one(Kind.DIFFERS, first=1_234, last=1_234), "c2 has other records than c1: 1,234"),
         (one(Kind.UNREADABLE, detail="batch checksum"), "c2 cannot read 5 to 9: batch checksum"),
