@@ -50,6 +50,27 @@ class StoppedPartition:
         return cls(text(row.topic), text(row.address), row.reason, row.first, row.end)
 
 
+LATE_MAX = 1_000
+"""So many late partitions are named for a link; the sums are of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatePartition:
+    """One partition of which a target lacks something that the link is to bring.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        lag_records: Records the target lacks.
+        lag_seconds: Age of the oldest of them.
+    """
+
+    topic: str
+    address: str
+    lag_records: int
+    lag_seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
     """One link, as both its ends show it.
@@ -67,6 +88,7 @@ class LinkStatus:
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         shortened: Partitions it copied without their beginning, which the source kept no more.
         stopped: The first of those it does not copy.
+        late: The partitions that lag, the latest first.
     """
 
     source: str
@@ -81,6 +103,7 @@ class LinkStatus:
     overtaken: int = 0
     shortened: int = 0
     stopped: tuple[StoppedPartition, ...] = ()
+    late: tuple[LatePartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,26 +184,32 @@ def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int)
             error = f"{end.cluster}: {end.error}"
             return LinkStatus(link.source, target.cluster, link.level, error=error)
     assert source.store is not None
-    late = {
+    lacking = {
         # What retention has taken at the source nobody can bring any more.
         partition: (max(target.heads.get(partition, -1) + 1, source.starts.get(partition, 0)), head)
         for partition, head in source.heads.items()
         if head > target.heads.get(partition, -1)
     }
-    partitions = records = 0
-    oldest_ms = now_wall_ms
+    late: list[LatePartition] = []
     try:
         with StoreClient(source.store, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-            for partition, (first, head) in late.items():
+            for partition, (first, head) in lacking.items():
                 record = _record(client, partition, first)
                 if record is not None and should_forward(record.copy_flags, link.level):
-                    partitions += 1
-                    records += head + 1 - first
-                    oldest_ms = min(oldest_ms, record.timestamp_ms)
+                    seconds = max(0, now_wall_ms - record.timestamp_ms) / 1_000
+                    late.append(LatePartition(*partition, head + 1 - first, seconds))
     except QueryError as error:
         return LinkStatus(link.source, target.cluster, link.level, error=str(error))
-    seconds = (now_wall_ms - oldest_ms) / 1_000
-    return LinkStatus(link.source, target.cluster, link.level, partitions, records, seconds)
+    late.sort(key=lambda one: one.lag_seconds, reverse=True)
+    return LinkStatus(
+        source=link.source,
+        target=target.cluster,
+        level=link.level,
+        partitions=len(late),
+        lag_records=sum(one.lag_records for one in late),
+        lag_seconds=late[0].lag_seconds if late else 0.0,
+        late=tuple(late[:LATE_MAX]),
+    )
 
 
 def _record(client: StoreClient, partition: Partition, sequence: int) -> Record | None:

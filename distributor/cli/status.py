@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from dafka.node.clock import wall_ms
 from distributor.cli.options import File, Json
-from distributor.cli.view import status_view
+from distributor.cli.view import late_view, status_view
 from distributor.declared import load
 from distributor.status import status_of
 from topology import plan
 
 
-def status(file: File, json_lines: Json = False) -> None:
+def status(
+    file: File,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Show the partitions that lag, too.")
+    ] = False,
+    json_lines: Json = False,
+) -> None:
     """Show every cluster and the lag of every link, worked out from both ends' heads.
 
     Every link is judged by the target it serves, if the topology has `control` ports; else by its
@@ -28,5 +35,7 @@ def status(file: File, json_lines: Json = False) -> None:
         print(json.dumps(found.as_json()))
     else:
         Console().print(status_view(found))
+        if partitions:
+            Console().print(late_view(found.links))
     if not found.well:
         raise typer.Exit(1)

@@ -106,6 +106,29 @@ def _state_of(link: LinkStatus) -> Text:
     return Text("ok", style="green")
 
 
+LATE_SHOWN_MAX = 50
+"""Of each link; --json has more."""
+
+
+def late_view(links: Sequence[LinkStatus]) -> RenderableType:
+    """The partitions that lag, by link, the latest first."""
+    table = Table("link", "partition", title="partitions that lag")
+    table.add_column("records", justify="right")
+    table.add_column("seconds", justify="right")
+    for link in links:
+        for one in link.late[:LATE_SHOWN_MAX]:
+            table.add_row(
+                Text(f"{link.source} → {link.target}"),
+                Text(f"{one.topic!r}/{one.address[:8]}"),
+                f"{one.lag_records:,}",
+                f"{one.lag_seconds:.1f}",
+            )
+    more = sum(link.partitions - min(len(link.late), LATE_SHOWN_MAX) for link in links)
+    if more:
+        table.caption = f"and {more:,} more"
+    return table
+
+
 STOPPED_SHOWN_MAX = 20
 """More would scroll the rest away; --json has as many as links name."""
 

@@ -10,7 +10,14 @@ from dafka.records.envelope import Envelope
 from distributor import status as module
 from distributor.control.messages import LinkRow, StoppedRow
 from distributor.links import Told
-from distributor.status import ClusterStatus, LinkStatus, Status, StoppedPartition, status_of
+from distributor.status import (
+    ClusterStatus,
+    LatePartition,
+    LinkStatus,
+    Status,
+    StoppedPartition,
+    status_of,
+)
 from distributor.survey import Holding
 from topology import load, plan
 
@@ -52,7 +59,8 @@ def test_lag_is_what_the_target_lacks_and_as_old_as_the_first_of_it(pair, make_b
     pair.fill(1, make_batch([b"1"], partition=other, timestamp_ms=8_000))
     pair.fill(2, make_batch([b"1", b"2"], envelope=Envelope(1, 1)))
     by_ends = links(status(pair))
-    assert by_ends["c1", "c2"] == LinkStatus("c1", "c2", 1, 2, 3, 6.0)
+    late = (LatePartition("orders", "AB" * 16, 2, 6.0), LatePartition("other", "CD" * 16, 1, 2.0))
+    assert by_ends["c1", "c2"] == LinkStatus("c1", "c2", 1, 2, 3, 6.0, late=late)
     assert by_ends["c2", "c1"] == LinkStatus("c2", "c1", 1)
 
 
@@ -147,6 +155,7 @@ def test_as_json_it_is_plain_values():
                         "end": 8,
                     }
                 ],
+                "late": [],
             }
         ],
     }

@@ -7,7 +7,9 @@ from rich.console import Console
 
 from distributor.cli.view import (
     DIFFERENCES_SHOWN_MAX,
+    LATE_SHOWN_MAX,
     STOPPED_SHOWN_MAX,
+    late_view,
     status_view,
     up_view,
     verdict_view,
@@ -16,7 +18,7 @@ from distributor.comparing.verdict import Difference, Verdict
 from distributor.comparing.verdict import Kind as Differing
 from distributor.processes import Kind, Process
 from distributor.recovery import RecoveryPoint
-from distributor.status import ClusterStatus, LinkStatus, Status, StoppedPartition
+from distributor.status import ClusterStatus, LatePartition, LinkStatus, Status, StoppedPartition
 from distributor.supervisor import Child
 
 EVIL = "[red]x[/red]"
@@ -55,6 +57,15 @@ def test_partitions_that_are_not_copied_are_listed():
         assert fact in shown
     assert shown.count(EVIL) == STOPPED_SHOWN_MAX
     assert "and 10 more" in shown
+
+
+def test_partitions_that_lag_are_listed_the_latest_first():
+    late = tuple(LatePartition(EVIL, "AB" * 16, 1_000 + n, 60.0 - n) for n in range(60))
+    links = [LinkStatus("c1", "c2", 3, partitions=2_000, late=late), LinkStatus("c2", "c1", 3)]
+    shown = text(late_view(links))
+    assert shown.count(EVIL) == LATE_SHOWN_MAX
+    assert re.search(r"1,000 │ +60.0", shown)
+    assert "and 1,950 more" in shown
 
 
 def test_recovery_points_are_a_row_for_each_origin():
