@@ -24,6 +24,7 @@ from dafka.node.logs import Format, set_up_logs
 from dafka.node.running import SHUTDOWN_MS, end_within, stop_event
 from dafka.node.web import WebServer, bind
 from dafka.schemas.application import application
+from dafka.schemas.epochs import CLUSTERS_MAX
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import Service
 
@@ -51,6 +52,14 @@ def schemas(
             "--primary", help="Schemas are registered here, if no cluster is the primary yet."
         ),
     ] = False,
+    number: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=CLUSTERS_MAX,
+            help="The cluster's id: schemas get ids of ranges of its own.",
+        ),
+    ] = 1,
     listen: Annotated[str, typer.Option(help="Where clients come, HOST:PORT.")] = DEFAULT_LISTEN,
     host: Host = "127.0.0.1",
     access: Access = None,
@@ -77,7 +86,7 @@ def schemas(
             insecure=insecure,
         )
         opened.callback(schema_log.close)
-        service = Service(schema_log, cluster)
+        service = Service(schema_log, cluster, number)
         if primary and not service.become_first_primary():
             log.warning("another cluster is the primary, this registry is read-only")
         server = opened.enter_context(WebServer(application(service), bound))

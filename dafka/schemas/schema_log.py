@@ -32,32 +32,18 @@ _STORED_TIMEOUT_S = 10.0
 """How long the stores may take to have what was written."""
 
 
-class SchemaLog:
-    """One cluster's `_schemas`. Not thread-safe.
-
-    Whoever decides on what it has read writes to more than half of the stores and reads from more
-    than half: of two that do so at the same time at least one sees the other.
+class SchemaReader:
+    """Reads one cluster's `_schemas`. Not thread-safe.
 
     Args:
-        towers: The cluster's towers.
         stores: Query ports of all stores of the cluster.
-        host: Interface to bind and advertise.
-        credentials: Its key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
+        credentials: One's key and those it knows, in a cluster with keys.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(
-        self,
-        towers: Sequence[str],
-        stores: Sequence[str],
-        *,
-        host: str = "127.0.0.1",
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-    ) -> None:
+    def __init__(self, stores: Sequence[str], credentials: Credentials | None = None) -> None:
         self.majority = len(stores) // 2 + 1
         """How many stores are more than half."""
         with ExitStack() as opened:
@@ -65,17 +51,7 @@ class SchemaLog:
                 opened.enter_context(StoreClient(store, _ANSWER_TIMEOUT_MS, credentials))
                 for store in stores
             ]
-            self._producer = Producer(
-                towers,
-                host=host,
-                linger_ms=0,
-                min_acks=self.majority,
-                credentials=credentials,
-                insecure=insecure,
-            )
             self._opened = opened.pop_all()
-        self.address = self._producer.address
-        """Who writes here, as claims name it."""
         self._read: list[dict[Partition, int]] = [{} for _ in stores]
         self.strangers = 0
         """Records that are none of a registry's, passed over."""
@@ -103,6 +79,65 @@ class SchemaLog:
                 return
         raise QueryError(f"{answered} of {len(self._stores)} stores can be read: {failed}")
 
+    def close(self) -> None:
+        """Release the connections."""
+        self._opened.close()
+
+    def _read_one(self, store: StoreClient, read: dict[Partition, int], state: State) -> None:
+        for partition, kept in store.ranges(TOPIC).items():
+            begin = max(read.get(partition, 0), kept.start)
+            for batch in store.scan(partition, begin, kept.stop):
+                for record in records_of(batch, begin):
+                    try:
+                        state.apply(decode(record.key, record.value))
+                    except ValueError as error:
+                        self.strangers += 1
+                        place = f"{record.address}/{record.sequence}"
+                        log.warning("record passed over", extra={"at": place, "why": str(error)})
+                read[partition] = begin = batch.end
+
+
+class SchemaLog(SchemaReader):
+    """One cluster's `_schemas`, to be written too. Not thread-safe.
+
+    Whoever decides on what it has read writes to more than half of the stores and reads from more
+    than half: of two that do so at the same time at least one sees the other.
+
+    Args:
+        towers: The cluster's towers.
+        stores: Query ports of all stores of the cluster.
+        host: Interface to bind and advertise.
+        credentials: Its key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
+
+    Raises:
+        MisuseError: An endpoint cannot be used.
+    """
+
+    def __init__(
+        self,
+        towers: Sequence[str],
+        stores: Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        credentials: Credentials | None = None,
+        insecure: bool = False,
+    ) -> None:
+        super().__init__(stores, credentials)
+        with ExitStack() as opened:
+            opened.callback(super().close)
+            self._producer = Producer(
+                towers,
+                host=host,
+                linger_ms=0,
+                min_acks=self.majority,
+                credentials=credentials,
+                insecure=insecure,
+            )
+            opened.pop_all()
+        self.address = self._producer.address
+        """Who writes here, as claims name it."""
+
     def write(self, entries: Sequence[Entry]) -> None:
         """Publish entries, and wait until more than half of the stores have them on disk.
 
@@ -117,18 +152,5 @@ class SchemaLog:
 
     def close(self) -> None:
         """Leave the cluster; what has been answered is stored already."""
-        self._opened.close()
+        super().close()
         self._producer.close(0)
-
-    def _read_one(self, store: StoreClient, read: dict[Partition, int], state: State) -> None:
-        for partition, kept in store.ranges(TOPIC).items():
-            begin = max(read.get(partition, 0), kept.start)
-            for batch in store.scan(partition, begin, kept.stop):
-                for record in records_of(batch, begin):
-                    try:
-                        state.apply(decode(record.key, record.value))
-                    except ValueError as error:
-                        self.strangers += 1
-                        place = f"{record.address}/{record.sequence}"
-                        log.warning("record passed over", extra={"at": place, "why": str(error)})
-                read[partition] = begin = batch.end

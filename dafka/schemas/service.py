@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from dafka.errors import BufferFullError, NotStoredError, QueryError
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from dafka.schemas.epochs import EPOCH_MAX, id_range, next_epoch
 from dafka.schemas.errors import RegistryError, not_permitted
 from dafka.schemas.registry import Registry
-from dafka.schemas.state import EPOCH_MAX, State, id_range
+from dafka.schemas.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,11 +46,13 @@ class Service:
     Args:
         log: The cluster's log.
         cluster: Its name.
+        number: Its number among clusters that may become the primary: epochs belong to it by that.
     """
 
-    def __init__(self, log: EntryLog, cluster: str) -> None:
+    def __init__(self, log: EntryLog, cluster: str, number: int = 1) -> None:
         self._log = log
         self._cluster = cluster
+        self._number = number
         self._state = State()
         self._registry = Registry(self._state)
         self._lock = Lock()
@@ -113,7 +116,13 @@ class Service:
     def _next_id(self) -> int:
         """Of this epoch, or the first of the next one if this one has no more."""
         epoch = self._state.epoch
-        return self._state.next_id(epoch) or id_range(epoch + 1).start
+        ours = epoch > 0 and self._leads()
+        following = id_range(self._following()).start
+        return (self._state.next_id(epoch) or following) if ours else following
+
+    def _following(self) -> int:
+        """The next epoch of this cluster."""
+        return next_epoch(max(self._state.epoch, self._state.last.epoch), self._number)
 
     def _check_primary(self) -> None:
         primary = self._state.primary
@@ -133,7 +142,7 @@ class Service:
     def _claim(self) -> None:
         """Open an epoch of our own. Two that claim the same one both claim again, a higher one."""
         for _ in range(CLAIMS_MAX):
-            epoch = max(self._state.epoch, self._state.last.epoch) + 1
+            epoch = self._following()
             if epoch > EPOCH_MAX:
                 raise RegistryError(50001, f"All {EPOCH_MAX} epochs are used up.")
             claim = Primary(self._cluster, self._log.address)

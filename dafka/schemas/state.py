@@ -18,21 +18,10 @@ from dafka.schemas.entries import (
     Version,
     VersionKey,
 )
+from dafka.schemas.epochs import id_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-IDS_PER_EPOCH = 1 << 16
-"""Each epoch gives ids of its own range, so that two writers never give one id to two schemas."""
-
-EPOCH_MAX = (1 << 15) - 1
-"""Ids are 31 bits wide in serialized records."""
-
-
-def id_range(epoch: int) -> range:
-    """The ids that the writer of an epoch may give: 1 to 65535, 65537 to 131071, and so on."""
-    first = (epoch - 1) * IDS_PER_EPOCH
-    return range(first + 1, first + IDS_PER_EPOCH)
 
 
 class State:
@@ -47,6 +36,8 @@ class State:
         """The highest stamp seen."""
         self.rivals: set[str] = set()
         """Who has claimed the highest epoch that is claimed; more than one must all try again."""
+        self.changes = 0
+        """How many entries have made a difference."""
         self._ids: dict[tuple[str, str, tuple[Reference, ...]], set[int]] = {}
         for entry in entries:
             self.apply(entry)
@@ -58,6 +49,7 @@ class State:
         if before is not None and entry.rank() <= before.rank():
             return False
         self.entries[entry.key] = entry
+        self.changes += 1
         self.last = max(self.last, entry.stamp)
         match entry.key, entry.value:
             case VersionKey(subject, number), Version() as version:
@@ -83,10 +75,13 @@ class State:
         return min(self._ids.get(schema.identity(), ()), default=None)
 
     def next_id(self, epoch: int) -> int | None:
-        """The id that comes next in an epoch, above all there are; None if its range is used up."""
+        """The id that comes next in an epoch; None if its range is used up.
+
+        One that was given stays given, also when its schema is gone.
+        """
         ids = id_range(epoch)
-        used = max((key.id for key in self.entries if isinstance(key, SchemaKey)), default=0)
-        candidate = max(used + 1, ids.start)
+        given = (key.id for key in self.entries if isinstance(key, SchemaKey) and key.id in ids)
+        candidate = max(given, default=ids.start - 1) + 1
         return candidate if candidate in ids else None
 
     def level(self, subject: str | None) -> str | None:

@@ -6,26 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from dafka.schemas.application import application
+from dafka.schemas.memory_log import MemoryLog
 from dafka.schemas.service import Service
-
-
-class MemoryLog:
-    """A log that several registries share; what one writes the others read."""
-
-    majority = 1
-
-    def __init__(self, records, address):
-        self.address = address
-        self.records = records
-        self._read = 0
-
-    def read_into(self, state, stores_min=1):
-        for entry in self.records[self._read :]:
-            state.apply(entry)
-        self._read = len(self.records)
-
-    def write(self, entries):
-        self.records.extend(entries)
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Schema, SchemaKey, Stamp
+from dafka.schemas.epochs import CLUSTERS_MAX, IDS_PER_EPOCH, id_range
 from dafka.schemas.errors import RegistryError
+from dafka.schemas.memory_log import MemoryLog
 from dafka.schemas.service import Service
-from dafka.schemas.state import IDS_PER_EPOCH, State
+from dafka.schemas.state import State
 
 INT, TEXT = Schema("AVRO", '"int"'), Schema("AVRO", '"string"')
 
@@ -38,13 +40,13 @@ def test_another_process_of_the_primary_takes_over_with_ids_of_its_own(registry_
     assert one.become_first_primary()
     assert register(one, "a") == 1
     assert register(two, "b") == 1, "an equal schema has its id already"
-    assert register(two, "c", TEXT) == IDS_PER_EPOCH + 1
-    assert register(one, "d", Schema("AVRO", '"long"')) == 2 * IDS_PER_EPOCH + 1
+    assert register(two, "c", TEXT) == id_range(1 + CLUSTERS_MAX)[0]
+    assert register(one, "d", Schema("AVRO", '"long"')) == id_range(1 + 2 * CLUSTERS_MAX)[0]
     assert State(reversed(records)).entries == State(records).entries
 
 
-def test_who_was_overtaken_while_writing_says_so(registry_of, records):
-    class Slow(type(registry_of()._log)):
+def test_who_was_overtaken_while_writing_says_so(records):
+    class Slow(MemoryLog):
         def write(self, entries):
             super().write(entries)
             if not isinstance(entries[0].key, PrimaryKey):
@@ -55,8 +57,8 @@ def test_who_was_overtaken_while_writing_says_so(registry_of, records):
     assert code_of(register, service) == 50003
 
 
-def test_two_that_claim_the_same_epoch_both_claim_again(registry_of, records):
-    class Contested(type(registry_of()._log)):
+def test_two_that_claim_the_same_epoch_both_claim_again(records):
+    class Contested(MemoryLog):
         def write(self, entries):
             super().write(entries)
             if entries[0].stamp == (1, 0):
@@ -64,7 +66,7 @@ def test_two_that_claim_the_same_epoch_both_claim_again(registry_of, records):
 
     service = Service(Contested(records, "A"), "one")
     assert service.become_first_primary()
-    assert [entry.stamp.epoch for entry in records] == [1, 1, 2]
+    assert [entry.stamp.epoch for entry in records] == [1, 1, 1 + CLUSTERS_MAX]
 
 
 def test_a_log_that_does_not_answer_is_an_error_of_the_registry(registry_of):
@@ -81,4 +83,23 @@ def test_a_used_up_range_opens_the_next_epoch(registry_of, records):
     service = registry_of()
     assert service.become_first_primary()
     records.append(Entry(SchemaKey(IDS_PER_EPOCH - 1), Stamp(1, 1), TEXT))
-    assert register(service) == IDS_PER_EPOCH + 1
+    assert register(service) == id_range(1 + CLUSTERS_MAX)[0]
+
+
+def test_two_clusters_that_were_both_made_the_primary_give_no_id_twice():
+    one, two = Service(MemoryLog([], "A"), "one", 1), Service(MemoryLog([], "B"), "two", 2)
+    assert one.become_first_primary()
+    assert two.become_first_primary()
+    assert register(one) == 1
+    assert register(two) == id_range(2)[0]
+
+
+def test_a_registry_that_sees_a_newer_epoch_of_another_cluster_registers_nothing_more(
+    registry_of, records
+):
+    service = registry_of("one")
+    assert service.become_first_primary()
+    assert register(service) == 1
+    records.append(Entry(PrimaryKey(), Stamp(2, 0), Primary("two", "B")))
+    assert code_of(register, service, "b", TEXT) == 42205
+    assert not service.become_first_primary()
