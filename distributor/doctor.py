@@ -75,6 +75,8 @@ _MEANS = {
     Kind.TOWER: "nodes that start now do not find each other there",
     Kind.STORE: "its cluster has one place less where records are kept",
     Kind.DISTRIBUTOR: "nothing of its cluster crosses its level",
+    Kind.REGISTRY: "serializers there find no schema that they have not met yet",
+    Kind.SCHEMAS: "if its cluster is the primary, other clusters get no new schemas",
 }
 
 
@@ -82,6 +84,8 @@ _WAITS_FOR = {
     Kind.TOWER: "wait a moment",
     Kind.STORE: "make room on its disk, or mend it",
     Kind.DISTRIBUTOR: "start the clusters that it does not find",
+    Kind.REGISTRY: "start stores of its cluster",
+    Kind.SCHEMAS: "start stores of all clusters with registries",
 }
 
 

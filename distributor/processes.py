@@ -26,6 +26,8 @@ class Kind(Enum):
     TOWER = "tower"
     STORE = "store"
     DISTRIBUTOR = "distributor"
+    REGISTRY = "registry"
+    SCHEMAS = "schemas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,15 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
         *_towers(plan.topology, directory),
         *_stores(plan.topology, directory),
         *_distributors(plan, file),
+        *_registries(plan.topology, directory),
+        *_schema_distributors(plan.topology, file),
     ]
     reads = {
         _name(distributor): _read_by(plan.topology, distributor)
         for distributor in plan.distributors
     }
+    everything = repr((plan.topology.clusters, plan.topology.fields, plan.topology.primary))
+    reads |= {draft[0]: everything for draft in drafts if draft[1] is Kind.SCHEMAS}
     processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
     return [replace(process, reads=reads.get(process.name, "")) for process in processes]
 
@@ -75,10 +81,18 @@ _Draft = tuple[str, Kind, str, list[str]]
 
 def _keys(cluster: Cluster, directory: Path) -> list[str]:
     """What a tower or store of a cluster is told of keys."""
+    return _told(cluster, directory, cluster.security.cluster_key if cluster.security else "")
+
+
+def _client_keys(cluster: Cluster, directory: Path) -> list[str]:
+    """What others are told of them."""
+    return _told(cluster, directory, cluster.security.key if cluster.security else "")
+
+
+def _told(cluster: Cluster, directory: Path, key: str) -> list[str]:
     if cluster.security is None:
         return ["--insecure"] if cluster.insecure else []
-    access, key = directory / cluster.security.access, directory / cluster.security.cluster_key
-    return ["--access", str(access), "--key", str(key)]
+    return ["--access", str(directory / cluster.security.access), "--key", str(directory / key)]
 
 
 def _towers(topology: Topology, directory: Path) -> list[_Draft]:
@@ -131,6 +145,30 @@ def _distributors(plan: Plan, file: Path) -> list[_Draft]:
             ],
         )
         for distributor, endpoint in control_endpoints(plan)
+    ]
+
+
+def _registries(topology: Topology, directory: Path) -> list[_Draft]:
+    drafts: list[_Draft] = []
+    for cluster in topology.clusters:
+        if cluster.registry:
+            command = ["dafka", "schemas", "--cluster", cluster.name, "--number", str(cluster.id)]
+            command += ["--listen", cluster.registry.rpartition("://")[2], "--host", cluster.host]
+            command += ["--wire", cluster.wire, *_client_keys(cluster, directory)]
+            for tower in cluster.towers:
+                command += ["--tower", tower]
+            for store in cluster.stores:
+                command += ["--store", store.query]
+            drafts.append((f"{cluster.name}-registry", Kind.REGISTRY, cluster.name, command))
+    return drafts
+
+
+def _schema_distributors(topology: Topology, file: Path) -> list[_Draft]:
+    words = ["distributor", "schemas", "--topology", str(file), "--cluster"]
+    return [
+        (f"{cluster.name}-schemas", Kind.SCHEMAS, cluster.name, [*words, cluster.name])
+        for cluster in topology.clusters
+        if cluster.registry
     ]
 
 

@@ -81,7 +81,8 @@ def test_the_prometheus_example_scrapes_the_processes_of_the_demo():
     processes = processes_of(plan(load(file)), file)
     for kind in Kind:
         expected = [process.metrics for process in processes if process.kind is kind]
-        assert jobs[f"{kind.value}s"] == expected
+        # The demo has no registries.
+        assert jobs.get(f"{kind.value}s", []) == expected
 
 
 def test_the_readme_shows_what_prove_prints(monkeypatch, capsys):

@@ -246,8 +246,14 @@ def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
 
 
 def process_count(topology: Topology) -> int:
-    """How many processes a topology has: towers, stores and, per branch above it, distributors."""
-    nodes = sum(len(cluster.towers) + len(cluster.stores) for cluster in topology.clusters)
+    """How many processes a topology has.
+
+    Towers, stores, distributors, and two for each registry: itself and its schema distributor.
+    """
+    nodes = sum(
+        len(cluster.towers) + len(cluster.stores) + 2 * bool(cluster.registry)
+        for cluster in topology.clusters
+    )
     return nodes + distributor_count(topology)
 
 

@@ -16,22 +16,30 @@ from dafka.cli.options import (
     Key,
     LogFormat,
     LogLevel,
+    Metrics,
     ShutdownMs,
     Towers,
+    Wire,
     credentials_of,
 )
+from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
 from dafka.node.running import SHUTDOWN_MS, end_within, stop_event
 from dafka.node.web import WebServer, bind
 from dafka.schemas.application import application
 from dafka.schemas.epochs import CLUSTERS_MAX
+from dafka.schemas.running import RunningRegistry
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import Service
+from dafka.wire.dialect import DEFAULT_DIALECT
 
 log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
 """The port that Confluent's registry has."""
+
+LOOK_S = 2.0
+"""How often the log is read without being asked, for metrics and `/ready`."""
 
 
 def schemas(
@@ -65,6 +73,8 @@ def schemas(
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
+    wire: Wire = DEFAULT_DIALECT,
+    metrics: Metrics = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = Format.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
@@ -76,6 +86,9 @@ def schemas(
     set_up_logs(log_level, log_format)
     told = stop_event()
     with ExitStack() as opened:
+        health = Health()
+        if metrics is not None:
+            serve_health(metrics, health)
         bound, url = bind(listen, "the registry")
         opened.callback(bound.close)
         schema_log = SchemaLog(
@@ -84,13 +97,17 @@ def schemas(
             host=host,
             credentials=credentials_of(access, key),
             insecure=insecure,
+            wire=wire,
         )
         opened.callback(schema_log.close)
         service = Service(schema_log, cluster, number)
         if primary and not service.become_first_primary():
             log.warning("another cluster is the primary, this registry is read-only")
         server = opened.enter_context(WebServer(application(service), bound))
-        log.info("schemas is up", extra={"url": url, "cluster": cluster})
-        while not told.wait(0.5) and not server.join(0):
-            continue
+        running = RunningRegistry(service, server)
+        health.watch(running)
+        facts = {"url": url, "cluster": cluster, "address": schema_log.address}
+        log.info("schemas is up", extra=facts)
+        while not told.wait(LOOK_S) and not running.join(0):
+            service.look()
         end_within(shutdown_ms)

@@ -47,6 +47,25 @@ def count_dropped(role: str, reason: Reason) -> None:
     DROPPED.labels(role, reason).inc()
 
 
+REGISTRY_REQUESTS = Counter(
+    "dafka_registry_requests", "Requests to a schema registry", ["method", "status"]
+)
+REGISTRY_SECONDS = Histogram(
+    "dafka_registry_seconds",
+    "From a request's last byte to its answer, reading and writing the log included",
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+)
+REGISTRY_SUBJECTS = Gauge(
+    "dafka_registry_subjects", "Subjects, those deleted softly included", ["cluster"]
+)
+REGISTRY_EPOCH = Gauge(
+    "dafka_registry_epoch", "The latest epoch that the registry knows of", ["cluster"]
+)
+REGISTRY_PRIMARY = Gauge(
+    "dafka_registry_primary", "1 if schemas are registered here, as far as is known", ["cluster"]
+)
+
+
 def count_batch(role: str, direction: str, records: int, size: int) -> None:
     """Count one batch going `in` or `out`."""
     records_counter, batches_counter, bytes_counter = _batch_counters(role, direction)

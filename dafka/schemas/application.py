@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.node import metrics
 from dafka.schemas.compatibility import LANGUAGES
 from dafka.schemas.errors import RegistryError
 from dafka.schemas.requests import checked_id, checked_version, schema_of
@@ -88,13 +89,17 @@ async def _answer(
     handlers: dict[str, Callable[[Service, Request, object], object]],
     request: Request,
 ) -> Response:
+    method = "GET" if request.method == "HEAD" else request.method
     try:
         body = await _body(request)
-        method = "GET" if request.method == "HEAD" else request.method
-        # The log is asked with calls that wait: they get a thread, other requests go on.
-        return _response(200, await run_in_threadpool(handlers[method], service, request, body))
+        with metrics.REGISTRY_SECONDS.time():
+            # The log is asked with calls that wait: they get a thread, other requests go on.
+            answer = await run_in_threadpool(handlers[method], service, request, body)
+        response = _response(200, answer)
     except RegistryError as error:
-        return _response(error.status, {"error_code": error.code, "message": str(error)})
+        response = _response(error.status, {"error_code": error.code, "message": str(error)})
+    metrics.REGISTRY_REQUESTS.labels(method, response.status_code).inc()
+    return response
 
 
 async def _body(request: Request) -> object:

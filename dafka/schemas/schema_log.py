@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -32,20 +33,47 @@ _STORED_TIMEOUT_S = 10.0
 """How long the stores may take to have what was written."""
 
 
-class SchemaReader:
-    """Reads one cluster's `_schemas`. Not thread-safe.
+class SchemaLog:
+    """One cluster's `_schemas`. Not thread-safe.
+
+    Whoever decides on what it has read writes to more than half of the stores and reads from more
+    than half: of two that do so at the same time at least one sees the other.
 
     Args:
+        towers: The cluster's towers; its mesh is joined when there is something to write.
         stores: Query ports of all stores of the cluster.
-        credentials: One's key and those it knows, in a cluster with keys.
+        host: Interface to bind and advertise.
+        credentials: Its key and those it knows, in a cluster with keys.
+        insecure: Let anybody in at another host than this machine's own, without keys.
+        wire: How nodes of the cluster write to each other, if not as declared of it.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(self, stores: Sequence[str], credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        towers: Sequence[str],
+        stores: Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        credentials: Credentials | None = None,
+        insecure: bool = False,
+        wire: str | None = None,
+    ) -> None:
         self.majority = len(stores) // 2 + 1
         """How many stores are more than half."""
+        self._open_producer = partial(
+            Producer,
+            towers,
+            host=host,
+            linger_ms=0,
+            min_acks=self.majority,
+            credentials=credentials,
+            insecure=insecure,
+            wire=wire,
+        )
+        self._producer: Producer | None = None
         with ExitStack() as opened:
             self._stores = [
                 opened.enter_context(StoreClient(store, _ANSWER_TIMEOUT_MS, credentials))
@@ -55,6 +83,15 @@ class SchemaReader:
         self._read: list[dict[Partition, int]] = [{} for _ in stores]
         self.strangers = 0
         """Records that are none of a registry's, passed over."""
+
+    @property
+    def address(self) -> str:
+        """Who writes here, as claims name it.
+
+        Raises:
+            MisuseError: The mesh cannot be joined like this.
+        """
+        return self._joined().address
 
     def read_into(self, state: State, stores_min: int = 1) -> None:
         """Apply what has been added since the last call.
@@ -79,9 +116,30 @@ class SchemaReader:
                 return
         raise QueryError(f"{answered} of {len(self._stores)} stores can be read: {failed}")
 
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Publish entries, and wait until more than half of the stores have them on disk.
+
+        Raises:
+            NotStoredError: They do not in time; the entries may come to be all the same.
+            BufferFullError: What was written before is still not stored.
+            MisuseError: The mesh cannot be joined like this.
+        """
+        producer = self._joined()
+        for entry in entries:
+            key, value = encode(entry)
+            producer.send(TOPIC, value, key=key)
+        producer.flush(_STORED_TIMEOUT_S)
+
     def close(self) -> None:
-        """Release the connections."""
+        """Leave the cluster; what has been answered is stored already."""
         self._opened.close()
+        if self._producer is not None:
+            self._producer.close(0)
+
+    def _joined(self) -> Producer:
+        if self._producer is None:
+            self._producer = self._open_producer()
+        return self._producer
 
     def _read_one(self, store: StoreClient, read: dict[Partition, int], state: State) -> None:
         for partition, kept in store.ranges(TOPIC).items():
@@ -95,62 +153,3 @@ class SchemaReader:
                         place = f"{record.address}/{record.sequence}"
                         log.warning("record passed over", extra={"at": place, "why": str(error)})
                 read[partition] = begin = batch.end
-
-
-class SchemaLog(SchemaReader):
-    """One cluster's `_schemas`, to be written too. Not thread-safe.
-
-    Whoever decides on what it has read writes to more than half of the stores and reads from more
-    than half: of two that do so at the same time at least one sees the other.
-
-    Args:
-        towers: The cluster's towers.
-        stores: Query ports of all stores of the cluster.
-        host: Interface to bind and advertise.
-        credentials: Its key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
-
-    Raises:
-        MisuseError: An endpoint cannot be used.
-    """
-
-    def __init__(
-        self,
-        towers: Sequence[str],
-        stores: Sequence[str],
-        *,
-        host: str = "127.0.0.1",
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-    ) -> None:
-        super().__init__(stores, credentials)
-        with ExitStack() as opened:
-            opened.callback(super().close)
-            self._producer = Producer(
-                towers,
-                host=host,
-                linger_ms=0,
-                min_acks=self.majority,
-                credentials=credentials,
-                insecure=insecure,
-            )
-            opened.pop_all()
-        self.address = self._producer.address
-        """Who writes here, as claims name it."""
-
-    def write(self, entries: Sequence[Entry]) -> None:
-        """Publish entries, and wait until more than half of the stores have them on disk.
-
-        Raises:
-            NotStoredError: They do not in time; the entries may come to be all the same.
-            BufferFullError: What was written before is still not stored.
-        """
-        for entry in entries:
-            key, value = encode(entry)
-            self._producer.send(TOPIC, value, key=key)
-        self._producer.flush(_STORED_TIMEOUT_S)
-
-    def close(self) -> None:
-        """Leave the cluster; what has been answered is stored already."""
-        super().close()
-        self._producer.close(0)

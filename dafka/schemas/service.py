@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from dafka.errors import BufferFullError, NotStoredError, QueryError
+from dafka.node import metrics
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
 from dafka.schemas.epochs import EPOCH_MAX, id_range, next_epoch
 from dafka.schemas.errors import RegistryError, not_permitted
@@ -15,6 +17,7 @@ from dafka.schemas.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dafka.errors import DafkaError
     from dafka.schemas.registry import Decision
 
 A = TypeVar("A")
@@ -26,8 +29,11 @@ CLAIMS_MAX = 5
 class EntryLog(Protocol):
     """Where entries are kept (`SchemaLog`)."""
 
-    address: str
     majority: int
+
+    @property
+    def address(self) -> str:
+        """Who writes."""
 
     def read_into(self, state: State, stores_min: int = 1) -> None:
         """Apply what has been added."""
@@ -56,6 +62,13 @@ class Service:
         self._state = State()
         self._registry = Registry(self._state)
         self._lock = Lock()
+        self.trouble = ""
+        """Why the log could not be read or written last time; empty if it could."""
+
+    def look(self) -> None:
+        """Take in what is new, so that metrics and `trouble` are up to date without a question."""
+        with self._lock, suppress(RegistryError):
+            self._read(1)
 
     def become_first_primary(self) -> bool:
         """Make this cluster the primary if there is none yet; whether it is the primary now.
@@ -156,14 +169,24 @@ class Service:
         try:
             self._log.read_into(self._state, stores_min)
         except QueryError as error:
-            raise RegistryError(50001, f"Error in the backend data store: {error}") from error
+            raise self._troubled(error) from error
+        self.trouble = ""
+        primary = self._state.primary
+        decides = primary is not None and primary.cluster == self._cluster
+        metrics.REGISTRY_SUBJECTS.labels(self._cluster).set(len(self._state.versions))
+        metrics.REGISTRY_EPOCH.labels(self._cluster).set(self._state.epoch)
+        metrics.REGISTRY_PRIMARY.labels(self._cluster).set(decides)
 
     def _write(self, entries: Sequence[Entry]) -> None:
         try:
             self._log.write(entries)
         except (NotStoredError, BufferFullError) as error:
-            raise RegistryError(50001, f"Error in the backend data store: {error}") from error
+            raise self._troubled(error) from error
         self._read(self._log.majority)
+
+    def _troubled(self, error: DafkaError) -> RegistryError:
+        self.trouble = str(error)
+        return RegistryError(50001, f"Error in the backend data store: {error}")
 
 
 def _taken_over() -> RegistryError:

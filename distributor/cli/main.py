@@ -1,4 +1,4 @@
-"""`distributor`: run, up, status, verify, audit, trace, doctor, dashboard, demo, drill."""
+"""`distributor`: run, up, schemas, status, verify, audit, trace, doctor, dashboard, demo, drill."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from distributor.cli.demo import demo
 from distributor.cli.doctor import doctor
 from distributor.cli.drill import drill
 from distributor.cli.run import run
+from distributor.cli.schemas import schemas
 from distributor.cli.status import status
 from distributor.cli.trace import trace
 from distributor.cli.up import up
@@ -43,6 +44,7 @@ for command in (
     lost,
 ):
     app.command()(command)
+app.add_typer(schemas, name="schemas")
 
 
 def main() -> None:

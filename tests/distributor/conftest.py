@@ -13,7 +13,9 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH
+from dafka.schemas.entries import Schema
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from distributor.testing.registries import RegistryWorld
 from topology import load
 
 ADDRESS = "AB" * 16
@@ -94,3 +96,18 @@ def make_pair(tmp_path, free_ports, reopened):
 def pair(make_pair):
     """Two clusters, not running yet."""
     return make_pair()
+
+
+@pytest.fixture
+def world():
+    """Three registries that spell subjects differently, their distributors, and no network."""
+    fields = {"tenant": "acme", "instance": "prod"}
+    world = RegistryWorld(["{tenant}-{instance}-{topic}", "{tenant}/{topic}", "{topic}"], fields)
+    world.rest()
+    return world
+
+
+@pytest.fixture
+def avro():
+    """A function that makes a schema of a type."""
+    return lambda name: Schema("AVRO", f'"{name}"')

@@ -10,6 +10,7 @@ from distributor.metrics import (
     AuditMeter,
     LinkMeter,
     LinkTotal,
+    SchemaMeter,
     hop_buckets,
     link_totals,
     quantile,
@@ -124,3 +125,28 @@ def test_an_audit_tells_what_each_cluster_lacks_and_has_otherwise():
     assert told("records_total") == 20
     meter.compared(Verdict({}, unreachable=["c1: away"]), 1, 9_000)
     assert told("runs_total", result="incomplete") == 1
+
+
+def test_what_a_schema_distributor_tells():
+    def sample(name, **labels):
+        return REGISTRY.get_sample_value(f"distributor_schema_{name}", {"source": "s1", **labels})
+
+    meter = SchemaMeter("s1")
+    meter.acting(True)
+    meter.lag("s2", 3, 1_000)
+    meter.lag("s2", 3, 4_000)
+    assert (sample("lag_entries", target="s2"), sample("lag_seconds", target="s2")) == (3, 3)
+    meter.lag("s2", 0, 5_000)
+    assert (sample("lag_entries", target="s2"), sample("lag_seconds", target="s2")) == (0, 0)
+    meter.unreachable("s2", 9_000)
+    assert (sample("lag_entries", target="s2"), sample("lag_seconds", target="s2")) == (0, 4)
+    meter.skipped("s1", "s2", {"spelling": 2})
+    assert sample("skipped_entries", target="s2", reason="spelling") == 2
+    meter.skipped("s1", "s2", {})
+    assert sample("skipped_entries", target="s2", reason="spelling") == 0
+    meter.written("s1", "s2", 4)
+    assert sample("entries_total", target="s2") == 4
+    assert sample("acting") == 1
+    meter.acting(False)
+    assert sample("acting") == 0
+    assert sample("lag_entries", target="s2") is None

@@ -44,6 +44,35 @@ def test_commands_say_all_there_is_to_say():
     )
 
 
+def test_registries_and_schema_distributors_come_last():
+    file = FOUR.with_name("schemas.yaml")
+    *_, registry, _, ours, theirs = processes_of(plan(load(file)), file)
+    assert [registry.kind, ours.kind] == [Kind.REGISTRY, Kind.SCHEMAS]
+    assert registry.command == (
+        *(sys.executable, "-m", "dafka", "schemas", "--cluster", "cluster-1", "--number", "1"),
+        *("--listen", "127.0.0.1:8081", "--host", "127.0.0.1", "--wire", "rfc46"),
+        *("--tower", "tcp://127.0.0.1:18100", "--store", "tcp://127.0.0.1:18102"),
+        *("--metrics", "127.0.0.1:18906"),
+    )
+    assert theirs.name == "cluster-2-schemas"
+    assert theirs.command[2:] == (
+        *("distributor", "schemas", "--topology", str(file), "--cluster", "cluster-2"),
+        *("--metrics", "127.0.0.1:18909"),
+    )
+
+
+def test_a_schema_distributor_is_started_again_when_the_way_to_spell_changes():
+    file = FOUR.with_name("schemas.yaml")
+    topology = load(file)
+    first, second = topology.clusters
+    other = replace(second, subject_format="{environment}-{topic}")
+    changed = replace(topology, clusters=(first, other))
+    before, after = processes_of(plan(topology), file), processes_of(plan(changed), file)
+    differ = [one.name for one in before if one not in after]
+    assert {"cluster-1-schemas", "cluster-2-schemas"} <= set(differ)
+    assert "cluster-1-registry" not in differ
+
+
 def test_stores_are_told_what_they_need_not_keep(pair):
     rules = (
         Retention(topics="logs-*", age_s=60, bytes_max=1_000),

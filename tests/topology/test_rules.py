@@ -221,6 +221,7 @@ def test_equal_levels_are_right_where_neither_branch_is_above_the_other():
 def test_a_topology_has_a_process_per_tower_and_store_and_level_above_a_cluster():
     assert process_count(FOUR) == 4 + 4 + 8
     assert process_count(topology_of(tree_of("c1"))) == 2
+    assert process_count(with_cluster(0, registry="http://127.0.0.1:8081")) == 4 + 4 + 8 + 2
 
 
 def test_every_broken_rule_is_told_at_once():

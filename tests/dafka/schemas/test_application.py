@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from prometheus_client import REGISTRY
 from starlette.testclient import TestClient
 
 from dafka.schemas.application import MEDIA_TYPE, application
@@ -133,3 +134,16 @@ def test_what_asks_for_nothing_is_answered(client):
     assert client.get("/").json() == {}
     assert client.get("/contexts").json() == ["."]
     assert client.get("/schemas/types").json() == ["AVRO", "JSON"]
+
+
+def test_requests_are_counted_by_what_became_of_them(client):
+    def counted(status):
+        labels = {"method": "GET", "status": status}
+        return REGISTRY.get_sample_value("dafka_registry_requests_total", labels) or 0
+
+    before = counted("200"), counted("404")
+    client.get("/subjects")
+    client.get("/subjects/nobody/versions")
+    assert (counted("200"), counted("404")) == (before[0] + 1, before[1] + 1)
+    assert REGISTRY.get_sample_value("dafka_registry_primary", {"cluster": "one"}) == 1
+    assert REGISTRY.get_sample_value("dafka_registry_epoch", {"cluster": "one"}) == 1

@@ -1,0 +1,90 @@
+"""The schema distributor in a process: a thread that takes a step now and then."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from dafka.node.clock import now_ms
+from dafka.node.node import NodeFailedError
+from distributor.errors import PlanError
+from distributor.metrics import SchemaMeter
+from distributor.schemas.distributor import Part, SchemaDistributor
+from distributor.schemas.site import sites_of
+
+if TYPE_CHECKING:
+    from topology.model import Topology
+
+STEP_S = 0.5
+"""Between two looks at the logs: a registration is everywhere about so much later."""
+
+
+class SchemaNode:
+    """One cluster's schema distributor, running.
+
+    Args:
+        topology: Where the registries are declared.
+        cluster: Whose.
+
+    Raises:
+        PlanError: The cluster has no registry.
+    """
+
+    def __init__(self, topology: Topology, cluster: str) -> None:
+        sites = {site.name: site for site in sites_of(topology)}
+        if cluster not in sites:
+            known = ", ".join(sites) or "none"
+            raise PlanError(f"cluster {cluster!r} has no registry: there are {known}")
+        own = sites.pop(cluster)
+        self._sites = [own, *sites.values()]
+        first = topology.primary == cluster
+        self._distributor = SchemaDistributor(
+            own, list(sites.values()), first=first, meter=SchemaMeter(cluster)
+        )
+        self._stopping = Event()
+        self._failure: BaseException | None = None
+        self._thread = Thread(target=self._run, name="schemas", daemon=True)
+        self._thread.start()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for it to end by itself; True if it has.
+
+        Raises:
+            NodeFailedError: It ended with an error.
+        """
+        self._thread.join(timeout)
+        if self._failure is not None:
+            raise NodeFailedError(f"the schema distributor has failed: {self._failure}")
+        return not self._thread.is_alive()
+
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+        if self._failure is not None:
+            return f"the schema distributor has failed: {self._failure}"
+        standing = self._distributor.standing
+        return standing.why if standing.part is Part.CONFLICT else ""
+
+    def unready(self) -> str:
+        """What it waits for, for people; empty if nothing."""
+        standing = self._distributor.standing
+        if standing.part is Part.STARTING:
+            return "starting"
+        return standing.why if standing.part is Part.WAITING else ""
+
+    def close(self) -> None:
+        """Stop after the step under way. Nothing has to be saved: the logs say what is where."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with ExitStack() as opened:
+            for site in self._sites:
+                opened.callback(site.close)
+            try:
+                while not self._stopping.is_set():
+                    self._distributor.step(now_ms())
+                    self._stopping.wait(STEP_S)
+            except BaseException as error:
+                self._failure = error
+                raise
