@@ -149,3 +149,17 @@ def test_own_stores_that_do_not_answer_are_waited_for(world):
     own.__class__ = Deaf
     standing = SchemaDistributor(own, others, first=True, meter=NoMeter()).step(0)
     assert (standing.part, standing.why) == (Part.WAITING, "c1: no store")
+
+
+def test_of_two_registries_started_as_the_primary_one_is_fenced_and_nothing_is_lost(avro):
+    world = RegistryWorld(["a-{topic}", "b-{topic}", "{topic}"], {})
+    for name in ("c1", "c2"):
+        assert world.services[name].become_first_primary()
+    here, there = world.register("c1", "x", avro("int")), world.register("c2", "y", avro("long"))
+    assert here != there
+    world.rest()
+    world.check_at_rest()
+    assert world.services["c1"].become_first_primary() is False
+    assert world.register("c1", "z", avro("string")) is None
+    assert world.register("c2", "z", avro("string")) is not None
+    assert subjects(world, "c3") == ["x", "y"]

@@ -1,0 +1,159 @@
+"""Schemas on every cluster, as real processes, with the clients that Confluent ships."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from dafka import Consumer, Producer
+from topology import load
+from topology.model import host_and_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+NOTE = {"type": "object", "title": "Note", "properties": {"text": {"type": "string"}}}
+FORMATS = {
+    "c1": "{tenant}-{instance}-{environment}-{topic}",
+    "c4": "{tenant}-{environment}/{topic}",
+}
+
+
+@pytest.fixture
+def topology_file(topology_file: Path) -> Path:
+    """The topology with registries on c1 and c4, which spell subjects differently."""
+    text = topology_file.read_text()
+    # Behind the ports that the fixture gives to nodes, metrics and control.
+    port = load(topology_file).control.first_port + 10
+    for name, form in FORMATS.items():
+        registry = f'    registry: http://127.0.0.1:{port}\n    subject_format: "{form}"\n'
+        text = text.replace(f"    id: {name[1:]}\n", f"    id: {name[1:]}\n{registry}")
+        port += 1
+    text += "fields: {tenant: acme, instance: prod}\nschemas: {primary: c1}\n"
+    topology_file.write_text(text)
+    return topology_file
+
+
+@pytest.fixture
+def client_of(topology_file):
+    """A function that returns Confluent's client of a cluster's registry."""
+    topology = load(topology_file)
+    with ExitStack() as opened:
+
+        def client_of(name):
+            client = SchemaRegistryClient({"url": topology.cluster(name).registry})
+            opened.callback(client.close)
+            return client
+
+        yield client_of
+
+
+def schemas(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "distributor", "schemas", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def code_of(call, *arguments):
+    """The error code with which a request is refused."""
+    with pytest.raises(SchemaRegistryError) as refused:
+        call(*arguments)
+    return refused.value.error_code
+
+
+def answers(call, *arguments):
+    """What a request is answered; None if it is refused by now."""
+    try:
+        return call(*arguments)
+    except SchemaRegistryError:
+        return None
+
+
+def listens(registry: str) -> bool:
+    """Whether a registry takes connections."""
+    with socket.socket() as probe:
+        return probe.connect_ex(host_and_port(registry)) == 0
+
+
+def test_what_is_written_on_one_cluster_is_read_on_another_that_spells_subjects_differently(
+    up, topology_file, client_of, wait_until
+):
+    topology = load(topology_file)
+    for name in FORMATS:
+        registry = topology.cluster(name).registry
+        wait_until(lambda url=registry: listens(url), f"the registry of {name} listens")
+    here, there = client_of("c1"), client_of("c4")
+    context = SerializationContext("acme-prod-dev-orders", MessageField.VALUE)
+    noted = SerializationContext("acme-prod-dev-notes", MessageField.VALUE)
+    avro = AvroSerializer(here, json.dumps(ORDER))
+    wait_until(lambda: answers(avro, {"id": 0}, context), "the first primary registers")
+    note = JSONSerializer(json.dumps(NOTE), here)
+    with Producer(topology.cluster("c1").towers[0]) as producer:
+        for number in range(100):
+            producer.send("orders", avro({"id": number}, context))
+        producer.send("notes", note({"text": "hello"}, noted))
+        producer.flush(30)
+    wait_until(
+        lambda: answers(there.get_latest_version, "acme-dev/notes-value"), "schemas are on c4"
+    )
+    assert there.get_subjects() == ["acme-dev/notes-value", "acme-dev/orders-value"]
+    read_avro = AvroDeserializer(there)
+    read_note = JSONDeserializer(None, schema_registry_client=there)
+    orders, notes = [], []
+    with Consumer(topology.cluster("c4").towers[0], ["orders", "notes"], start="earliest") as all_:
+        for record in all_:
+            if record.topic == "orders":
+                orders.append(read_avro(record.value, context))
+            else:
+                notes.append(read_note(record.value, noted))
+            if len(orders) + len(notes) == 101:
+                break
+    assert orders == [{"id": number} for number in range(100)]
+    assert notes == [{"text": "hello"}]
+    for subject in ("orders-value", "notes-value"):
+        ours = here.get_latest_version(f"acme-prod-dev-{subject}")
+        assert ours.schema_id == there.get_latest_version(f"acme-dev/{subject}").schema_id
+    done = schemas("diff", topology_file, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["primary"] == "c1"
+
+    # Whoever dies goes on where it was.
+    up.kill_one("distributor schemas", "c1")
+    here.set_compatibility("acme-prod-dev-orders-value", "NONE")
+    wait_until(
+        lambda: answers(there.get_compatibility, "acme-dev/orders-value") == "NONE",
+        "the level is on c4",
+    )
+    text = Schema('"string"', "AVRO")
+    assert code_of(there.register_schema, "acme-dev/new-value", text) == 42205
+
+    # Another cluster becomes the primary; the old one is fenced at once.
+    done = schemas("promote", topology_file, "--cluster", "c4")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("c4 is the primary since epoch 4, instead of c1")
+    assert code_of(here.register_schema, "acme-prod-dev-new-value", text) == 42205
+    id_ = there.register_schema("acme-dev/new-value", text)
+    wait_until(
+        lambda: answers(here.get_latest_version, "acme-prod-dev-new-value"), "the schema is on c1"
+    )
+    assert here.get_latest_version("acme-prod-dev-new-value").schema_id == id_
+    done = schemas("diff", topology_file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert up.stop() == 0
