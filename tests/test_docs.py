@@ -112,6 +112,17 @@ def test_the_python_example_of_the_readme_runs(tmp_path, free_ports, capsys):
     assert "b'answer' b'42'" in out
 
 
+def test_the_readme_shows_what_names_prints(monkeypatch, capsys):
+    shown = re.search(r"\$ topology (names [^\n]*)\n(.*?)\$ distributor up", README, re.DOTALL)
+    assert shown is not None
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("sys.argv", ["topology", *shown[1].split()])
+    with pytest.raises(SystemExit) as exit_:
+        topology.cli.main()
+    assert not exit_.value.code
+    assert capsys.readouterr().out == shown[2]
+
+
 def test_the_readme_does_not_promise_another_number_of_rows():
     assert "362,891" in README
     assert "DEMO_OUTPUT" not in README

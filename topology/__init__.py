@@ -1,9 +1,9 @@
 """The declared world: clusters as leaves of a tree, one YAML file, one plan of links.
 
-Layout, from the bottom: `model` holds the values, `copyflags` the arithmetic, `formats` the names;
-`tree` and `plan` derive from them, `spread` runs the algorithm, `prove` looks for counter-examples;
-`loading`, `decode`, `rules` and `naming` read a file; `render` and `picture` draw; `testing` makes
-trees; `cli` is the command.
+Layout, from the bottom: `model` holds the values, `copyflags` the arithmetic, `formats` and `names`
+what things are called; `tree` and `plan` derive from them, `spread` runs the algorithm, `prove`
+looks for counter-examples; `loading`, `decode`, `rules` and `naming` read a file; `render` and
+`picture` draw; `testing` makes trees; `cli` is the command.
 """
 
 from topology.errors import InvalidError as InvalidError
@@ -15,6 +15,7 @@ from topology.model import Branch as Branch
 from topology.model import Cluster as Cluster
 from topology.model import ClusterName as ClusterName
 from topology.model import Topology as Topology
+from topology.names import Names as Names
 from topology.plan import Distributor as Distributor
 from topology.plan import Link as Link
 from topology.plan import Plan as Plan

@@ -1,4 +1,4 @@
-"""`topology`: check, show, plan, prove.
+"""`topology`: check, show, plan, names, prove.
 
 Exit codes: 0 good, 1 a counter-example was found, 2 the file or the command line cannot be used.
 """
@@ -20,6 +20,7 @@ from topology.copyflags import bit, format_flags, mask
 from topology.errors import InvalidError, Problem, TopologyError
 from topology.loading import load
 from topology.model import Topology, branches
+from topology.names import Names
 from topology.picture import render_png
 from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
@@ -151,6 +152,50 @@ def plan(file: File, json_lines: Json = False) -> None:
             or the_plan.links[number].source != link.source,
         )
     _console().print(table)
+
+
+@app.command()
+def names(
+    file: File,
+    topic: Annotated[str, typer.Argument(help="A topic, by the name that users see.")],
+    field: Annotated[
+        list[str] | None, typer.Option(help="The value of a field, FIELD=VALUE; may be repeated.")
+    ] = None,
+    json_lines: Json = False,
+) -> None:
+    """Show the technical name of a topic, and its subjects on every cluster.
+
+    Example: topology names config/schemas.yaml orders --field environment=dev
+    """
+    topology = _loaded(file)
+    values = dict(_field(text) for text in field or ())
+    try:
+        rows = [_names_at(topology, cluster.name, topic, values) for cluster in topology.clusters]
+    except TopologyError as error:
+        raise _refusal(error) from error
+    if json_lines:
+        print(json.dumps(rows))
+        return
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    _console().print(table)
+
+
+def _names_at(
+    topology: Topology, cluster: str, topic: str, values: dict[str, str]
+) -> dict[str, str]:
+    named = Names(topology, cluster)
+    technical = named.topic(topic, **values)
+    subjects = {part: named.subject(technical, part) for part in ("key", "value")}
+    return {"cluster": cluster, "topic": technical, **subjects}
+
+
+def _field(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not FIELD=VALUE")
+    return name, value
 
 
 @app.command()

@@ -42,7 +42,7 @@ PORT_MAX = 65_535
 KEYS = {
     "file": (
         *("version", "name", "clusters", "tree", "topics", "retention", "links"),
-        *("metrics", "control", "fields", "schemas", "heartbeat_ms"),
+        *("metrics", "control", "fields", "topic_format", "schemas", "heartbeat_ms"),
     ),
     "cluster": (
         *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
@@ -66,6 +66,7 @@ _OPTIONAL = {
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     "heartbeat_ms",
+    "topic_format",
     *KEYS["links"],
 }
 
@@ -117,6 +118,9 @@ class _Decoder:
             links=self.links(fields.get("links", {}), "$.links"),
             metrics=self.ports(fields["metrics"], "$.metrics") if "metrics" in fields else None,
             control=self.ports(fields["control"], "$.control") if "control" in fields else None,
+            topic_format=read_format(
+                fields.get("topic_format", IDENTITY), "$.topic_format", self.complain
+            ),
             fields=read_fields(fields.get("fields", {}), "$.fields", self.complain),
             primary=self.primary(fields["schemas"], "$.schemas") if "schemas" in fields else None,
             heartbeat_ms=self.integer(fields["heartbeat_ms"], "$.heartbeat_ms", *_HEARTBEAT_MS)

@@ -38,6 +38,10 @@ class TooLargeError(TopologyError):
     """The topology is right, and too large for what was asked."""
 
 
+class UnnamedError(TopologyError):
+    """A topic or subject has no name at a cluster, or a cluster is not there."""
+
+
 class InvalidError(TopologyError):
     """The file is readable and wrong.
 

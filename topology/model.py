@@ -175,6 +175,7 @@ class Topology:
 
     Attributes:
         fields: Fields of formats that have one value in all names.
+        topic_format: How the topics that users see are spelled, on all clusters alike.
         primary: Where schemas are registered at first; None if there is no registry.
         heartbeat_ms: How often every cluster sends a heartbeat to all others; None for never.
     """
@@ -190,6 +191,7 @@ class Topology:
     fields: Mapping[str, str] = field(default_factory=dict)
     primary: ClusterName | None = None
     heartbeat_ms: int | None = None
+    topic_format: str = IDENTITY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))

@@ -69,18 +69,20 @@ def varying_fields(topology: Topology, text: str) -> set[str]:
 
 def _formats(topology: Topology) -> Iterator[Problem]:
     varying = {
-        index: varying_fields(topology, cluster.subject_format)
+        f"$.clusters[{index}].subject_format": varying_fields(topology, cluster.subject_format)
         for index, cluster in enumerate(topology.clusters)
         if cluster.registry and cluster.subject_format
     }
+    if topology.topic_format not in ("", IDENTITY):
+        varying["$.topic_format"] = varying_fields(topology, topology.topic_format)
     everywhere: set[str] = set().union(*varying.values())
-    for index, fields in varying.items():
+    for path, fields in varying.items():
         missing = sorted(everywhere - fields)
         if missing:
             named = ", ".join(f"{{{field}}}" for field in missing)
             yield Problem(
-                f"$.clusters[{index}].subject_format",
-                f"subjects of other clusters that differ in {named} only would become one here",
+                path,
+                f"names of other formats that differ in {named} only would become one here",
                 f"add {named}, or give one value to it under $.fields",
             )
 

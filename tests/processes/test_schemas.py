@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from dafka import Consumer, Producer
-from topology import load
+from topology import Names, load
 from topology.model import host_and_port
 
 if TYPE_CHECKING:
@@ -42,7 +42,11 @@ def topology_file(topology_file: Path) -> Path:
         registry = f'    registry: http://127.0.0.1:{port}\n    subject_format: "{form}"\n'
         text = text.replace(f"    id: {name[1:]}\n", f"    id: {name[1:]}\n{registry}")
         port += 1
-    text += "fields: {tenant: acme, instance: prod}\nschemas: {primary: c1}\n"
+    text += f"""
+fields: {{tenant: acme, instance: prod}}
+topic_format: "{FORMATS["c1"]}"
+schemas: {{primary: c1}}
+"""
     topology_file.write_text(text)
     return topology_file
 
@@ -100,15 +104,22 @@ def test_what_is_written_on_one_cluster_is_read_on_another_that_spells_subjects_
         registry = topology.cluster(name).registry
         wait_until(lambda url=registry: listens(url), f"the registry of {name} listens")
     here, there = client_of("c1"), client_of("c4")
-    context = SerializationContext("acme-prod-dev-orders", MessageField.VALUE)
-    noted = SerializationContext("acme-prod-dev-notes", MessageField.VALUE)
-    avro = AvroSerializer(here, json.dumps(ORDER))
+    names = Names(topology, "c1")
+    orders, notes = (names.topic(seen, environment="dev") for seen in ("orders", "notes"))
+    context = SerializationContext(orders, MessageField.VALUE)
+    noted = SerializationContext(notes, MessageField.VALUE)
+
+    def subject(where, _record):
+        return names.subject(where.topic, where.field)
+
+    conf = {"subject.name.strategy": subject}
+    avro = AvroSerializer(here, json.dumps(ORDER), conf=conf)
     wait_until(lambda: answers(avro, {"id": 0}, context), "the first primary registers")
-    note = JSONSerializer(json.dumps(NOTE), here)
+    note = JSONSerializer(json.dumps(NOTE), here, conf=conf)
     with Producer(topology.cluster("c1").towers[0]) as producer:
         for number in range(100):
-            producer.send("orders", avro({"id": number}, context))
-        producer.send("notes", note({"text": "hello"}, noted))
+            producer.send(orders, avro({"id": number}, context))
+        producer.send(notes, note({"text": "hello"}, noted))
         producer.flush(30)
     wait_until(
         lambda: answers(there.get_latest_version, "acme-dev/notes-value"), "schemas are on c4"
@@ -116,20 +127,19 @@ def test_what_is_written_on_one_cluster_is_read_on_another_that_spells_subjects_
     assert there.get_subjects() == ["acme-dev/notes-value", "acme-dev/orders-value"]
     read_avro = AvroDeserializer(there)
     read_note = JSONDeserializer(None, schema_registry_client=there)
-    orders, notes = [], []
-    with Consumer(topology.cluster("c4").towers[0], ["orders", "notes"], start="earliest") as all_:
-        for record in all_:
-            if record.topic == "orders":
-                orders.append(read_avro(record.value, context))
-            else:
-                notes.append(read_note(record.value, noted))
-            if len(orders) + len(notes) == 101:
+    read = []
+    with Consumer(topology.cluster("c4").towers[0], [orders, notes], start="earliest") as both:
+        for record in both:
+            value = record.value
+            is_order = record.topic == orders
+            read.append(read_avro(value, context) if is_order else read_note(value, noted))
+            if len(read) == 101:
                 break
-    assert orders == [{"id": number} for number in range(100)]
-    assert notes == [{"text": "hello"}]
-    for subject in ("orders-value", "notes-value"):
-        ours = here.get_latest_version(f"acme-prod-dev-{subject}")
-        assert ours.schema_id == there.get_latest_version(f"acme-dev/{subject}").schema_id
+    assert [one for one in read if "id" in one] == [{"id": number} for number in range(100)]
+    assert {"text": "hello"} in read
+    for name in ("orders-value", "notes-value"):
+        ours = here.get_latest_version(f"acme-prod-dev-{name}")
+        assert ours.schema_id == there.get_latest_version(f"acme-dev/{name}").schema_id
     done = schemas("diff", topology_file, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["primary"] == "c1"

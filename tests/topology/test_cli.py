@@ -117,7 +117,7 @@ def test_the_help_of_every_command_shows_an_example(command):
 
 
 def test_the_help_names_every_command():
-    assert tuple(get_command(cli.app).commands) == COMMANDS
+    assert set(get_command(cli.app).commands) == {*COMMANDS, "names"}
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert all(command in result.output for command in COMMANDS)
@@ -313,3 +313,27 @@ def test_the_longest_names_are_not_broken_in_a_pipe(run, tmp_path):
     code, out, _ = run("plan", file)
     assert code == 0
     assert all(name in out for name in names)
+
+
+def test_names_shows_a_topic_as_every_cluster_calls_it(run):
+    file = CONFIG / "schemas.yaml"
+    code, out, _ = run("names", file, "orders", "--field", "environment=dev", "--json")
+    assert code == 0
+    first, second = json.loads(out)
+    assert first == {
+        "cluster": "cluster-1",
+        "topic": "acme-prod-dev-orders",
+        "key": "acme-prod-dev-orders-key",
+        "value": "acme-prod-dev-orders-value",
+    }
+    assert (second["topic"], second["value"]) == ("acme-prod-dev-orders", "acme-dev-orders-value")
+    assert "acme-dev-orders-key" in run("names", file, "orders", "--field", "environment=dev")[1]
+
+
+def test_names_says_which_field_has_no_value(run):
+    code, _, error = run("names", CONFIG / "schemas.yaml", "orders")
+    assert code == 2
+    assert "field {environment} has no value" in error
+    code, _, error = run("names", CONFIG / "schemas.yaml", "orders", "--field", "dev")
+    assert code == 2
+    assert "FIELD=VALUE" in error

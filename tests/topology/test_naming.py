@@ -39,7 +39,7 @@ def test_a_format_that_misses_a_field_is_refused():
     (problem,) = naming_problems(with_registries(FULL, "{tenant}-{environment}-{topic}"))
     assert problem.path == "$.clusters[1].subject_format"
     assert problem.message == (
-        "subjects of other clusters that differ in {instance} only would become one here"
+        "names of other formats that differ in {instance} only would become one here"
     )
     assert "$.fields" in problem.hint
 
@@ -57,6 +57,14 @@ def test_a_field_with_one_value_may_be_left_out():
     assert set(parse_format(FULL).fields) - topology.fields.keys() == {
         *("tenant", "environment", "topic")
     }
+
+
+def test_topics_have_the_fields_of_subjects_if_they_have_any():
+    topology = with_registries(FULL, FULL)
+    assert told(topology) == []
+    assert told(replace(topology, topic_format=FULL)) == []
+    found = told(replace(topology, topic_format="{tenant}-{topic}"))
+    assert [path for path, _ in found] == ["$.topic_format"]
 
 
 def test_the_primary_must_be_named_and_have_a_registry():
@@ -96,6 +104,7 @@ def test_no_retention_of_what_clusters_keep_for_themselves():
         ({"clusters": [{"subject_format": 7}]}, "$.clusters[0].subject_format", "7 is not a"),
         ({"clusters": [{"subject_format": "{a}"}]}, "$.clusters[0].subject_format", "{topic} is"),
         ({"clusters": [{"registry": "tcp://h:1"}]}, "$.clusters[0].registry", "'tcp://h:1' is"),
+        ({"topic_format": "{a}"}, "$.topic_format", "{topic} is"),
         ({"fields": 7}, "$.fields", "7 is not a mapping"),
         ({"fields": {"topic": "x"}}, "$.fields.topic", "field 'topic' cannot have one value"),
         ({"fields": {"a-b": "x"}}, "$.fields.a-b", "field 'a-b' cannot have one value"),
@@ -107,3 +116,8 @@ def test_no_retention_of_what_clusters_keep_for_themselves():
 def test_what_cannot_be_read_is_said_with_its_place(values, path, message):
     _, problems = decode(values)
     assert any(one.path == path and message in one.message for one in problems), problems
+
+
+def test_how_topics_are_spelled_is_read_and_left_out_means_as_users_see_them():
+    assert decode({"topic_format": "t-{topic}"})[0].topic_format == "t-{topic}"
+    assert decode({})[0].topic_format == "{topic}"
