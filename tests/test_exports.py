@@ -37,8 +37,8 @@ PUBLIC = {
         *("QueryError", "RecordError", "StorageError"),
     },
     topology: {
-        *("Branch", "Cluster", "ClusterName", "Distributor", "Link", "Plan", "Spread", "Topology"),
-        *("load", "plan", "prove", "render_text", "spread"),
+        *("Branch", "Cluster", "ClusterName", "Distributor", "Link", "Names", "Plan", "Spread"),
+        *("Topology", "load", "plan", "prove", "render_text", "spread"),
         *("InvalidError", "Problem", "TopologyError", "UnreadableError"),
     },
     distributor: {
