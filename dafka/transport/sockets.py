@@ -12,6 +12,7 @@ import time
 
 import zmq
 
+from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX
 
 LIBZMQ_MIN = (4, 3, 4)
@@ -44,6 +45,9 @@ QUESTION_BYTES_MAX = 4_096
 
 ANSWER_MARK = 8
 """Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""
+
+SOCKETS_MAX = 16_384
+"""Of one process: some 2,700 nodes. ZeroMQ's default of 1,023 is reached with 170."""
 
 BIND_S = 0.5
 """How long a taken endpoint is waited for."""
@@ -153,7 +157,17 @@ def monitor() -> zmq.Socket[bytes]:
 def _socket(
     kind: int, send_mark: int, receive_mark: int, frame_bytes_max: int = FRAME_BYTES_MAX
 ) -> zmq.Socket[bytes]:
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+    context.set(zmq.MAX_SOCKETS, SOCKETS_MAX)  # counts until the first is made
+    try:
+        socket = context.socket(kind)
+    except zmq.ZMQError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        raise MisuseError(
+            f"cannot open another socket: this process has {SOCKETS_MAX}, or all the files it may "
+            "have (ulimit -n); run fewer nodes in it"
+        ) from error
     socket.set(zmq.SNDHWM, send_mark)
     socket.set(zmq.RCVHWM, receive_mark)
     socket.set(zmq.MAXMSGSIZE, frame_bytes_max)

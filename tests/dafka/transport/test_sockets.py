@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX
 from dafka.transport import sockets
 
@@ -136,3 +137,15 @@ def test_a_name_that_stands_for_nothing_here_is_refused():
     with pytest.raises(zmq.ZMQError, match="No such device"):
         sockets.bind(socket, "tcp://no-such-host.invalid:5556")
     socket.close()
+
+
+def test_one_socket_too_many_is_refused_with_what_to_do(monkeypatch):
+    context = zmq.Context()
+    monkeypatch.setattr(zmq.Context, "instance", lambda: context)
+    monkeypatch.setattr(sockets, "SOCKETS_MAX", 2)
+    made = [sockets.dealer() for _ in range(2)]
+    with pytest.raises(MisuseError, match=r"this process has 2, .* run fewer nodes in it"):
+        sockets.dealer()
+    for socket in made:
+        socket.close()
+    context.term()
