@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import zmq
 from small_cluster import REUNION_MS, TIMEOUT_MS, Cluster
 
 from dafka.node import node
 from dafka.protocol.presence import PresenceSettings
+from dafka.transport.sockets import SOCKETS_MAX
+
+# Scripted peers make sockets too, and the first of a process settles how many there may be.
+zmq.Context.instance().set(zmq.MAX_SOCKETS, SOCKETS_MAX)
 
 
 @pytest.fixture
