@@ -98,3 +98,15 @@ COMMIT_METADATA_BYTES_MAX = 4_096
 
 COMMIT_BYTES_MAX = 32 * 1024
 """Key or value of a commit: the metadata, of which JSON makes at most six bytes each."""
+
+GROUP_MEMBERS_MAX = 1_000
+"""Members of one group; each hears of all the others once a second."""
+
+GROUP_TOPICS_MAX = 100
+"""Topics of one member of a group."""
+
+GROUPS_MAX = 10_000
+"""Groups whose members a store listens for; members of more are not heard."""
+
+MEMBERSHIP_BYTES_MAX = 1024 * 1024
+"""The members of a group with their topics, as a store keeps them."""

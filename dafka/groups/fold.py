@@ -3,6 +3,7 @@
 | table | key | value |
 |---|---|---|
 | `commits` | group, NUL, digest of the partition | the record: size of its key u32, key, value |
+| `groups` | group | the highest epoch of its commits u64 |
 
 The digest stands for names of up to 504 bytes, for which a table's key has no room. A forgotten
 position stays in the table: an older commit that comes later must find it.
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from dafka.storage.log import RecordLog
 
 TABLE = "commits"
+GROUPS_TABLE = "groups"
 
 _SIZE = struct.Struct(">I")
+_EPOCH = struct.Struct(">Q")
 _NUL = b"\0"
 _DIGEST_BYTES = 32
-_LAST = b"\xff" * _DIGEST_BYTES
 
 
 @dataclass(slots=True)
@@ -65,23 +67,33 @@ def fold(log: RecordLog, batches: Iterable[Batch]) -> Folded:
         return NONE
     folded = Folded([])
     held: dict[bytes, tuple[Commit, bytes]] = {}
+    epochs: dict[str, int] = {}
     for batch in chosen:
-        for row, commit, value in _commits(batch, folded):
+        for key, commit, record in _commits(batch, folded):
+            row = _row(key)
             if row in held:
                 before: Commit | None = held[row][0]
             else:
-                stored = log.get(TABLE, row)
-                before = None if stored is None else decode(*_record(stored))[1]
+                before = _commit_at(log, row)
             if before is None or commit.rank() > before.rank():
-                held[row] = commit, value
-    folded.entries = [Entry(TABLE, row, value) for row, (_, value) in held.items()]
+                held[row] = commit, record
+            epochs[key.group] = max(commit.epoch, epochs.get(key.group, 0))
+    folded.entries = [Entry(TABLE, row, record) for row, (_, record) in held.items()]
+    for group, epoch in epochs.items():
+        if epoch >= epoch_of(log, group):
+            folded.entries.append(Entry(GROUPS_TABLE, octets_of(group), _EPOCH.pack(epoch)))
     return folded
+
+
+def epoch_of(log: RecordLog, group: str) -> int:
+    """Return the highest epoch of a group's commits; 0 if there is none."""
+    stored = log.get(GROUPS_TABLE, octets_of(group))
+    return 0 if stored is None else int(_EPOCH.unpack(stored)[0])
 
 
 def commit_of(log: RecordLog, key: CommitKey) -> Commit | None:
     """Return the commit that holds for `key`; None if there never was one."""
-    stored = log.get(TABLE, _row(key))
-    return None if stored is None else decode(*_record(stored))[1]
+    return _commit_at(log, _row(key))
 
 
 def commits_of(
@@ -98,21 +110,17 @@ def commits_of(
 
 def groups_of(log: RecordLog, count_max: int, after: str | None = None) -> list[str]:
     """Return at most `count_max` groups of which something was ever committed, in order."""
-    found: list[str] = []
-    last = None if after is None else octets_of(after) + _NUL + _LAST
-    while len(found) < count_max:
-        rows = log.scan(TABLE, b"", 1, last)
-        if not rows:
-            break
-        group, _, _ = rows[0][0].partition(_NUL)
-        found.append(text(group))
-        # All its rows but one are skipped, however many there are.
-        last = group + _NUL + _LAST
-    return found
+    last = None if after is None else octets_of(after)
+    return [text(group) for group, _ in log.scan(GROUPS_TABLE, b"", count_max, last)]
 
 
-def _commits(batch: Batch, folded: Folded) -> Iterator[tuple[bytes, Commit, bytes]]:
-    """The commits of a batch, each with its row and what is to stand there."""
+def _commit_at(log: RecordLog, row: bytes) -> Commit | None:
+    stored = log.get(TABLE, row)
+    return None if stored is None else decode(*_record(stored))[1]
+
+
+def _commits(batch: Batch, folded: Folded) -> Iterator[tuple[CommitKey, Commit, bytes]]:
+    """The commits of a batch, each with what is to stand in its row."""
     try:
         for record in raw_records(batch.content):
             try:
@@ -121,7 +129,7 @@ def _commits(batch: Batch, folded: Folded) -> Iterator[tuple[bytes, Commit, byte
                 folded.refused += 1
                 continue
             folded.commits += 1
-            yield _row(key), commit, _packed(record.key or b"", record.value or b"")
+            yield key, commit, _packed(record.key or b"", record.value or b"")
     except RecordError:
         # What a peer wrote must not keep a store from taking the rest.
         folded.refused += 1

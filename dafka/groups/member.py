@@ -1,0 +1,351 @@
+"""A member's part in agreeing on the members of its group.
+
+There is no coordinator that could die. Every member proposes to the stores to mend what it finds
+wrong: that it is missing, or that another has fallen silent. What more than half of the stores have
+taken holds, and is a new generation.
+
+A member beats to all stores. Of N stores more than half, W, agree on members, so N - W + 1 of them
+hear whoever may not be dropped: a member that was heard by so many within its session holds a
+*lease*. Without one it has to stop at once, for it may have been replaced; it comes back as
+somebody else.
+
+In a new generation everybody first gives back what is no longer its own, and says so (`released`).
+When all have, the generation is *settled*: what it gives to a member nobody else has any more. So
+no partition has two owners, in no generation and at no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dafka.errors import WireError
+from dafka.groups.events import (
+    Answered,
+    Ask,
+    Assigned,
+    Expelled,
+    Left,
+    MemberEffect,
+    Mismatched,
+    Settled,
+)
+from dafka.groups.membership import (
+    NO_BALLOT,
+    NOBODY,
+    Accept,
+    Accepted,
+    Ballot,
+    Beat,
+    Member,
+    Membership,
+    Prepare,
+    Promise,
+    Roster,
+    decode,
+    encode,
+)
+from dafka.groups.proposal import Proposer
+
+if TYPE_CHECKING:
+    from dafka.groups.membership import Request
+
+BEAT_MS_MAX = 1_000
+"""Longest time between two beats; a fifth of the session if that is shorter."""
+
+UNSETTLED_BEAT_MS = 50
+"""While a generation is not settled, somebody waits for every answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request under way."""
+
+    store: int
+    sent_ms: int
+    request: Request
+
+
+class MemberMachine:
+    """One member.
+
+    Args:
+        group: Whose.
+        address: What its ids begin with; nobody else's do.
+        about: Its topics and session.
+        stores: How many stores there are: `Ask` numbers them from 0.
+    """
+
+    def __init__(self, group: str, address: str, about: Member, stores: int) -> None:
+        self._group = group
+        self._address = address
+        self._about = about
+        self._stores = stores
+        self._proposer = Proposer(group, stores, about.session_ms // 2)
+        self._beat_ms = min(BEAT_MS_MAX, about.session_ms // 5)
+        self._life = 1
+        self._asked: dict[int, _Asked] = {}
+        self._token = 0
+        self._rosters: dict[int, Roster] = {}
+        self._ballot = NO_BALLOT
+        self._membership = NOBODY
+        """The last that is known to be agreed on."""
+        self._joined = False
+        self._renewed: dict[int, int] = {}
+        """When the beats were sent by which the stores heard this member last."""
+        self._lease_ms: int | None = None
+        self._released = 0
+        self._settled = False
+        self._wrong_since_ms: int | None = None
+        self._next_beat_ms = 0
+        self._farewells: set[int] = set()
+        """Stores that know that it leaves."""
+        self._leaving = False
+        self._left = False
+
+    @property
+    def id(self) -> str:
+        """Its present id."""
+        return f"{self._address}.{self._life}"
+
+    @property
+    def generation(self) -> int:
+        """The last one it has taken notice of; 0 while it is no member."""
+        return self._membership.generation if self._joined else 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether everybody has given back what is not theirs in this generation."""
+        return self._settled
+
+    def wake(self, now_ms: int) -> list[MemberEffect]:
+        """Time has passed."""
+        if self._left:
+            return []
+        effects = self._expire(now_ms)
+        if self._joined and now_ms >= self._next_beat_ms:
+            effects += self._beat(now_ms)
+        if now_ms >= self._proposer.due_ms:
+            if self._proposer.ballot is not None:
+                self._proposer.fail(now_ms)
+            elif self._wrong(now_ms):
+                effects += self._ask_all(self._proposer.begin(self.id, now_ms), now_ms)
+        return effects
+
+    def answered(self, event: Answered, now_ms: int) -> list[MemberEffect]:
+        """A store has answered."""
+        asked = self._asked.pop(event.token, None)
+        if asked is None or asked.store != event.store or self._left:
+            return []
+        effects = self._expire(now_ms)
+        try:
+            match event.reply, asked.request:
+                case Roster() as roster, Beat() as beat:
+                    effects += self._hear(asked, beat, roster, now_ms)
+                case Promise() as promise, Prepare() as prepare:
+                    effects += self._promised(asked, prepare, promise, now_ms)
+                case Accepted() as accepted, Accept() as accept:
+                    effects += self._accepted(asked, accept, accepted, now_ms)
+                case _:
+                    pass  # not an answer to that: as if there were none
+        except WireError:
+            pass  # likewise
+        return effects
+
+    def released(self, generation: int, now_ms: int) -> list[MemberEffect]:
+        """Everything that is not this member's in `generation` is given back."""
+        if generation != self.generation:
+            return []
+        self._released = generation
+        return self._beat(now_ms)
+
+    def leave(self, now_ms: int) -> list[MemberEffect]:
+        """Everything is given back: say goodbye."""
+        if not self._joined:
+            self._left = True
+            return [Left()]
+        self._leaving = True
+        self._proposer.stop()
+        return self._beat(now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """When to be woken."""
+        if self._left:
+            return None
+        dues = [self._next_beat_ms if self._joined else None, self._lease_ms]
+        if not self._joined or self._proposer.ballot is not None:
+            dues.append(self._proposer.due_ms)
+        return min(due for due in dues if due is not None)
+
+    def check(self) -> None:
+        """Assert its invariants."""
+        assert self._released <= self._membership.generation
+        assert not self._settled or self._joined
+        if self._joined:
+            assert self.id in self._membership.members
+
+    def _expire(self, now_ms: int) -> list[MemberEffect]:
+        if not self._joined or self._lease_ms is None or now_ms < self._lease_ms:
+            return []
+        return self._expel()
+
+    def _expel(self) -> list[MemberEffect]:
+        """Be somebody else from now on: under this id nobody expects anything any more."""
+        self._life += 1
+        self._joined = self._settled = False
+        self._renewed.clear()
+        self._lease_ms = None
+        self._released = 0
+        self._proposer.stop()
+        if self._leaving:
+            self._left = True
+            return [Expelled(), Left()]
+        return [Expelled()]
+
+    def _ask(self, store: int, request: Request, now_ms: int) -> Ask:
+        self._token += 1
+        self._asked[self._token] = _Asked(store, now_ms, request)
+        return Ask(store, self._token, request)
+
+    def _ask_all(self, request: Request, now_ms: int) -> list[MemberEffect]:
+        old_ms = now_ms - self._about.session_ms
+        for token in [token for token, asked in self._asked.items() if asked.sent_ms < old_ms]:
+            del self._asked[token]
+        return [self._ask(store, request, now_ms) for store in range(self._stores)]
+
+    def _beat(self, now_ms: int) -> list[MemberEffect]:
+        quick = self._joined and not self._settled
+        self._next_beat_ms = now_ms + (
+            min(UNSETTLED_BEAT_MS, self._beat_ms) if quick else self._beat_ms
+        )
+        beat = Beat(self._group, self.id, self._released, self._leaving)
+        return self._ask_all(beat, now_ms)
+
+    def _hear(self, asked: _Asked, beat: Beat, roster: Roster, now_ms: int) -> list[MemberEffect]:
+        before = self._rosters.get(asked.store)
+        if before is not None and roster.accepted < before.accepted:
+            return []
+        self._rosters[asked.store] = roster
+        self._proposer.met(roster.accepted)
+        if self._leaving:
+            return self._goodbye(asked) if beat.leaving else []
+        if roster.renewed and beat.member == self.id:
+            self._renew(asked.store, asked.sent_ms)
+        agreeing = [one for one in self._rosters.values() if one.accepted == roster.accepted]
+        effects: list[MemberEffect] = []
+        if len(agreeing) >= self._proposer.majority:
+            effects += self._learn(roster.accepted, decode(roster.membership))
+        elif self._ballot > roster.accepted:
+            # It was away when this was agreed on.
+            request = Accept(self._group, self._ballot, encode(self._membership))
+            effects.append(self._ask(asked.store, request, now_ms))
+        return effects + self._settle()
+
+    def _goodbye(self, asked: _Asked) -> list[MemberEffect]:
+        self._farewells.add(asked.store)
+        if len(self._farewells) < self._proposer.majority:
+            return []
+        self._left = True
+        return [Left()]
+
+    def _renew(self, store: int, sent_ms: int) -> None:
+        self._renewed[store] = max(sent_ms, self._renewed.get(store, sent_ms))
+        latest = sorted(self._renewed.values(), reverse=True)
+        if len(latest) >= self._proposer.blocking:
+            self._lease_ms = latest[self._proposer.blocking - 1] + self._about.session_ms
+
+    def _learn(self, ballot: Ballot, membership: Membership) -> list[MemberEffect]:
+        """This was agreed on."""
+        if ballot <= self._ballot:
+            return []
+        before, self._ballot, self._membership = self._membership, ballot, membership
+        if self.id not in membership.members:
+            return self._expel() if self._joined else []
+        if self._joined and membership.generation == before.generation:
+            return []
+        self._joined = True
+        self._settled = False
+        self._next_beat_ms = 0
+        return [Assigned(self.id, membership.generation, dict(membership.members))]
+
+    def _settle(self) -> list[MemberEffect]:
+        if self._settled or not self._joined or self._lease_ms is None:
+            return []
+        generation = self._membership.generation
+        done = {
+            pulse.member
+            for roster in self._rosters.values()
+            for pulse in roster.pulses
+            if pulse.released >= generation
+        }
+        if self._released < generation or not done | {self.id} >= self._membership.members.keys():
+            return []
+        self._settled = True
+        return [Settled(generation)]
+
+    def _wrong(self, now_ms: int) -> bool:
+        """Whether the membership needs a change, and it is this member's turn to propose it."""
+        if self._leaving:
+            return False
+        if not self._joined:
+            return True
+        if not self._faulty():
+            self._wrong_since_ms = None
+            return False
+        if self._wrong_since_ms is None:
+            self._wrong_since_ms = now_ms
+        # Everybody sees it at about the same time: one after the other.
+        turn = sorted(self._membership.members).index(self.id)
+        return now_ms >= self._wrong_since_ms + turn * self._beat_ms // 2
+
+    def _faulty(self) -> bool:
+        current = [one for one in self._rosters.values() if one.accepted >= self._ballot]
+        if len(current) < self._proposer.majority:
+            return False
+        silent: dict[str, int] = {}
+        for roster in current:
+            for pulse in roster.pulses:
+                silent[pulse.member] = silent.get(pulse.member, 0) + (not pulse.alive)
+        others = self._membership.members.keys() - {self.id}
+        return (
+            any(silent.get(name, 0) >= self._proposer.majority for name in others)
+            # Somebody died before all had taken what it proposed.
+            or any(one.accepted > self._ballot for one in current)
+            # Somebody outside has committed, and what members commit would lose against that.
+            or max(one.epoch for one in current) > self._membership.generation
+        )
+
+    def _promised(
+        self, asked: _Asked, request: Prepare, promise: Promise, now_ms: int
+    ) -> list[MemberEffect]:
+        promises = self._proposer.promised(asked.store, request.ballot, promise, now_ms)
+        if not promises:
+            return []
+        base = decode(max(promises, key=lambda one: one.accepted).membership)
+        alive = {name: about for one in promises for name, about in one.alive}
+        if base.stores != self._stores and alive.keys() - {self.id}:
+            self._proposer.fail(now_ms)
+            return [Mismatched(base.stores, self._stores)]
+        epoch = max(one.epoch for one in promises)
+        return self._ask_all(self._proposer.offer(self._next(base, alive, epoch)), now_ms)
+
+    def _next(self, base: Membership, alive: dict[str, Member], epoch: int) -> Membership:
+        """Everybody who is heard, and this member."""
+        members = alive | {self.id: self._about}
+        if members == base.members and epoch <= base.generation:
+            return base
+        return Membership(max(base.generation, epoch) + 1, self._stores, members)
+
+    def _accepted(
+        self, asked: _Asked, request: Accept, accepted: Accepted, now_ms: int
+    ) -> list[MemberEffect]:
+        sent_ms = asked.sent_ms
+        agreed = self._proposer.accepted(asked.store, request.ballot, accepted, sent_ms, now_ms)
+        if agreed is None:
+            return []
+        membership, granted = agreed
+        self._wrong_since_ms = None
+        effects = self._learn(request.ballot, membership)
+        for store, asked_ms in granted.items():
+            self._renew(store, asked_ms)
+        return effects

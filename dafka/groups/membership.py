@@ -1,0 +1,205 @@
+"""Who belongs to a group, and what members and stores say to each other about it.
+
+The members of a group, under a number, are a *generation*. The stores that a group is given keep
+the last one in a register, which members change by agreement of more than half of the stores: see
+`dafka.groups.registers` and `dafka.groups.member`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dafka.errors import WireError
+from dafka.limits import GROUP_MEMBERS_MAX, GROUP_TOPICS_MAX, MEMBERSHIP_BYTES_MAX
+from dafka.wire.octets import text
+
+SESSION_MS_MIN = 100
+SESSION_MS_MAX = 3_600_000
+
+_NUMBER_MAX = 2**62
+
+
+class Ballot(NamedTuple):
+    """Names one attempt to change a register; of two the higher goes ahead."""
+
+    number: int
+    proposer: str
+
+
+NO_BALLOT = Ballot(0, "")
+
+
+class Member(NamedTuple):
+    """One member.
+
+    Attributes:
+        topics: It takes partitions of these.
+        session_ms: It is taken for dead after so much silence.
+    """
+
+    topics: tuple[bytes, ...]
+    session_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A generation.
+
+    Attributes:
+        generation: Its number; another one if anything else changes.
+        stores: How many stores agree on the members.
+        members: By their ids.
+    """
+
+    generation: int
+    stores: int
+    members: dict[str, Member]
+
+
+NOBODY = Membership(0, 0, {})
+"""Before the first generation."""
+
+
+def encode(membership: Membership) -> bytes:
+    """Return the bytes of a membership; `NOBODY` has none."""
+    if membership == NOBODY:
+        return b""
+    members = {
+        name: [[text(topic) for topic in member.topics], member.session_ms]
+        for name, member in sorted(membership.members.items())
+    }
+    return json.dumps([membership.generation, membership.stores, members]).encode()
+
+
+def decode(octets: bytes) -> Membership:
+    """Read a membership.
+
+    Raises:
+        WireError: It is none.
+    """
+    if not octets:
+        return NOBODY
+    if len(octets) > MEMBERSHIP_BYTES_MAX:
+        raise WireError("membership size")
+    try:
+        generation, stores, members = json.loads(octets)
+        if len(members) > GROUP_MEMBERS_MAX:
+            raise WireError("too many members")
+        found = {name: _member(*fields) for name, fields in members.items()}
+        return Membership(_number(generation), _number(stores), found)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise WireError("membership") from error
+
+
+def _member(topics: list[str], session_ms: int) -> Member:
+    names = tuple(topic.encode("utf-8", "surrogateescape") for topic in topics)
+    if len(names) > GROUP_TOPICS_MAX:
+        raise ValueError("too many topics")
+    if not SESSION_MS_MIN <= _number(session_ms) <= SESSION_MS_MAX:
+        raise ValueError("session")
+    return Member(names, session_ms)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+        raise ValueError("not a number")
+    return value
+
+
+class Prepare(NamedTuple):
+    """Promise to take nothing of a lower ballot, and say what you have."""
+
+    group: str
+    ballot: Ballot
+
+
+class Accept(NamedTuple):
+    """Take this membership, if you have promised nothing higher and miss nobody you hear."""
+
+    group: str
+    ballot: Ballot
+    membership: bytes
+
+
+class Beat(NamedTuple):
+    """I am alive.
+
+    Attributes:
+        group: Whose member it is.
+        member: Its id.
+        released: The last generation for which it has given back what it does not own in it.
+        leaving: It has given back everything, and is not to be waited for.
+    """
+
+    group: str
+    member: str
+    released: int
+    leaving: bool = False
+
+
+Request = Prepare | Accept | Beat
+
+
+class Promise(NamedTuple):
+    """Answers `Prepare`.
+
+    Attributes:
+        promised: The ballot asked for, or the higher one that stands in its way.
+        accepted: Of the membership that it has.
+        membership: That.
+        epoch: The highest of the group's commits.
+        alive: The members it hears.
+    """
+
+    promised: Ballot
+    accepted: Ballot
+    membership: bytes
+    epoch: int
+    alive: tuple[tuple[str, Member], ...]
+
+
+class Accepted(NamedTuple):
+    """Answers `Accept`: whether it has, and the highest ballot it has promised."""
+
+    granted: bool
+    promised: Ballot
+
+
+class Pulse(NamedTuple):
+    """What a store hears of a member.
+
+    Attributes:
+        member: Its id.
+        silent_ms: For how long nothing.
+        alive: Whether that is within its session, and it has not said goodbye.
+        released: As it has said; see `Beat`.
+    """
+
+    member: str
+    silent_ms: int
+    alive: bool
+    released: int
+
+
+class Roster(NamedTuple):
+    """What a store knows of a group; answers `Beat` too.
+
+    Attributes:
+        accepted: Ballot of the membership that it has.
+        membership: That; not necessarily agreed on.
+        epoch: The highest of the group's commits.
+        renewed: Whether the member that asked was heard, as one of this membership: then nobody
+            takes it for dead here until its session is over.
+        pulses: Of every member.
+    """
+
+    accepted: Ballot
+    membership: bytes
+    epoch: int
+    renewed: bool
+    pulses: tuple[Pulse, ...]
+
+
+Reply = Promise | Accepted | Roster

@@ -1,0 +1,135 @@
+"""Proposing a membership to the stores: the proposer of Paxos, one round at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dafka.groups.membership import Accept, Ballot, Prepare, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from dafka.groups.membership import Accepted, Membership, Promise
+
+_BACK_OFF_MS = 40
+"""First bound on the wait after a round that came to nothing; doubles."""
+
+_DOUBLINGS_MAX = 5
+
+
+@dataclass(slots=True)
+class _Round:
+    """One attempt."""
+
+    ballot: Ballot
+    due_ms: int
+    promises: dict[int, Promise] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    offered: Membership | None = None
+    granted: dict[int, int] = field(default_factory=dict)
+
+
+class Proposer:
+    """Makes one proposal after the other.
+
+    Args:
+        group: Whose membership it is about.
+        stores: How many stores there are.
+        patience_ms: How long a round may take.
+    """
+
+    def __init__(self, group: str, stores: int, patience_ms: int) -> None:
+        self._group = group
+        self._patience_ms = patience_ms
+        self.majority = stores // 2 + 1
+        """How many stores must agree."""
+        self.blocking = stores - self.majority + 1
+        """So many stores are in every majority."""
+        self._number = 0
+        self._failures = 0
+        self._round: _Round | None = None
+        self._rested_ms = 0
+
+    @property
+    def ballot(self) -> Ballot | None:
+        """Of the round under way."""
+        return None if self._round is None else self._round.ballot
+
+    @property
+    def due_ms(self) -> int:
+        """When the round under way is given up, or else the next may begin."""
+        return self._rested_ms if self._round is None else self._round.due_ms
+
+    def met(self, ballot: Ballot) -> None:
+        """Somebody uses this ballot: the next one must be higher."""
+        self._number = max(self._number, ballot.number)
+
+    def begin(self, proposer: str, now_ms: int) -> Prepare:
+        """Begin a round; its request is for all stores."""
+        self._number += 1
+        self._round = _Round(Ballot(self._number, proposer), now_ms + self._patience_ms)
+        return Prepare(self._group, self._round.ballot)
+
+    def promised(
+        self, store: int, ballot: Ballot, promise: Promise, now_ms: int
+    ) -> Collection[Promise]:
+        """Take the answer to `Prepare` in; returns the promises once they are enough."""
+        self.met(promise.promised)
+        current = self._round
+        if current is None or ballot != current.ballot or current.offered is not None:
+            return ()
+        if promise.promised != ballot:
+            self._refused(current, store, now_ms)
+            return ()
+        current.promises[store] = promise
+        return current.promises.values() if len(current.promises) >= self.majority else ()
+
+    def offer(self, membership: Membership) -> Accept:
+        """Go on with a membership that fits the promises; the request is for all stores."""
+        assert self._round is not None
+        self._round.offered = membership
+        return Accept(self._group, self._round.ballot, encode(membership))
+
+    def accepted(
+        self, store: int, ballot: Ballot, accepted: Accepted, sent_ms: int, now_ms: int
+    ) -> tuple[Membership, dict[int, int]] | None:
+        """Take the answer to `Accept` in.
+
+        Returns:
+            Once it is agreed on, the membership, and when each store that has it was asked.
+        """
+        self.met(accepted.promised)
+        current = self._round
+        if current is None or ballot != current.ballot or current.offered is None:
+            return None
+        if not accepted.granted:
+            self._refused(current, store, now_ms)
+            return None
+        current.granted[store] = sent_ms
+        if len(current.granted) < self.majority:
+            return None
+        self._round = None
+        self._failures = 0
+        self._rested_ms = now_ms
+        return current.offered, current.granted
+
+    def fail(self, now_ms: int) -> None:
+        """Give the round up, and rest for a while that is another one for everybody."""
+        assert self._round is not None
+        bound_ms = _BACK_OFF_MS << min(self._failures, _DOUBLINGS_MAX)
+        octets = repr(self._round.ballot).encode()
+        chance = int.from_bytes(hashlib.blake2b(octets, digest_size=4).digest(), "big")
+        self._rested_ms = now_ms + 1 + chance % bound_ms
+        self._failures += 1
+        self._round = None
+
+    def stop(self) -> None:
+        """Propose nothing any more: whoever does it now is somebody else."""
+        self._round = None
+
+    def _refused(self, current: _Round, store: int, now_ms: int) -> None:
+        current.refused.add(store)
+        if len(current.refused) >= self.blocking:
+            self.fail(now_ms)

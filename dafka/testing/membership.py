@@ -1,0 +1,314 @@
+"""Members of one group and the stores that agree on them, without records: only who owns what.
+
+The whole of `dafka.groups.member` and `dafka.groups.registers` in a world where requests get lost,
+arrive twice and late, some members cannot reach some stores for a while, and everybody crashes.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dafka.errors import WireError
+from dafka.groups.assignment import owner
+from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Settled
+from dafka.groups.member import MemberMachine
+from dafka.groups.membership import Accept, Beat, Member, Prepare
+from dafka.groups.registers import Registers
+from dafka.model import Partition
+from dafka.storage.memory import MemoryLog
+from dafka.testing.world import Faults, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dafka.groups.events import MemberEffect
+    from dafka.groups.membership import Reply, Request
+
+GROUP = "billing"
+TOPIC = "orders"
+SETTLING_MS_MAX = 60_000
+PARTITIONS = tuple(Partition(TOPIC, f"P{number}") for number in range(12))
+
+
+def reply(registers: Registers, request: Request, now_ms: int) -> Reply | None:
+    """What a store answers; None if it refuses."""
+    try:
+        match request:
+            case Prepare():
+                return registers.prepare(request, now_ms)
+            case Accept():
+                return registers.accept(request, now_ms)
+            case Beat():
+                return registers.beat(request, now_ms)
+    except WireError:
+        return None
+
+
+class Keeper:
+    """A store, as far as groups are concerned."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.log = MemoryLog(name)
+        self.registers: Registers | None = None
+        self.boot()
+
+    def boot(self) -> None:
+        """Start, knowing what is on disk and nothing else."""
+        self.registers = Registers(self.log)
+
+    def crash(self) -> None:
+        """Die."""
+        self.registers = None
+
+
+class Owners:
+    """Who owns what, and that it is one at a time, and one in each generation."""
+
+    def __init__(self) -> None:
+        self.now: dict[Partition, str] = {}
+        self._members: dict[int, frozenset[str]] = {}
+        self._ever: dict[tuple[int, Partition], str] = {}
+        self.taken = 0
+        """How often a member began with a partition."""
+
+    @property
+    def generations(self) -> int:
+        """How many there were."""
+        return len(self._members)
+
+    def generation(self, number: int, members: Iterable[str]) -> None:
+        """A member was told who belongs to a generation."""
+        told = frozenset(members)
+        assert self._members.setdefault(number, told) == told, f"two generations {number}"
+
+    def take(self, generation: int, partition: Partition, member: str) -> None:
+        """A member begins."""
+        assert partition not in self.now, f"{partition} has {self.now[partition]} and {member}"
+        assert self._ever.setdefault((generation, partition), member) == member
+        self.now[partition] = member
+        self.taken += 1
+
+    def drop(self, partition: Partition, member: str) -> None:
+        """A member has stopped."""
+        assert self.now.pop(partition) == member
+
+
+class SimMember:
+    """A member that takes a while to give partitions back."""
+
+    def __init__(
+        self, world: World, name: str, keepers: list[Keeper], owners: Owners, session_ms: int
+    ) -> None:
+        self.world = world
+        self.name = name
+        self._keepers = keepers
+        self._owners = owners
+        self._session_ms = session_ms
+        self.unreachable: set[str] = set()
+        """Stores that it cannot reach at present."""
+        self.incarnation = 0
+        self.machine: MemberMachine | None = None
+        self._assigned: Assigned | None = None
+        self.owned: set[Partition] = set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has everything that is its own."""
+        return self.machine is not None and self.machine.settled
+
+    def boot(self) -> None:
+        """Start."""
+        self.incarnation += 1
+        about = Member((TOPIC.encode(),), self._session_ms)
+        address = f"{self.name}-{self.incarnation}"
+        self.machine = MemberMachine(GROUP, address, about, len(self._keepers))
+        self._do(self.machine.wake(self.world.now_ms))
+
+    def crash(self) -> None:
+        """Die; what it owned it works on no more."""
+        self.incarnation += 1  # so that nothing of what is under way arrives
+        self.machine = None
+        self._stop(self.owned)
+
+    def leave(self) -> None:
+        """Give everything back and say goodbye."""
+        assert self.machine is not None
+        self._stop(self.owned)
+        self._do(self.machine.leave(self.world.now_ms))
+
+    def _stop(self, partitions: Iterable[Partition]) -> None:
+        for partition in list(partitions):
+            self.owned.discard(partition)
+            self._owners.drop(partition, self.name)
+
+    def _do(self, effects: list[MemberEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Ask():
+                    self._ask(effect)
+                case Assigned():
+                    self._owners.generation(effect.generation, effect.members)
+                    self._assigned = effect
+                    self._later(self.world.random.randint(0, 30), partial(self._release, effect))
+                case Settled():
+                    self._begin(effect.generation)
+                case Expelled():
+                    self._assigned = None
+                    self._stop(self.owned)
+                case Left():
+                    self.machine = None
+                case _:
+                    raise AssertionError(effect)
+        if self.machine is not None:
+            self.machine.check()
+            self._plan()
+
+    def _release(self, assigned: Assigned) -> None:
+        if self._assigned is not assigned or self.machine is None:
+            return
+        mine = {one for one in self.owned if owner(one, assigned.members) == assigned.member}
+        self._stop(self.owned - mine)
+        self._do(self.machine.released(assigned.generation, self.world.now_ms))
+
+    def _begin(self, generation: int) -> None:
+        assigned = self._assigned
+        assert assigned is not None
+        assert assigned.generation == generation
+        for partition in PARTITIONS:
+            if partition not in self.owned:
+                if owner(partition, assigned.members) != assigned.member:
+                    continue
+                self._owners.take(generation, partition, self.name)
+                self.owned.add(partition)
+
+    def _plan(self) -> None:
+        assert self.machine is not None
+        due_ms = self.machine.wakeup_ms()
+        if due_ms is not None:
+            self._later(max(0, due_ms - self.world.now_ms), self._wake)
+
+    def _wake(self) -> None:
+        due_ms = None if self.machine is None else self.machine.wakeup_ms()
+        if self.machine is not None and due_ms is not None and due_ms <= self.world.now_ms:
+            self._do(self.machine.wake(self.world.now_ms))
+
+    def _ask(self, ask: Ask) -> None:
+        keeper = self._keepers[ask.store]
+        chance, faults = self.world.random, self.world.faults
+        if keeper.name in self.unreachable:
+            return
+        for _ in range(2 if chance.random() < faults.duplication else 1):
+            if chance.random() >= faults.loss:
+                self.world.after(self.world.delay_ms(), lambda: self._put(keeper, ask, incarnation))
+        incarnation = self.incarnation
+
+    def _put(self, keeper: Keeper, ask: Ask, incarnation: int) -> None:
+        """The request arrives, and its answer sets out."""
+        if keeper.registers is None:
+            return
+        found = reply(keeper.registers, ask.request, self.world.now_ms)
+        if found is None or self.world.random.random() < self.world.faults.loss:
+            return
+        answered = Answered(ask.store, ask.token, found)
+
+        def arrive() -> None:
+            cut = keeper.name in self.unreachable
+            if incarnation == self.incarnation and self.machine is not None and not cut:
+                self._do(self.machine.answered(answered, self.world.now_ms))
+
+        self.world.after(self.world.delay_ms(), arrive)
+
+    def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        incarnation = self.incarnation
+
+        def act() -> None:
+            if incarnation == self.incarnation:
+                action()
+
+        self.world.after(delay_ms, act)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run in which nothing went wrong.
+
+    Attributes:
+        settled_ms: How long after the faults everybody had what is his.
+        taken: How often a member began with a partition.
+        generations: How many there were.
+    """
+
+    settled_ms: int
+    taken: int
+    generations: int
+
+
+def run(seed: int) -> Outcome:
+    """Run one seed.
+
+    Raises:
+        AssertionError: A partition had two owners, or the group did not settle after the faults.
+    """
+    chance = random.Random(seed)
+    delay_ms = chance.choice((2, 20, 200))
+    faults = Faults(
+        loss=chance.choice((0.0, 0.05, 0.3)),
+        duplication=chance.choice((0.0, 0.1, 0.5)),
+        delay_ms_max=delay_ms,
+    )
+    world = World(seed, faults)
+    keepers = [Keeper(f"S{number}") for number in range(chance.choice((1, 2, 3, 5)))]
+    owners = Owners()
+    session_ms = chance.choice((2_000, 4_000) if delay_ms == 200 else (500, 1_000, 2_000))
+    members = [
+        SimMember(world, f"M{number}", keepers, owners, session_ms)
+        for number in range(chance.randint(1, 5))
+    ]
+    for _ in range(chance.randint(5, 40)):
+        world.run_until(world.now_ms + chance.randint(0, 2 * session_ms))
+        _happen(chance, chance.choice(members), chance.choice(keepers), keepers)
+    faults.heal()
+    for keeper in keepers:
+        if keeper.registers is None:
+            keeper.boot()
+    healed_ms = world.now_ms
+    while not _settled(members, owners):
+        assert world.now_ms < healed_ms + SETTLING_MS_MAX, "not settled"
+        for member in members:
+            member.unreachable.clear()
+            if member.machine is None:
+                member.boot()
+        world.run_until(world.now_ms + 50)
+    return Outcome(world.now_ms - healed_ms, owners.taken, owners.generations)
+
+
+def _happen(chance: random.Random, member: SimMember, keeper: Keeper, all_: list[Keeper]) -> None:
+    """Let something happen to a member or to a store."""
+    what = chance.choice(("crash", "leave", "boot", "boot", "store", "cut", "mend"))
+    if what == "boot" and member.machine is None:
+        member.boot()
+    elif what == "crash" and member.machine is not None:
+        member.crash()
+    elif what == "leave" and member.machine is not None:
+        member.leave()
+    elif what == "store" and keeper.registers is None:
+        keeper.boot()
+    elif what == "store":
+        keeper.crash()
+    elif what == "cut":
+        member.unreachable = {one.name for one in all_ if chance.random() < 0.5}
+    elif what == "mend":
+        member.unreachable = set()
+
+
+def _settled(members: list[SimMember], owners: Owners) -> bool:
+    generations = {one.machine.generation for one in members if one.machine is not None}
+    return (
+        all(member.settled for member in members)
+        and len(generations) == 1
+        and owners.now.keys() == set(PARTITIONS)
+    )
