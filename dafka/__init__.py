@@ -13,6 +13,7 @@ from dafka.errors import DafkaError as DafkaError
 from dafka.errors import MisuseError as MisuseError
 from dafka.errors import NotStoredError as NotStoredError
 from dafka.errors import QueryError as QueryError
+from dafka.errors import RebalancedError as RebalancedError
 from dafka.errors import RecordError as RecordError
 from dafka.errors import StorageError as StorageError
 from dafka.model import Header as Header

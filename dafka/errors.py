@@ -48,6 +48,18 @@ class RecordError(DafkaError):
         self.reason = reason
 
 
+class RebalancedError(DafkaError):
+    """Partitions that a consumer had are another member's by now; their commits were not made.
+
+    Attributes:
+        partitions: Whose records, as far as they were not committed, others get again.
+    """
+
+    def __init__(self, message: str, partitions: Iterable[tuple[str, str]]) -> None:
+        super().__init__(message)
+        self.partitions = frozenset(partitions)
+
+
 class CommitError(DafkaError):
     """A record of the topic `__consumer_offsets` is not a commit. Passed over, and counted.
 

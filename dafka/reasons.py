@@ -60,6 +60,7 @@ Reason = Literal[
     "query message",
     "query size",
     "query version",
+    "membership",
     "control message",
     "control size",
     "control version",

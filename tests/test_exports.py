@@ -34,7 +34,7 @@ PUBLIC = {
             "MisuseError",
             "NotStoredError",
         ),
-        *("QueryError", "RecordError", "StorageError"),
+        *("QueryError", "RebalancedError", "RecordError", "StorageError"),
     },
     topology: {
         *("Branch", "Cluster", "ClusterName", "Distributor", "Link", "Names", "Plan", "Spread"),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dafka.cli.options import (
+    DEFAULT_QUERY,
     Access,
     Advertise,
     Host,
@@ -99,6 +100,14 @@ def produce(
 def consume(
     topic: Annotated[list[str], typer.Argument(help="Topics.")],
     tower: Towers,
+    store: Annotated[
+        list[str],
+        typer.Option(
+            default_factory=lambda: [DEFAULT_QUERY],
+            show_default=DEFAULT_QUERY,
+            help="With --group: query port of a store; give all of them, repeatedly.",
+        ),
+    ],
     host: Host = "127.0.0.1",
     advertise: Advertise = None,
     from_beginning: Annotated[
@@ -114,6 +123,10 @@ def consume(
             callback=bounded_seconds, help="End when no record has come for this many seconds."
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Share the partitions with all consumers of this group, and commit."),
+    ] = None,
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -125,31 +138,39 @@ def consume(
     Example: dafka consume numbers --from-beginning --timeout 2
     """
     set_up_logs(log_level)
-    printed = 0
-    heard = time.monotonic()
     start = "earliest" if from_beginning else "latest"
     try:
         with Consumer(
             tower,
             topic,
             start=start,
+            group=group,
+            stores=store,
             host=host,
             advertise=advertise,
             credentials=credentials_of(access, key),
             insecure=insecure,
             wire=wire,
         ) as consumer:
-            while max_records is None or printed < max_records:
-                record = consumer.poll(0.2)
-                if record is not None:
-                    heard = time.monotonic()
-                    printed += 1
-                    if json_lines:
-                        print(json.dumps(to_json(record)), flush=True)
-                    else:
-                        sys.stdout.buffer.write((record.value or b"") + b"\n")
-                        sys.stdout.buffer.flush()
-                elif timeout is not None and time.monotonic() - heard >= timeout:
-                    break
+            _print_records(consumer, json_lines, max_records, timeout)
     except KeyboardInterrupt:
         return
+
+
+def _print_records(
+    consumer: Consumer, json_lines: bool, max_records: int | None, timeout: float | None
+) -> None:
+    printed = 0
+    heard = time.monotonic()
+    while max_records is None or printed < max_records:
+        record = consumer.poll(0.2)
+        if record is not None:
+            heard = time.monotonic()
+            printed += 1
+            if json_lines:
+                print(json.dumps(to_json(record)), flush=True)
+            else:
+                sys.stdout.buffer.write((record.value or b"") + b"\n")
+                sys.stdout.buffer.flush()
+        elif timeout is not None and time.monotonic() - heard >= timeout:
+            break

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.groups.commit import Commit, CommitKey
     from dafka.groups.membership import Member, Reply, Request
+    from dafka.model import Batch, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +65,125 @@ class Mismatched:
     ours: int
 
 
+@dataclass(frozen=True, slots=True)
+class AskOffsets:
+    """Ask a store what the group has committed; its answer is `OffsetsAnswered`."""
+
+    store: int
+    token: int
+    after: Partition | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsAnswered:
+    """Some of what a store knows; `more` follows behind the last."""
+
+    store: int
+    token: int
+    commits: tuple[tuple[CommitKey, Commit], ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The application may be handed `partition` from `position` on: deliveries of this run."""
+
+    partition: Partition
+    run: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A delivery of a run. Only if that is the partition's last one may it be handed on."""
+
+    batch: Batch
+    start: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Hand nothing more of these to the application; `Revoked` when it holds nothing of them."""
+
+    token: int
+    partitions: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """How far the application has processed what was revoked."""
+
+    token: int
+    positions: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Say how far the application has processed everything: `Collected`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """By partition the first sequence that the application may not have processed."""
+
+    positions: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWanted:
+    """The application asks for these positions to be committed: `CommitDone`."""
+
+    number: int
+    positions: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDone:
+    """Stores have what was to be committed, but for partitions that are others' by now."""
+
+    number: int
+    lost: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCommits:
+    """Publish positions under an epoch; `Committed` when enough stores have them."""
+
+    token: int
+    epoch: int
+    positions: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Stores have what was to be published."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The application wants to go on elsewhere in a partition."""
+
+    partition: Partition
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The application takes no more: commit these positions, give everything back, leave."""
+
+    positions: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """The application has not come back for so long that others get its partitions."""
+
+
 MemberEffect = Ask | Assigned | Settled | Expelled | Left | Mismatched
+
+GroupEvent = (
+    Answered | OffsetsAnswered | Revoked | Collected | CommitWanted | Committed | Sought | Closing
+)

@@ -81,7 +81,7 @@ class MemberMachine:
         self._address = address
         self._about = about
         self._stores = stores
-        self._proposer = Proposer(group, stores, about.session_ms // 2)
+        self._proposer = Proposer(group, stores)
         self._beat_ms = min(BEAT_MS_MAX, about.session_ms // 5)
         self._life = 1
         self._asked: dict[int, _Asked] = {}

@@ -82,11 +82,11 @@ def decode(octets: bytes) -> Membership:
     if not octets:
         return NOBODY
     if len(octets) > MEMBERSHIP_BYTES_MAX:
-        raise WireError("membership size")
+        raise WireError("membership")
     try:
         generation, stores, members = json.loads(octets)
         if len(members) > GROUP_MEMBERS_MAX:
-            raise WireError("too many members")
+            raise WireError("membership")
         found = {name: _member(*fields) for name, fields in members.items()}
         return Membership(_number(generation), _number(stores), found)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _BACK_OFF_MS = 40
 """First bound on the wait after a round that came to nothing; doubles."""
 
+_PATIENCE_MS = 200
+"""First bound on a round; doubles, for the way to the stores may take longer."""
+
 _DOUBLINGS_MAX = 5
 
 
@@ -37,12 +40,10 @@ class Proposer:
     Args:
         group: Whose membership it is about.
         stores: How many stores there are.
-        patience_ms: How long a round may take.
     """
 
-    def __init__(self, group: str, stores: int, patience_ms: int) -> None:
+    def __init__(self, group: str, stores: int) -> None:
         self._group = group
-        self._patience_ms = patience_ms
         self.majority = stores // 2 + 1
         """How many stores must agree."""
         self.blocking = stores - self.majority + 1
@@ -69,7 +70,8 @@ class Proposer:
     def begin(self, proposer: str, now_ms: int) -> Prepare:
         """Begin a round; its request is for all stores."""
         self._number += 1
-        self._round = _Round(Ballot(self._number, proposer), now_ms + self._patience_ms)
+        patience_ms = _PATIENCE_MS << min(self._failures, _DOUBLINGS_MAX)
+        self._round = _Round(Ballot(self._number, proposer), now_ms + patience_ms)
         return Prepare(self._group, self._round.ballot)
 
     def promised(

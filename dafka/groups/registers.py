@@ -169,7 +169,7 @@ class Registers:
             if not any(_alive(heard, now_ms) for heard in register.heard.values()):
                 del self._registers[group]
                 return
-        raise WireError("too many groups")
+        raise WireError("membership")
 
     def _read(self, group: str, now_ms: int) -> _Register:
         stored = self._log.get(TABLE, octets_of(group))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import queue
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.model import Partition, Record, checked_topic
+from dafka.node.group import GroupRole, joined
+from dafka.node.group_options import Access, GroupOptions
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
@@ -18,12 +21,17 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Never, Self
 
+    from dafka.groups.events import GroupEvent, Handed
     from dafka.model import Batch
+    from dafka.query.client import StoreClient
     from dafka.transport.keys import Credentials
     from dafka.transport.poller import Pollable
 
 _CHECK_S = 1.0
 """How often a waiting iteration looks whether the node still lives."""
+
+_LEAVE_S = 5.0
+"""How long stores may take to acknowledge the last positions, and to hear that a member leaves."""
 
 
 class ReceivedBatch:
@@ -73,6 +81,14 @@ class Consumer:
         start: Where partitions without a position begin: "earliest" at their first record,
             "latest" behind what is there when they are first heard of.
         positions: Sequence to begin at, for some partitions.
+        group: The name of a group that shares the partitions: each is one member's, and goes on
+            behind what the group has committed.
+        stores: Query ports of the cluster's stores, which keep the group; the same for all members.
+        auto_commit_ms: How often to commit by itself what is processed: a record is when the next
+            one is asked for. None: only `commit` does.
+        session_timeout_ms: A member that is silent for so long is replaced.
+        max_hold_ms: How long the application may keep the group waiting for a partition that it
+            gives to another member.
         host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
         advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
             where its towers see it connect from.
@@ -93,6 +109,11 @@ class Consumer:
         *,
         start: str = "earliest",
         positions: Mapping[Partition, int] | None = None,
+        group: str | None = None,
+        stores: str | Sequence[str] = (),
+        auto_commit_ms: int | None = 5_000,
+        session_timeout_ms: int = 10_000,
+        max_hold_ms: int = 300_000,
         host: str = "127.0.0.1",
         advertise: str | None = None,
         buffer_bytes_max: int = 32 * 1024 * 1024,
@@ -105,29 +126,44 @@ class Consumer:
             raise MisuseError("at least one topic is needed")
         if start not in (Start.EARLIEST.value, Start.LATEST.value):
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
-        for partition, sequence in (positions or {}).items():
-            if sequence < 0:
-                raise MisuseError(f"position of {partition} must not be negative: {sequence}")
         self.address = new_address(towers, credentials)
+        options = None
+        if group is not None:
+            ports = (stores,) if isinstance(stores, str) else tuple(stores)
+            options = GroupOptions(group, ports, auto_commit_ms, session_timeout_ms, max_hold_ms)
+            options = options.checked(names, positions)
         settings = ConsumerSettings(
             topics=tuple(checked_topic(name) for name in names),
-            start=Start(start),
-            positions={Partition(*key): value for key, value in (positions or {}).items()},
+            start=Start(start) if options is None else Start.ASSIGNED,
+            positions=_checked_positions(positions or {}),
             buffer_bytes_max=buffer_bytes_max,
         )
-        self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
         self._records: Iterator[Record] = iter(())
-        self._current: Deliver | None = None
+        self._current: Deliver | Handed | None = None
         """The batch being iterated."""
         self._size = 0
         """Its bytes, until their room is given back."""
         self._closed = False
-        role: Role[None, Never] = _ConsumerRole(
-            ConsumerMachine(self.address, settings), self._delivered
-        )
+        machine = ConsumerMachine(self.address, settings)
         where = self.address, towers, host, credentials, advertise
-        mesh = open_mesh(*where, insecure=insecure, wire=wire)
-        self._node = Node(role, self.address, {None: mesh})
+        access = Access(credentials, insecure, wire)
+        self._group: GroupRole | None = None
+        with ExitStack() as opened:
+            if options is not None:
+                self._group = joined(opened, options, machine, Start(start), towers, host, access)
+            mesh = open_mesh(*where, insecure=insecure, wire=wire)
+            opened.pop_all()  # all there: from here on the node's thread closes them
+        self._node: Node[None, Never] | Node[None, GroupEvent]
+        self._role: _ConsumerRole | GroupRole
+        if self._group is None:
+            self._role = single = _ConsumerRole(machine)
+            role: Role[None, Never] = single
+            self._node = Node(role, self.address, {None: mesh})
+        else:
+            self._role = self._group
+            shared: Role[None, GroupEvent] = self._group
+            self._node = node = Node(shared, self.address, {None: mesh})
+            self._group.attach(node)
         self._node.start()
 
     def __iter__(self) -> Iterator[Record]:
@@ -146,7 +182,9 @@ class Consumer:
         while True:
             begun = next(self._records, None)
             self._records = iter(())
-            if begun is not None or self._next_batch(_CHECK_S):
+            if begun is not None and self._group is not None:
+                self._group.hand.hold_rest()
+            if begun is not None or self._next_batch(_CHECK_S, whole=True):
                 assert self._current is not None
                 start = self._current.start if begun is None else begun.sequence
                 yield ReceivedBatch(self._current.batch, start)
@@ -158,6 +196,7 @@ class Consumer:
             MisuseError: The consumer is closed, and everything it had received is read.
             RecordError: A batch is damaged; the next call goes on behind it.
             NodeFailedError: The consumer's thread has ended.
+            RebalancedError: In a group: this consumer held records for too long, and is out of it.
         """
         record = next(self._records, None)
         if record is None and self._next_batch(timeout):
@@ -166,10 +205,76 @@ class Consumer:
             record = next(self._records, None)
         return record
 
+    def commit(self, timeout: float = 10.0) -> None:
+        """Commit the position of the group behind everything that was handed over so far.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            MisuseError: The consumer is in no group.
+            NotStoredError: No store has acknowledged it in time; it may come to be stored.
+            RebalancedError: Some of it is another member's by now, who gets it again.
+        """
+        self._grouped().commit(timeout)
+
+    def positions(self) -> dict[Partition, int]:
+        """Return the sequence that comes next, of each partition that is this consumer's.
+
+        Raises:
+            MisuseError: The consumer is in no group.
+        """
+        return self._grouped().hand.positions()
+
+    def seek(self, topic: str, address: str, sequence: int) -> None:
+        """Go on at `sequence` in one partition; what is committed next says so too.
+
+        Raises:
+            MisuseError: The partition is not this consumer's at present.
+        """
+        group = self._grouped()
+        group.seek(Partition(topic, address), sequence)
+        if self._current is not None and self._current.batch.partition == (topic, address):
+            self._records = iter(())
+
+    def seek_to_beginning(self) -> None:
+        """Go on at the first record that is kept, in every partition of this consumer.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        self._seek_to(lambda store, kept, partition: kept.start)
+
+    def seek_to_end(self) -> None:
+        """Go on behind the last record, in every partition of this consumer.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        self._seek_to(lambda store, kept, partition: kept.stop)
+
+    def seek_to_time(self, timestamp_ms: int) -> None:
+        """Go on at the first record of this time or later, in every partition of this consumer.
+
+        Raises:
+            QueryError: No store answers.
+        """
+
+        def found(store: StoreClient, kept: range, partition: Partition) -> int:
+            sequence = store.find(partition, timestamp_ms)
+            return kept.stop if sequence is None else sequence
+
+        self._seek_to(found)
+
     def close(self) -> None:
-        """Leave the cluster. What has been received can still be read."""
-        self._closed = True
-        self._node.stop()
+        """Leave the cluster. What has been received can still be read, unless it is a group's.
+
+        A group's positions are committed, if that is done by itself.
+
+        Raises:
+            NotStoredError: No store has acknowledged the last positions.
+        """
+        self._close(failed=False)
 
     def __enter__(self) -> Self:
         return self
@@ -180,19 +285,41 @@ class Consumer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        # Who is thrown out of the middle of a record has not processed it.
+        self._close(failed=error is not None)
 
-    def _next_batch(self, timeout: float) -> bool:
+    def _close(self, *, failed: bool) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._group is not None:
+                self._group.leave(_LEAVE_S, failed=failed)
+        finally:
+            self._node.stop()
+
+    def _grouped(self) -> GroupRole:
+        if self._group is None:
+            raise MisuseError("consumer is in no group: give it one, and the stores")
+        self._node.check()
+        if self._closed:
+            raise MisuseError("consumer is closed")
+        return self._group
+
+    def _seek_to(self, place: Callable[[StoreClient, range, Partition], int]) -> None:
+        self._grouped().seek_to(place)
+        self._records = iter(())
+
+    def _next_batch(self, timeout: float, *, whole: bool = False) -> bool:
         """Take up the next batch, giving back the room of the one that has been read."""
         if self._size:
             self._node.post(None, Drained(self._size))
             self._size = 0
-        try:
-            delivered = self._delivered.get(timeout=timeout)
-        except queue.Empty:
+        delivered = self._role.next(timeout, whole=whole)
+        if delivered is None:
             self._node.check()
             if self._closed:
-                raise MisuseError("consumer is closed") from None
+                raise MisuseError("consumer is closed")
             return False
         self._current = delivered
         self._size = len(delivered.batch.content)
@@ -202,6 +329,15 @@ class Consumer:
         """Take the batch apart that was just taken up."""
         assert self._current is not None
         self._records = records_of(self._current.batch, self._current.start)
+        if self._group is not None:
+            self._records = self._group.watched(self._records)
+
+
+def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, int]:
+    for partition, sequence in positions.items():
+        if sequence < 0:
+            raise MisuseError(f"position of {partition} must not be negative: {sequence}")
+    return {Partition(*key): value for key, value in positions.items()}
 
 
 class _ConsumerRole:
@@ -209,9 +345,16 @@ class _ConsumerRole:
 
     name = "consumer"
 
-    def __init__(self, machine: ConsumerMachine, delivered: queue.SimpleQueue[Deliver]) -> None:
+    def __init__(self, machine: ConsumerMachine) -> None:
         self._machine = machine
-        self._delivered = delivered
+        self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
+
+    def next(self, timeout: float, *, whole: bool) -> Deliver | None:
+        """The next batch, None if there is none in time."""
+        try:
+            return self._delivered.get(timeout=timeout)
+        except queue.Empty:
+            return None
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         if isinstance(event, TurnEnded):

@@ -34,6 +34,11 @@ READ_FAILURES = Counter("dafka_store_read_failures", "Reads the disk refused")
 TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
 COMMITS = Counter("dafka_store_commits", "Positions of groups that a store took in")
 NO_COMMITS = Counter("dafka_store_commits_refused", "Records passed over: no commits of a group")
+GROUP_COMMITS = Counter("dafka_group_commits", "Positions committed by consumers", ["group"])
+GROUP_LAG = Gauge(
+    "dafka_group_lag_records", "Not delivered yet, of a member's", ["group", "member"]
+)
+REBALANCES = Counter("dafka_group_rebalances", "Generations a member has settled in", ["group"])
 STORED_BYTES = Gauge("dafka_store_bytes", "Bytes of the batches a store keeps", ["address"])
 APPEND_SECONDS = Histogram(
     "dafka_store_append_seconds",

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError, WireError
 from dafka.groups.fold import fold
+from dafka.groups.registers import Registers
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node import metrics
+from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, open_mesh
 from dafka.protocol.access import ANYBODY, Rights
 from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
@@ -166,6 +168,7 @@ class _StoreRole:
         self._retainer = retainer
         self._retention_due_ms = 0
         self._deletable = deletable
+        self._registers = Registers(record_log)
         self._machine = StoreMachine(record_log.identity, record_log.heads())
         self._observe()
 
@@ -294,7 +297,15 @@ class _StoreRole:
                 break
             client, question = request
             rights = ANYBODY if self._access is None else self._access.of(client.key) or Rights()
-            reply = answer(question, self._log, rights, deletable=self._deletable, dropped=_drop)
+            reply = answer(
+                question,
+                self._log,
+                rights,
+                deletable=self._deletable,
+                registers=self._registers,
+                now_ms=now_ms(),
+                dropped=_drop,
+            )
             self._server.reply(client, reply)
             if time.perf_counter() - began > REQUESTS_S_MAX:
                 break

@@ -17,7 +17,15 @@ from dafka.limits import PARTITIONS_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish
-from dafka.protocol.events import Drained, Event, PeerListened, Positioned, Received, Woke
+from dafka.protocol.events import (
+    Drained,
+    Event,
+    PeerListened,
+    Positioned,
+    Received,
+    Unassigned,
+    Woke,
+)
 from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
 from dafka.wire import messages
@@ -77,7 +85,10 @@ class ConsumerMachine:
     """
 
     def __init__(self, address: str, settings: ConsumerSettings) -> None:
-        self._address = address
+        self.address = address
+        """Its identity."""
+        self.topics = settings.topics
+        """Those it subscribes to; none means all."""
         self._settings = settings
         self._inflow = Inflow(address)
         self._next: dict[Partition, int] = {}
@@ -100,6 +111,8 @@ class ConsumerMachine:
                 effects = []
             case Positioned():
                 effects = self._position(event.partition, event.sequence)
+            case Unassigned():
+                effects = self._unassign(event.partition)
             case Woke():
                 effects = self._wake(now_ms)
             case PeerListened():
@@ -139,8 +152,8 @@ class ConsumerMachine:
         """ZeroMQ matches prefixes, so messages of other topics arrive too."""
         if partition in self._next:
             return True  # patterns cost as much as all the rest
-        if self._settings.topics:
-            return partition.topic in self._settings.topics
+        if self.topics:
+            return partition.topic in self.topics
         return self._settings.wants(partition.topic)
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
@@ -166,10 +179,10 @@ class ConsumerMachine:
             case messages.StoreHello():
                 # Some store has just seen us; what it holds may be new.
                 self._inquiry.renew(now_ms)
-                topics = self._settings.topics
+                topics = self.topics
                 if not topics:
                     return []
-                return [Publish(messages.ConsumerHello(message.store, self._address, topics))]
+                return [Publish(messages.ConsumerHello(message.store, self.address, topics))]
             case _:
                 return [Dropped("not for a consumer")]
 
@@ -246,7 +259,7 @@ class ConsumerMachine:
             if not known and len(self._unpositioned) >= PARTITIONS_MAX:
                 return [Dropped("too many partitions")]
             self._unpositioned[partition] = max(head, self._unpositioned.get(partition, -1))
-            return [] if known else [Found(partition)]
+            return [] if known else [Found(partition, latest)]
         if position is None:
             position = latest if self._settings.start is Start.LATEST else 0
         return self._position(partition, position)
@@ -258,6 +271,14 @@ class ConsumerMachine:
         self._learn(
             partition, max(self._unpositioned.pop(partition, -1), self._inflow.head(partition))
         )
+        return []
+
+    def _unassign(self, partition: Partition) -> list[Effect]:
+        if partition in self._next:
+            head = self._unpositioned[partition] = self._inflow.head(partition)
+            # There it wants nothing, and forgets what was received.
+            self._inflow.start(partition, head + 1)
+            del self._next[partition]
         return []
 
     def _committed(self, partition: Partition, end: int) -> list[Effect]:
@@ -292,8 +313,8 @@ class ConsumerMachine:
             effects += self._greet()
             self._inquiry.renew(now_ms)
         if self._inquiry.asked(now_ms):
-            for topic in self._settings.topics or ("",):
-                effects.append(Publish(messages.GetHeads(topic, self._address)))
+            for topic in self.topics or ("",):
+                effects.append(Publish(messages.GetHeads(topic, self.address)))
         return effects
 
     def _greet(self) -> list[Effect]:
@@ -304,10 +325,10 @@ class ConsumerMachine:
             MessageId.LOG_START,
             MessageId.STORE_HELLO,
         )
-        effects: list[Effect] = [Listen(message_id, self._address) for message_id in own]
+        effects: list[Effect] = [Listen(message_id, self.address) for message_id in own]
         effects += [
             Listen(message_id, topic)
-            for topic in self._settings.topics or ("",)
+            for topic in self.topics or ("",)
             for message_id in (MessageId.RECORDS, MessageId.RECORD, MessageId.HEAD)
         ]
         if self._settings.committed:

@@ -93,6 +93,8 @@ class Found:
     """Consumer: a partition it has no position for; it waits for `Positioned`."""
 
     partition: Partition
+    latest: int = 0
+    """Behind what there was of it when it was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,13 @@ class Positioned:
 
 
 @dataclass(frozen=True, slots=True)
+class Unassigned:
+    """Consumer: deliver nothing more of `partition` until it is positioned again."""
+
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """Consumer: the application has taken delivered batches of this many bytes."""
 
@@ -110,6 +117,7 @@ Event = (
     | Submitted
     | Mirrored
     | Positioned
+    | Unassigned
     | Drained
     | Appended
     | AppendFailed

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.groups.commit import Commit
+    from dafka.groups.membership import Roster
     from dafka.transport.keys import Credentials
 
 A = TypeVar("A")
@@ -202,6 +203,10 @@ class StoreClient:
                 for key, _ in commits[-1:]
             )
             after = self._continued(after, places, len(found))
+
+    def members(self, group: str) -> Roster:
+        """Return who belongs to a group, as far as this store knows, and who of them is alive."""
+        return self._ask(messages.Members(octets_of(group)), messages.Roster).reply
 
     def health(self) -> messages.Status:
         """Return who the store is and how much it holds."""

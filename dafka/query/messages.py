@@ -15,6 +15,7 @@ from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from dafka.errors import WireError
+from dafka.groups import membership  # noqa: TC001  msgspec reads annotations at run time
 from dafka.limits import ADDRESS_BYTES_MAX, QUERY_BYTES_MAX
 from dafka.records.digest import DIGEST_BYTES
 
@@ -110,12 +111,38 @@ class Offsets(Struct, frozen=True, array_like=True, tag="offsets"):
     after: Place | None = None
 
 
+class Members(Struct, frozen=True, array_like=True, tag="members"):
+    """Who belongs to a group?"""
+
+    group: Name
+
+
+class Beat(Struct, frozen=True, array_like=True, tag="beat"):
+    """A member of a group is alive; answered as `Members`."""
+
+    request: membership.Beat
+
+
+class Prepare(Struct, frozen=True, array_like=True, tag="prepare"):
+    """Members of a group want to agree on its members: the first half."""
+
+    request: membership.Prepare
+
+
+class Accept(Struct, frozen=True, array_like=True, tag="accept"):
+    """The second half."""
+
+    request: membership.Accept
+
+
 class Health(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
-GroupQuestion = Groups | Offsets
-Question = Topics | Partitions | Ranges | Read | Find | Digest | Delete | Health | GroupQuestion
+GroupQuestion = Groups | Offsets | Members
+GroupRequest = Beat | Prepare | Accept
+RecordQuestion = Topics | Partitions | Ranges | Read | Find | Digest | Delete | Health
+Question = RecordQuestion | GroupQuestion | GroupRequest
 
 
 class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
@@ -195,6 +222,24 @@ class OffsetPage(Struct, frozen=True, array_like=True, tag="offsets"):
     more: bool
 
 
+class Roster(Struct, frozen=True, array_like=True, tag="roster"):
+    """What a store knows of the members of a group."""
+
+    reply: membership.Roster
+
+
+class Promise(Struct, frozen=True, array_like=True, tag="promise"):
+    """Answers `Prepare`."""
+
+    reply: membership.Promise
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
+    """Answers `Accept`."""
+
+    reply: membership.Accepted
+
+
 class Status(Struct, frozen=True, array_like=True, tag="status"):
     """A store that is well.
 
@@ -221,7 +266,8 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
-GroupAnswer = GroupPage | OffsetPage
+GroupReply = Roster | Promise | Accepted
+GroupAnswer = GroupPage | OffsetPage | GroupReply
 Answer = (
     TopicPage
     | PartitionPage

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from dafka.errors import RecordError, StorageError, WireError
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
+from dafka.groups.registers import Registers
 from dafka.limits import (
     DELETED_BATCHES_MAX,
     DIGEST_BYTES_MAX,
@@ -15,7 +16,7 @@ from dafka.limits import (
 from dafka.model import Partition
 from dafka.protocol.access import ANYBODY
 from dafka.query import messages
-from dafka.query.groups import answered
+from dafka.query.groups import GROUP_QUESTIONS, answered
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import page
 from dafka.records.batch import newest_ms, raw_records
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dafka.protocol.access import Rights
-    from dafka.query.messages import Answer, Place, Question
+    from dafka.query.messages import Answer, Place, Question, RecordQuestion
     from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
 
@@ -38,6 +39,8 @@ def answer(
     *,
     deletable: bool = False,
     dropped: Callable[[Reason], None] = lambda _reason: None,
+    registers: Registers | None = None,
+    now_ms: int = 0,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
 
@@ -47,12 +50,16 @@ def answer(
         rights: Those of whoever asks.
         deletable: Whether topics may be deleted.
         dropped: Called if what came is no question, or not one that this key may ask.
+        registers: Of the groups' members, if this store keeps them.
+        now_ms: The time, by a clock that does not jump.
     """
     try:
         asked = decode_question(question)
         if not _permitted(asked, rights):
             dropped("not permitted")
             return encode(messages.Refused("not permitted", "this key has no right to that"))
+        if isinstance(asked, GROUP_QUESTIONS):
+            return encode(answered(asked, log, registers or Registers(log), now_ms))
         return encode(_answer(asked, log, deletable))
     except WireError as error:
         dropped(error.reason)
@@ -89,13 +96,15 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_read("")
         case messages.Delete():
             return rights.may_write(text(question.topic))
-        case messages.Groups() | messages.Offsets():
+        case messages.Groups() | messages.Offsets() | messages.Members():
             return rights.may_read(COMMITS_TOPIC)
+        case messages.Beat() | messages.Prepare() | messages.Accept():
+            return rights.may_write(COMMITS_TOPIC)
         case _:
             return rights.may_read(text(question.topic or b""))
 
 
-def _answer(question: Question, log: RecordLog, deletable: bool) -> Answer:
+def _answer(question: RecordQuestion, log: RecordLog, deletable: bool) -> Answer:
     match question:
         case messages.Topics():
             return _topics(question, log)
@@ -117,8 +126,6 @@ def _answer(question: Question, log: RecordLog, deletable: bool) -> Answer:
             return _digest(question, log)
         case messages.Delete():
             return _delete(question, log) if deletable else _NOT_DELETABLE
-        case messages.Groups() | messages.Offsets():
-            return answered(question, log)
         case messages.Health():
             heads = log.heads()
             records = sum(heads.values()) + len(heads)

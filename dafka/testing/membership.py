@@ -78,7 +78,7 @@ class Owners:
     @property
     def generations(self) -> int:
         """How many there were."""
-        return len(self._members)
+        return len(self._members.keys() | {generation for generation, _ in self._ever})
 
     def generation(self, number: int, members: Iterable[str]) -> None:
         """A member was told who belongs to a generation."""

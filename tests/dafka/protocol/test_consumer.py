@@ -14,6 +14,7 @@ from dafka.protocol.events import (
     Positioned,
     Received,
     Submitted,
+    Unassigned,
     Woke,
 )
 from dafka.wire import messages
@@ -176,9 +177,20 @@ def test_explicit_positions_come_before_the_start(batch):
 
 def test_assigned_waits_for_a_position_and_asks_for_it_once(batch):
     bench = Bench(start=Start.ASSIGNED)
-    assert bench.hear(head(7), live(batch(8)), head(8)) == [Found(P)]
+    assert bench.hear(head(7), live(batch(8)), head(8)) == [Found(P, 8)]
     assert fetched(bench.give(Positioned(P, 5))) == [(5, 4)]
     assert delivered(bench.hear(direct(batch(5, 4)))) == [(5, 9)]
+
+
+def test_what_is_unassigned_is_neither_delivered_nor_fetched_until_it_is_positioned(batch):
+    bench = Bench(start=Start.ASSIGNED)
+    bench.hear(head(7))
+    assert fetched(bench.give(Positioned(P, 5))) == [(5, 3)]
+    assert bench.give(Unassigned(P), Unassigned(P)) == []
+    assert bench.hear(direct(batch(5, 4)), live(batch(9)), stored_head(11)) == []
+    bench.now_ms = 10_000
+    assert fetched(bench.give(Woke())) == []
+    assert fetched(bench.give(Positioned(P, 6))) == [(6, 6)]
 
 
 def test_it_can_be_sent_back(batch):

@@ -7,6 +7,7 @@ import pytest
 from dafka.errors import MisuseError, QueryError
 from dafka.groups.commit import Commit
 from dafka.groups.fold import fold
+from dafka.groups.membership import NO_BALLOT
 from dafka.model import Batch, Partition
 from dafka.query import groups, messages, paging, service
 from dafka.query.client import StoreClient
@@ -212,3 +213,7 @@ def test_a_store_that_never_comes_to_an_end_is_left(serving, client, monkeypatch
     serving.respond = page
     with pytest.raises(QueryError, match="names more than 4"):
         client.ranges()
+
+
+def test_members_of_a_group(client):
+    assert client.members("billing") == (NO_BALLOT, b"", 0, False, ())

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import WireError
+from dafka.groups import membership
 from dafka.limits import QUERY_BYTES_MAX
 from dafka.query import messages
 from dafka.query.messages import decode_answer, decode_question, encode
@@ -16,6 +17,16 @@ names = st.binary(max_size=255)
 places = st.tuples(names, names)
 sequences = st.integers(0, 2**63 - 1)
 counts = st.integers(1, 2**63 - 1)
+
+ballots = st.builds(membership.Ballot, sequences, st.text())
+alive = st.tuples(
+    st.tuples(
+        st.text(), st.builds(membership.Member, st.lists(names).map(tuple), st.integers(0, 99))
+    )
+)
+pulses = st.lists(
+    st.builds(membership.Pulse, st.text(), sequences, st.booleans(), sequences), max_size=3
+).map(tuple)
 
 questions = st.one_of(
     st.builds(messages.Topics, st.none() | names),
@@ -28,6 +39,13 @@ questions = st.one_of(
     st.just(messages.Health()),
     st.builds(messages.Groups, st.none() | names),
     st.builds(messages.Offsets, names, st.none() | places),
+    st.builds(messages.Members, names),
+    st.builds(messages.Prepare, st.builds(membership.Prepare, st.text(), ballots)),
+    st.builds(messages.Accept, st.builds(membership.Accept, st.text(), ballots, st.binary())),
+    st.builds(
+        messages.Beat,
+        st.builds(membership.Beat, st.text(), st.text(), sequences, st.booleans()),
+    ),
 )
 answers = st.one_of(
     st.builds(messages.TopicPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
@@ -47,6 +65,17 @@ answers = st.one_of(
         messages.OffsetPage,
         st.lists(st.tuples(st.binary(), st.binary()), max_size=4).map(tuple),
         st.booleans(),
+    ),
+    st.builds(
+        messages.Promise,
+        st.builds(
+            membership.Promise, ballots, ballots, st.binary(), sequences, st.just(()) | alive
+        ),
+    ),
+    st.builds(messages.Accepted, st.builds(membership.Accepted, st.booleans(), ballots)),
+    st.builds(
+        messages.Roster,
+        st.builds(membership.Roster, ballots, st.binary(), sequences, st.booleans(), pulses),
     ),
     st.builds(messages.Deleted, sequences, st.booleans()),
     st.builds(messages.Found, st.none() | sequences),

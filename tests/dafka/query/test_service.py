@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import StorageError
+from dafka.groups.membership import Ballot, Beat, Prepare
 from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.access import EVERYTHING, Rights
@@ -264,3 +265,15 @@ def test_positions_are_read_by_whoever_may_read_their_topic(log, question):
 
     assert reason(Rights(read=("__consumer_offsets",))) == ""
     assert reason(Rights(read=("orders",))) == "not permitted"
+
+
+def test_members_of_groups_are_whoever_may_commit(log):
+    beat = messages.Beat(Beat("billing", "A", 0))
+    questions = (beat, messages.Prepare(Prepare("billing", Ballot(1, "A"))))
+
+    def reason(question, rights):
+        return getattr(decode_answer(answer(encode(question), log, rights)), "reason", "")
+
+    for question in questions:
+        assert reason(question, Rights(write=("__consumer_offsets",))) == ""
+        assert reason(question, Rights(read=("",), write=("orders",))) == "not permitted"

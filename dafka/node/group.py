@@ -1,0 +1,394 @@
+"""A consumer's part in a group: its shell in the node's thread, and what the application asks."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from itertools import count
+from typing import TYPE_CHECKING
+
+from dafka.errors import (
+    BufferFullError,
+    MisuseError,
+    NotStoredError,
+    QueryError,
+    RebalancedError,
+)
+from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
+from dafka.groups.consumption import GroupMachine, GroupSettings
+from dafka.groups.events import (
+    Ask,
+    AskOffsets,
+    Began,
+    Closing,
+    Collect,
+    Collected,
+    CommitDone,
+    Committed,
+    CommitWanted,
+    Expelled,
+    GroupEvent,
+    Handed,
+    Left,
+    Mismatched,
+    Overdue,
+    PublishCommits,
+    Revoke,
+    Settled,
+    Sought,
+)
+from dafka.groups.member import MemberMachine
+from dafka.groups.membership import Member
+from dafka.node import metrics
+from dafka.node.clock import now_ms, wall_ms
+from dafka.node.hand import Hand
+from dafka.node.producer import Producer
+from dafka.node.store_lines import StoreLines
+from dafka.protocol.consumer import ConsumerMachine, Start
+from dafka.protocol.events import Drained, Event, TurnEnded
+from dafka.query.client import StoreClient
+from dafka.wire.octets import octets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import ExitStack
+
+    from dafka.model import Partition, Record
+    from dafka.node.delivery import Delivery
+    from dafka.node.group_options import Access, GroupOptions
+    from dafka.node.node import Node
+    from dafka.transport.keys import Credentials
+    from dafka.transport.poller import Pollable
+
+log = logging.getLogger(__name__)
+
+_FIND_TIMEOUT_MS = 5_000
+
+
+def joined(
+    opened: ExitStack,
+    options: GroupOptions,
+    consumer: ConsumerMachine,
+    start: Start,
+    towers: str | Sequence[str],
+    host: str,
+    access: Access,
+) -> GroupRole:
+    """Return the role of a consumer in a group, with a producer for its commits.
+
+    Args:
+        opened: Closes both, unless somebody else is to do that.
+        options: Checked.
+        consumer: Its machine, with `Start.ASSIGNED`.
+        start: Where to begin what has no commit.
+        towers: The cluster's.
+        host: Where the producer binds.
+        access: For the producer and the stores' query ports.
+
+    Raises:
+        MisuseError: Something of it cannot be used.
+    """
+    credentials, insecure, wire = access
+    producer = Producer(
+        towers,
+        host=host,
+        linger_ms=1,
+        credentials=credentials,
+        insecure=insecure,
+        wire=wire,
+        content="batches",
+    )
+    opened.callback(producer.close, 0)
+    role = GroupRole(options, consumer, start, producer, credentials)
+    opened.callback(role.close)
+    return role
+
+
+class GroupRole:
+    """The shell of `GroupMachine` in the node's thread, and its counterpart for the application.
+
+    Args:
+        options: Checked.
+        consumer: Its machine, with `Start.ASSIGNED`.
+        start: Where to begin what has no commit.
+        producer: Publishes the commits; closed with the role.
+        credentials: For the stores' query ports.
+
+    Raises:
+        MisuseError: A store's endpoint cannot be used.
+    """
+
+    name = "consumer"
+
+    def __init__(
+        self,
+        options: GroupOptions,
+        consumer: ConsumerMachine,
+        start: Start,
+        producer: Producer,
+        credentials: Credentials | None,
+    ) -> None:
+        self.delivered: queue.SimpleQueue[Handed] = queue.SimpleQueue()
+        self.hand = Hand(self._post)
+        self.failure: Exception | None = None
+        """Why the application gets no more records."""
+        self._options = options
+        self._address = consumer.address
+        self._credentials = credentials
+        self._producer = producer
+        self._node: Node[None, GroupEvent] | None = None
+        about = Member(tuple(map(octets_of, consumer.topics)), options.session_timeout_ms)
+        member = MemberMachine(options.group, consumer.address, about, len(options.stores))
+        settings = GroupSettings(
+            stores=len(options.stores),
+            latest=start is Start.LATEST,
+            auto_commit_ms=options.auto_commit_ms,
+            hold_ms_max=options.max_hold_ms,
+        )
+        self._machine = GroupMachine(consumer, member, settings)
+        self._commit_ms = 0
+        self._wanted: dict[int, Future[frozenset[Partition]]] = {}
+        self._numbers = count(1)
+        self._left = threading.Event()
+        self._lines = StoreLines(options.group, options.stores, credentials)
+        metrics.GROUP_LAG.labels(options.group, consumer.address).set_function(
+            lambda: self._machine.lag
+        )
+
+    def attach(self, node: Node[None, GroupEvent]) -> None:
+        """It lives in this node; to be called before that starts."""
+        self._node = node
+
+    def handle(
+        self, side: None, event: Event | GroupEvent, now_ms: int
+    ) -> Iterable[tuple[None, object]]:
+        """Pass an event to the machine."""
+        if isinstance(event, TurnEnded):
+            return ()
+        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        """When the machine wants to be woken."""
+        return self._machine.wakeup_ms()
+
+    def perform(self, _side: None, effect: object) -> GroupEvent | None:
+        """Do what is not the network's."""
+        match effect:
+            case Handed():
+                self.delivered.put(effect)
+            case Ask() | AskOffsets():
+                self._lines.ask(effect)
+            case Began():
+                self.hand.begin(effect)
+            case Revoke():
+                return self.hand.revoke(effect)
+            case Collect():
+                return Collected(self.hand.processed())
+            case PublishCommits():
+                self._publish(effect)
+            case CommitDone():
+                self._wanted.pop(effect.number).set_result(effect.lost)
+            case _:
+                self._report(effect)
+        return None
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, GroupEvent]]]]:
+        """The connections to the stores."""
+        return self._lines.pollable()
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._lines.close()
+        self._left.set()
+        metrics.GROUP_LAG.remove(self._options.group, self._address)
+
+    def watched(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records of the batch that is held, as long as they may be handed over."""
+        hand = self.hand
+        for record in records:
+            if hand.stopped:
+                return
+            hand.record = record
+            yield record
+
+    def next(self, timeout: float, *, whole: bool) -> Handed | None:
+        """The next batch that may be handed over; None if there is none in time.
+
+        Raises:
+            RebalancedError: The application was away for too long.
+            MisuseError: The group has other stores.
+        """
+        self.hand.put()
+        deadline_ms = now_ms() + 1_000 * timeout
+        while True:
+            self._check()
+            try:
+                handed = self.delivered.get(timeout=max(0.0, (deadline_ms - now_ms()) / 1_000))
+            except queue.Empty:
+                self._check()
+                return None
+            if self.hand.take(handed, whole=whole):
+                return handed
+            self._posted(Drained(len(handed.batch.content)))
+
+    def commit(self, timeout: float) -> None:
+        """Commit what was handed over, and wait until a store has that.
+
+        Raises:
+            NotStoredError: No store has it in time; it may come to be stored all the same.
+            RebalancedError: Something was handed over that is another member's by now.
+        """
+        self._check()
+        positions, lost = self.hand.vouch()
+        number = next(self._numbers)
+        done: Future[frozenset[Partition]] = Future()
+        self._wanted[number] = done
+        self._posted(CommitWanted(number, positions))
+        try:
+            lost |= done.result(timeout)
+        except FutureTimeoutError:
+            unstored = [(place, 1) for place in positions]
+            raise NotStoredError(
+                f"no store has acknowledged the positions of group {self._options.group!r} "
+                f"within {timeout} s",
+                unstored,
+            ) from None
+        if lost:
+            raise RebalancedError(
+                f"group {self._options.group!r} has given {len(lost)} partitions to other members, "
+                "who get again what was not committed",
+                lost,
+            )
+
+    def seek(self, partition: Partition, position: int) -> None:
+        """Go on at `position`.
+
+        Raises:
+            MisuseError: The partition is not this consumer's at present.
+        """
+        if position < 0:
+            raise MisuseError(f"position of {partition} must not be negative: {position}")
+        if not self.hand.seek(partition, position):
+            raise MisuseError(
+                f"partition {partition.topic}/{partition.address} cannot be sought: "
+                "it is not this consumer's at present"
+            )
+        self._posted(Sought(partition, position))
+
+    def seek_to(self, place: Callable[[StoreClient, range, Partition], int]) -> None:
+        """Go on in every partition where `place` says.
+
+        Args:
+            place: Given a store, what it keeps of a partition, and the partition.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        partitions = self.hand.positions()
+
+        def places(store: StoreClient) -> dict[Partition, int]:
+            kept = store.ranges()
+            return {one: place(store, kept[one], one) for one in partitions if one in kept}
+
+        found = self._first_answer(places)
+        for partition, position in found.items():
+            if self.hand.seek(partition, position):
+                self._posted(Sought(partition, position))
+
+    def leave(self, timeout: float, *, failed: bool) -> None:
+        """Commit what is processed, if that is done by itself, and leave the group.
+
+        Args:
+            timeout: Seconds that the stores have for it.
+            failed: Whether the application has not processed what it was handed last.
+
+        Raises:
+            NotStoredError: The last positions were not acknowledged in time.
+        """
+        positions: Mapping[Partition, int] = {}
+        if self._options.auto_commit_ms is not None:
+            positions = self.hand.processed() if failed else self.hand.vouch()[0]
+        self._posted(Closing(positions))
+        left = self._left.wait(timeout)
+        try:
+            self._producer.close(timeout if left else 0)
+        finally:
+            self.hand.expel()
+        if not left:
+            log.warning("left the group without goodbye", extra={"group": self._options.group})
+
+    def _first_answer(
+        self, ask: Callable[[StoreClient], dict[Partition, int]]
+    ) -> dict[Partition, int]:
+        failed: QueryError | None = None
+        for endpoint in self._options.stores:
+            try:
+                with StoreClient(endpoint, _FIND_TIMEOUT_MS, self._credentials) as store:
+                    return ask(store)
+            except QueryError as error:
+                failed = error
+        raise QueryError(f"no store answers: {failed}")
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _posted(self, event: Event | GroupEvent) -> None:
+        assert self._node is not None
+        self._node.post(None, event)
+
+    def _post(self, event: GroupEvent) -> None:
+        self._posted(event)
+
+    def _publish(self, effect: PublishCommits) -> None:
+        # A clock that was set back must not make a later commit the older one.
+        self._commit_ms = max(self._commit_ms + 1, wall_ms())
+        last = None
+        for partition, position in effect.positions.items():
+            key, value = encode(
+                CommitKey(self._options.group, partition),
+                Commit(position, effect.epoch, self._commit_ms),
+            )
+            try:
+                last = self._producer.send(TOPIC, value, key=key)
+            except (BufferFullError, NotStoredError, MisuseError) as error:
+                log.warning("cannot commit: %s", error)
+                return
+        if last is not None:
+            last.add_done_callback(lambda done: self._stored(effect, done))
+
+    def _stored(self, effect: PublishCommits, done: Future[Delivery]) -> None:
+        if done.exception() is None:
+            metrics.GROUP_COMMITS.labels(self._options.group).inc(len(effect.positions))
+            self._posted(Committed(effect.token))
+
+    def _report(self, effect: object) -> None:
+        group = self._options.group
+        match effect:
+            case Settled():
+                metrics.REBALANCES.labels(group).inc()
+                log.info("group is settled", extra={"group": group, "epoch": effect.generation})
+            case Expelled():
+                self.hand.expel()
+                log.warning(
+                    "too few stores heard this member: it joins anew", extra={"group": group}
+                )
+            case Overdue():
+                self.failure = RebalancedError(
+                    f"group {group!r} has given this consumer's partitions to others: it held "
+                    f"records for more than {self._options.max_hold_ms} ms; make a new one",
+                    (),
+                )
+                self.hand.expel()
+            case Mismatched(theirs, ours):
+                self.failure = MisuseError(
+                    f"group {group!r} is kept by {theirs} stores, this consumer was given {ours}: "
+                    "give all members the same"
+                )
+            case Left():
+                self._left.set()
+            case _:
+                raise AssertionError(effect)

@@ -1,0 +1,173 @@
+"""A whole group in the simulator: records, members that come, go and die, and their commits.
+
+Judged is what a group promises: a partition has one owner at a time, nobody's commits are undone by
+somebody who was replaced, every record is processed, and what is processed twice is what was not
+committed yet.
+
+python -m dafka.testing.groups --seed 17
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dafka.storage.memory import MemoryLog
+from dafka.testing.group_nodes import TOPIC, GroupConsumer, GroupStore, Processed, Settings
+from dafka.testing.membership import Owners
+from dafka.testing.nodes import SimProducer
+from dafka.testing.world import Faults, Mesh, World
+
+if TYPE_CHECKING:
+    from dafka.model import Partition
+
+SETTLING_MS_MAX = 180_000
+"""Bound on settling: HEADs come ever more rarely, up to every 32 s, each may start a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run in which nothing went wrong.
+
+    Attributes:
+        records: How many were processed.
+        repeated: How many of them more than once.
+        generations: How many the group had.
+        fingerprint: Equal for equal runs.
+    """
+
+    records: int
+    repeated: int
+    generations: int
+    fingerprint: str
+
+
+def run(seed: int) -> Outcome:
+    """Run one seed.
+
+    Half of them have a sound network and stores, where what is repeated is bounded by the interval
+    of the commits; in the others everything fails.
+
+    Raises:
+        AssertionError: The group broke a promise.
+    """
+    chance = random.Random(seed)
+    sound = chance.random() < 0.5
+    faults = Faults() if sound else _random_faults(chance)
+    world = World(seed, faults)
+    mesh = Mesh(world)
+    names = [f"S{number}" for number in range(chance.choice((1, 2, 3)))]
+    stores = [GroupStore(world, name, mesh, MemoryLog(name)) for name in names]
+    producers = [SimProducer(world, f"P{number}", mesh, spooled=True) for number in range(4)]
+    owners, processed = Owners(), Processed()
+    settings = Settings(
+        session_ms=chance.choice((1_000, 3_000)),
+        auto_commit_ms=chance.choice((50, 500)),
+        record_ms_max=chance.choice((2, 20)),
+    )
+    members = [
+        GroupConsumer(world, f"C{number}", mesh, stores, owners, processed, settings)
+        for number in range(chance.randint(1, 4))
+    ]
+    for node in (*stores, *producers, *members):
+        node.boot()
+    for _ in range(chance.randint(10, 40)):
+        world.run_until(world.now_ms + chance.randint(0, 1_000))
+        chance.choice(producers).send(TOPIC, chance.randint(1, 20))
+        _happen(chance, chance.choice(members), chance.choice(stores), stores, sound=sound)
+    faults.heal()
+    for member in members:
+        member.unreachable.clear()
+    sent = _settle(world, stores, producers, members, processed)
+    # A commit is under way for so long at most: to the store, to its disk, and back.
+    commit_ms = settings.auto_commit_ms + settings.record_ms_max + 20
+    repeated = processed.repeated(commit_ms if sound else SETTLING_MS_MAX)
+    return Outcome(sent, repeated, owners.generations, world.fingerprint)
+
+
+def _settle(
+    world: World,
+    stores: list[GroupStore],
+    producers: list[SimProducer],
+    members: list[GroupConsumer],
+    processed: Processed,
+) -> int:
+    """Let everything come back and come to rest; returns how many records there are."""
+    healed_ms = world.now_ms
+    ends: dict[Partition, int] = {}
+    while world.now_ms < healed_ms + SETTLING_MS_MAX:
+        for node in (*stores, *members):
+            if not node.alive:
+                node.boot()
+        world.run_until(world.now_ms + 250)
+        ends = {
+            partition: head + 1
+            for store in stores
+            for partition, head in store.log.heads().items()
+            if partition.topic == TOPIC
+        }
+        if sum(ends.values()) == len(processed.times) and not any(one.waiting for one in producers):
+            return sum(ends.values())
+    raise AssertionError(f"not settled: {sum(ends.values())} records, {len(processed.times)} seen")
+
+
+def _happen(
+    chance: random.Random,
+    member: GroupConsumer,
+    store: GroupStore,
+    stores: list[GroupStore],
+    *,
+    sound: bool,
+) -> None:
+    """Let something happen to a member or a store."""
+    if not member.alive:
+        member.boot()
+        return
+    what = chance.choice(("crash", "close", "", "", *(() if sound else ("store", "cut", "mend"))))
+    if what == "crash":
+        member.crash()
+    elif what == "close" and not member.left:
+        member.close()
+    elif what == "store":
+        store.crash() if store.alive else store.boot()
+    elif what == "cut":
+        member.unreachable = {one.name for one in stores if chance.random() < 0.5}
+    elif what == "mend":
+        member.unreachable.clear()
+
+
+def _random_faults(chance: random.Random) -> Faults:
+    return Faults(
+        loss=chance.choice((0.0, 0.05, 0.2)),
+        duplication=chance.choice((0.0, 0.3)),
+        delay_ms_max=chance.choice((2, 20, 80)),
+        disk_ms_max=chance.choice((1, 20)),
+        refusal=chance.choice((0.0, 0.1)),
+    )
+
+
+def main() -> int:
+    """Run seeds from the command line; 0 if all pass."""
+    parser = argparse.ArgumentParser(description="Run a group of consumers in the simulator.")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
+    arguments = parser.parse_args()
+    failed = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        try:
+            outcome = run(seed)
+        except AssertionError as error:
+            failed += 1
+            sys.stdout.write(f"seed {seed}: {error}\n")
+            continue
+        if arguments.count == 1:
+            sys.stdout.write(f"seed {seed}: {outcome}\n")
+    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

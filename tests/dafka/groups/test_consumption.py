@@ -1,0 +1,298 @@
+"""Whole groups, with records, are in tests/dafka/testing/test_groups.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.groups.commit import Commit, CommitKey
+from dafka.groups.consumption import GroupMachine, GroupSettings
+from dafka.groups.events import (
+    AskOffsets,
+    Assigned,
+    Began,
+    Closing,
+    Collect,
+    Collected,
+    CommitDone,
+    Committed,
+    CommitWanted,
+    Expelled,
+    Handed,
+    Left,
+    OffsetsAnswered,
+    Overdue,
+    PublishCommits,
+    Revoke,
+    Revoked,
+    Settled,
+    Sought,
+)
+from dafka.groups.membership import Member
+from dafka.model import Partition
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.events import Received, Woke
+from dafka.wire import messages
+
+ABOUT = Member((b"orders",), 1_000)
+A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
+OTHER = "N4"
+"""A member that takes A1 from "M", by the hashes, and not B2."""
+
+
+class ScriptedMember:
+    """A member that is told when a generation comes and when it is settled."""
+
+    def __init__(self):
+        self.generation = 0
+        self.log = []
+        self.coming = []
+
+    def wake(self, now_ms):
+        coming, self.coming = self.coming, []
+        return coming
+
+    def released(self, generation, now_ms):
+        self.log.append(("released", generation))
+        return []
+
+    def leave(self, now_ms):
+        self.log.append("left")
+        return [Left()]
+
+    def wakeup_ms(self):
+        return None
+
+    def check(self):
+        pass
+
+
+class Scene:
+    """A consumer in a group, its membership scripted."""
+
+    def __init__(self, *, latest=False, auto_commit_ms=100, stores=1):
+        settings = ConsumerSettings(topics=("orders",), start=Start.ASSIGNED)
+        self.member = ScriptedMember()
+        self.machine = GroupMachine(
+            ConsumerMachine("ME", settings),
+            self.member,
+            GroupSettings(
+                stores=stores, latest=latest, auto_commit_ms=auto_commit_ms, hold_ms_max=1_000
+            ),
+        )
+        self.now_ms = 0
+        self.said = []
+
+    def tell(self, event):
+        """Returns what comes of an event, without what goes to the mesh."""
+        effects = [
+            one
+            for one in self.machine.handle(event, self.now_ms)
+            if type(one).__module__ == "dafka.groups.events"
+        ]
+        self.machine.check()
+        return effects
+
+    def comes(self, *happened):
+        self.member.coming = list(happened)
+        return [one for one in self.tell(Woke()) if one != Collect()]
+
+    def find(self, partition, head=9):
+        return self.tell(Received(messages.DirectHead("ME", *partition, head, "S")))
+
+    def settle(self, generation, members, *commits):
+        """A generation comes and is settled; returns what comes of that."""
+        effects = self.comes(Assigned("M", generation, dict.fromkeys(members, ABOUT)))
+        (settled, ask) = self.comes(Settled(generation))
+        assert isinstance(ask, AskOffsets)
+        found = tuple((CommitKey("g", place), Commit(at, 1, 1)) for place, at in commits)
+        answered = OffsetsAnswered(0, ask.token, found, False)
+        return [*effects, settled, *self.tell(answered)]
+
+
+@pytest.fixture
+def scene():
+    scene = Scene()
+    scene.find(A1)
+    scene.settle(1, ["M"], (A1, 5))
+    return scene
+
+
+def begun(effects):
+    return {one.partition: one.position for one in effects if isinstance(one, Began)}
+
+
+def test_nothing_is_begun_before_the_generation_is_settled_and_positions_are_known():
+    scene = Scene()
+    assert scene.find(A1) == []
+    assert scene.comes(Assigned("M", 1, {"M": ABOUT})) == []
+    assert scene.member.log == [("released", 1)]
+    _, ask = scene.comes(Settled(1))
+    answered = OffsetsAnswered(0, ask.token, ((CommitKey("g", A1), Commit(5, 1, 1)),), False)
+    assert begun(scene.tell(answered)) == {A1: 5}
+
+
+def test_what_is_found_later_is_begun_at_once(scene):
+    assert begun(scene.find(B2)) == {B2: 0}
+
+
+def test_what_is_another_members_is_not_begun():
+    scene = Scene()
+    scene.find(A1)
+    scene.find(B2)
+    assert begun(scene.settle(1, ["M", OTHER])) == {B2: 0}
+
+
+@pytest.mark.parametrize(("latest", "position"), [(False, 0), (True, 10)])
+def test_what_has_no_commit_begins_as_it_is_told(latest, position):
+    scene = Scene(latest=latest)
+    scene.find(A1, head=9)
+    assert begun(scene.settle(1, ["M"])) == {A1: position}
+
+
+def test_a_position_that_was_forgotten_is_none():
+    scene = Scene()
+    scene.find(A1)
+    assert begun(scene.settle(1, ["M"], (A1, None))) == {A1: 0}
+
+
+def test_where_it_begins_at_the_end_is_committed_so_that_it_holds():
+    scene = Scene(latest=True)
+    scene.find(A1, head=9)
+    scene.settle(1, ["M"])
+    (publish,) = scene.tell(Collected({A1: 10}))
+    assert publish.positions == {A1: 10}
+
+
+def test_records_are_handed_over_with_their_run(scene):
+    record = messages.Records("orders", "A1", 5, 2, b"")
+    (handed,) = scene.tell(Received(record))
+    assert isinstance(handed, Handed)
+    assert (handed.start, handed.batch.sequence) == (5, 5)
+
+
+def test_positions_are_collected_and_what_is_new_is_committed(scene):
+    scene.now_ms = 100
+    assert scene.tell(Woke()) == [Collect()]
+    assert scene.tell(Collected({A1: 5})) == []
+    scene.now_ms = 200
+    assert scene.tell(Woke()) == [Collect()]
+    (publish,) = scene.tell(Collected({A1: 8}))
+    assert publish == PublishCommits(publish.token, 1, {A1: 8})
+    scene.now_ms = 900
+    assert scene.tell(Woke()) == []  # one at a time
+    assert scene.tell(Committed(publish.token)) == []
+    assert scene.tell(Woke()) == [Collect()]
+
+
+def test_without_auto_commit_nothing_is_collected():
+    scene = Scene(auto_commit_ms=None)
+    scene.find(A1)
+    scene.settle(1, ["M"])
+    scene.now_ms = 100_000
+    assert scene.tell(Woke()) == []
+
+
+def test_a_commit_is_done_when_it_is_stored(scene):
+    (publish,) = scene.tell(CommitWanted(1, {A1: 8}))
+    assert scene.tell(CommitWanted(2, {A1: 8})) == []
+    assert scene.tell(Committed(publish.token)) == [
+        CommitDone(1, frozenset()),
+        CommitDone(2, frozenset()),
+    ]
+    assert scene.tell(CommitWanted(3, {A1: 8})) == [CommitDone(3, frozenset())]
+
+
+def test_a_commit_of_what_is_not_its_own_says_so(scene):
+    (done,) = scene.tell(CommitWanted(1, {B2: 8}))
+    assert done == CommitDone(1, frozenset({B2}))
+
+
+def test_what_is_given_back_is_committed_before_the_others_hear_of_it(scene):
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert revoke == Revoke(revoke.token, frozenset({A1}))
+    assert scene.member.log == [("released", 1)]
+    (publish,) = scene.tell(Revoked(revoke.token, {A1: 7}))
+    assert publish.epoch == 1
+    assert publish.positions == {A1: 7}
+    assert scene.member.log == [("released", 1)]
+    scene.tell(Committed(publish.token))
+    assert scene.member.log == [("released", 1), ("released", 2)]
+
+
+def test_a_generation_that_comes_while_something_is_given_back_is_looked_at_then(scene):
+    scene.find(B2)
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert scene.comes(Assigned("M", 3, {OTHER: ABOUT})) == []
+    (second,) = scene.tell(Revoked(revoke.token, {A1: 5}))
+    assert second == Revoke(second.token, frozenset({B2}))
+    scene.tell(Revoked(second.token, {B2: 0}))
+    assert scene.member.log[-1] == ("released", 3)
+
+
+def test_without_auto_commit_nothing_is_committed_for_the_application():
+    scene = Scene(auto_commit_ms=None)
+    scene.find(A1)
+    scene.settle(1, ["M"])
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert scene.tell(Revoked(revoke.token, {A1: 7})) == []
+    assert scene.member.log[-1] == ("released", 2)
+
+
+def test_what_stays_is_not_interrupted(scene):
+    scene.find(B2)
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert B2 not in revoke.partitions
+    (handed,) = scene.tell(Received(messages.Records("orders", "B2", 0, 2, b"")))
+    assert handed.batch.partition == B2
+
+
+def test_everything_is_lost_with_the_lease(scene):
+    assert scene.comes(Expelled()) == [Expelled()]
+    assert scene.tell(Received(messages.Records("orders", "A1", 5, 2, b""))) == []
+    (done,) = scene.tell(CommitWanted(1, {A1: 8}))
+    assert done.lost == {A1}
+    assert begun(scene.settle(3, ["M"], (A1, 6))) == {A1: 6}
+
+
+def test_what_was_being_given_back_is_lost_with_the_lease_too(scene):
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    (publish,) = scene.tell(Revoked(revoke.token, {A1: 7}))
+    scene.comes(Expelled())
+    assert scene.tell(Committed(publish.token)) == []
+    assert scene.member.log == [("released", 1)]
+
+
+def test_an_application_that_does_not_come_back_is_not_waited_for_for_ever(scene):
+    scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    scene.now_ms = 999
+    assert Overdue() not in scene.tell(Woke())
+    scene.now_ms = 1_000
+    assert scene.machine.wakeup_ms() == 1_000
+    assert scene.tell(Woke()) == [Overdue(), Left()]
+    assert scene.member.log[-1] == "left"
+
+
+def test_seeking_begins_a_new_run(scene):
+    (began,) = scene.tell(Sought(A1, 2))
+    assert (began.partition, began.position) == (A1, 2)
+    (publish,) = scene.tell(Collected({A1: 2}))
+    assert publish.positions == {A1: 2}
+    assert scene.tell(Sought(B2, 2)) == []
+
+
+def test_closing_commits_and_leaves(scene):
+    (publish,) = scene.tell(Closing({A1: 9}))
+    assert publish.positions == {A1: 9}
+    assert scene.tell(Collected({A1: 8})) == []
+    scene.comes(Assigned("M", 2, {"M": ABOUT}))
+    assert scene.member.log == [("released", 1)]
+    assert scene.tell(Committed(publish.token)) == [Left()]
+
+
+def test_closing_without_anything_new_leaves_at_once(scene):
+    assert scene.tell(Closing({})) == [Left()]
+
+
+def test_the_lag_is_what_is_not_delivered(scene):
+    scene.tell(Received(messages.DirectHead("ME", *A1, 24, "S")))
+    assert scene.machine.lag == 20

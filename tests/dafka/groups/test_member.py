@@ -1,0 +1,235 @@
+"""Many members and stores together are in tests/dafka/testing/test_membership.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Mismatched, Settled
+from dafka.groups.fold import fold
+from dafka.groups.member import MemberMachine
+from dafka.groups.membership import Beat, Member, Prepare
+from dafka.groups.registers import Registers
+from dafka.model import Partition
+from dafka.storage.memory import MemoryLog
+from dafka.testing.membership import reply
+
+SESSION_MS = 1_000
+ABOUT = Member((b"orders",), SESSION_MS)
+
+
+class Group:
+    """Stores that answer at once, if they are there, and members that are told by hand."""
+
+    def __init__(self, stores):
+        self.logs = [MemoryLog(f"S{number}") for number in range(stores)]
+        self.stores = [Registers(log) for log in self.logs]
+        self.away = set()
+        self.now_ms = 0
+
+    def member(self, name):
+        return SimpleNamespace(machine=MemberMachine("g", name, ABOUT, len(self.stores)), said=[])
+
+    def do(self, member, effects):
+        """Let the stores answer until nothing is asked any more."""
+        while effects:
+            asked = [one for one in effects if isinstance(one, Ask)]
+            member.said += [one for one in effects if not isinstance(one, Ask)]
+            effects = []
+            for ask in asked:
+                if ask.store not in self.away:
+                    found = reply(self.stores[ask.store], ask.request, self.now_ms)
+                    answered = Answered(ask.store, ask.token, found)
+                    effects += member.machine.answered(answered, self.now_ms)
+        member.machine.check()
+
+    def wake(self, *members):
+        for member in members:
+            self.do(member, member.machine.wake(self.now_ms))
+
+    def release(self, *members):
+        for member in members:
+            generation = member.machine.generation
+            self.do(member, member.machine.released(generation, self.now_ms))
+
+    def run(self, *members, ms):
+        """Let time pass, and everybody say at once that everything is given back."""
+        end = self.now_ms + ms
+        while self.now_ms < end:
+            self.now_ms += 10
+            self.wake(*members)
+            self.release(*members)
+
+    def join(self, *names):
+        members = [self.member(name) for name in names]
+        self.run(*members, ms=300)
+        assert all(member.machine.settled for member in members)
+        return members
+
+
+@pytest.fixture(params=[1, 2, 3])
+def group(request):
+    return Group(request.param)
+
+
+def test_the_first_member(group):
+    member = group.member("A")
+    group.wake(member)
+    assert member.said == [Assigned("A.1", 1, {"A.1": ABOUT})]
+    assert not member.machine.settled
+    group.release(member)
+    assert member.said[1:] == [Settled(1)]
+    assert member.machine.generation == 1
+
+
+def test_a_second_member_waits_for_what_the_first_gives_back(group):
+    (first,) = group.join("A")
+    second = group.member("B")
+    group.wake(second)
+    group.release(second)
+    assert isinstance(second.said[-1], Assigned)
+    group.now_ms += 200
+    group.wake(first, second)
+    assert first.said[-1] == Assigned("A.1", 2, {"A.1": ABOUT, "B.1": ABOUT})
+    assert not second.machine.settled
+    group.release(first)
+    group.now_ms += 200
+    group.wake(second)
+    assert second.said[-1] == Settled(2)
+
+
+def test_a_member_that_falls_silent_is_dropped_after_its_session(group):
+    first, second = group.join("A", "B")
+    silent_ms = group.now_ms
+    while len(first.machine._membership.members) > 1:
+        group.run(first, ms=10)
+        assert group.now_ms < silent_ms + 3 * SESSION_MS
+    assert group.now_ms >= silent_ms + SESSION_MS
+    group.wake(second)
+    assert second.said[-2] == Expelled()
+    assert second.machine.id == "B.2"
+
+
+def test_a_member_that_no_store_hears_stops_when_its_session_is_over(group):
+    (member,) = group.join("A")
+    group.away = {0, 1, 2}
+    group.run(member, ms=SESSION_MS - 250)
+    assert Expelled() not in member.said
+    group.run(member, ms=300)
+    assert Expelled() in member.said
+    assert member.machine.generation == 0
+    group.away = set()
+    group.run(member, ms=3_000)
+    assert member.machine.settled
+    assert member.machine.id == "A.2"
+
+
+def test_of_three_stores_one_may_be_away():
+    group = Group(3)
+    group.away = {1}
+    first, second = group.join("A", "B")
+    group.run(first, second, ms=5 * SESSION_MS)
+    assert Expelled() not in first.said + second.said
+
+
+def test_with_one_of_two_stores_members_go_on_and_nobody_joins_or_is_dropped():
+    group = Group(2)
+    first, second = group.join("A", "B")
+    group.away = {1}
+    third = group.member("C")
+    group.run(first, third, ms=5 * SESSION_MS)
+    assert first.machine.settled
+    assert Expelled() not in first.said
+    assert first.machine._membership.members.keys() == {"A.1", "B.1"}
+    assert third.said == []
+    group.away = set()
+    group.run(first, third, ms=5 * SESSION_MS)
+    assert third.machine.settled
+    assert first.machine._membership.members.keys() == {"A.1", "C.1"}
+    group.wake(second)
+    assert Expelled() in second.said
+
+
+def test_a_store_that_was_away_learns_what_it_has_missed():
+    group = Group(3)
+    group.away = {2}
+    (member,) = group.join("A")
+    assert group.stores[2].roster("g", 0).membership == b""
+    group.away = set()
+    group.run(member, ms=500)
+    assert group.stores[2].roster("g", group.now_ms).membership != b""
+
+
+def test_leaving_is_quick_and_the_others_take_over_at_once(group):
+    first, second = group.join("A", "B")
+    group.do(first, first.machine.leave(group.now_ms))
+    assert first.said[-1] == Left()
+    assert first.machine.wakeup_ms() is None
+    assert first.machine.wake(group.now_ms) == []
+    group.run(second, ms=500)
+    assert second.machine.settled
+    assert second.machine._membership.members.keys() == {"B.1"}
+
+
+def test_leaving_before_it_has_joined():
+    member = Group(1).member("A")
+    assert member.machine.leave(0) == [Left()]
+
+
+def test_leaving_ends_with_the_lease_if_no_store_hears_it(group):
+    (member,) = group.join("A")
+    group.away = {0, 1, 2}
+    group.do(member, member.machine.leave(group.now_ms))
+    group.run(member, ms=SESSION_MS + 100)
+    assert member.said[-2:] == [Expelled(), Left()]
+
+
+def test_the_next_generation_is_above_every_commit(group, committed):
+    batch = committed(0, ("g", Partition("orders", "A1"), 3, 41, 1))
+    for log in group.logs:
+        log.append([batch], entries=fold(log, [batch]).entries)
+    (member,) = group.join("A")
+    assert member.machine.generation == 42
+
+
+def test_a_commit_of_somebody_outside_makes_a_new_generation(group, committed):
+    (member,) = group.join("A")
+    batch = committed(0, ("g", Partition("orders", "A1"), 3, 41, 1))
+    for log in group.logs:
+        log.append([batch], entries=fold(log, [batch]).entries)
+    group.run(member, ms=500)
+    assert member.machine.generation == 42
+    assert member.machine.settled
+
+
+def test_a_member_with_other_stores_is_told(group):
+    group.join("A")
+    stranger = SimpleNamespace(machine=MemberMachine("g", "B", ABOUT, 4), said=[])
+    group.stores += [Registers(MemoryLog(f"X{number}")) for number in range(4 - len(group.stores))]
+    group.wake(stranger)
+    theirs = len(group.logs)
+    if theirs == 1:
+        return  # one of four is no majority: it may be missed, and is what the guard cannot do
+    assert stranger.said == [Mismatched(theirs, 4)]
+
+
+def test_answers_to_nothing_change_nothing(group):
+    member = group.member("A")
+    effects = member.machine.wake(0)
+    promise = group.stores[0].prepare(effects[0].request, 0)
+    roster = group.stores[0].roster("g", 0)
+    assert isinstance(effects[0].request, Prepare)
+    assert member.machine.answered(Answered(0, 99, promise), 0) == []
+    assert member.machine.answered(Answered(0, effects[0].token, roster), 0) == []
+
+
+def test_a_store_that_sends_nonsense_is_as_one_that_does_not_answer(group):
+    (member,) = group.join("A")
+    group.now_ms += 300
+    beats = member.machine.wake(group.now_ms)
+    assert isinstance(beats[0].request, Beat)
+    roster = group.stores[0].roster("g", group.now_ms)
+    nonsense = roster._replace(accepted=roster.accepted._replace(number=99), membership=b"[]")
+    member.machine.answered(Answered(0, beats[0].token, nonsense), group.now_ms)
+    member.machine.check()

@@ -1,0 +1,64 @@
+"""What the application sees of a group is in tests/scenarios/test_groups.py."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+
+import pytest
+from prometheus_client import REGISTRY
+
+from dafka.errors import MisuseError
+from dafka.node.group import joined
+from dafka.node.group_options import Access, GroupOptions
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+
+pytestmark = pytest.mark.net
+
+
+def options(*stores):
+    return GroupOptions("billing", stores, 5_000, 10_000, 300_000)
+
+
+def join(opened, stored, *stores):
+    machine = ConsumerMachine("ME", ConsumerSettings(topics=("orders",), start=Start.ASSIGNED))
+    access = Access(None, insecure=False, wire=None)
+    start = Start.EARLIEST
+    where = stored.endpoint, "127.0.0.1"
+    return joined(opened, options(*stores), machine, start, *where, access)
+
+
+def test_what_was_opened_is_closed_when_something_else_cannot_be(stored):
+    before = set(threading.enumerate())
+    with pytest.raises(MisuseError), ExitStack() as opened:
+        join(opened, stored, stored.query, "nonsense")
+    assert set(threading.enumerate()) == before
+
+
+def lag():
+    return REGISTRY.get_sample_value(
+        "dafka_group_lag_records", {"group": "billing", "member": "ME"}
+    )
+
+
+def test_its_lag_is_told_as_long_as_it_lives(stored):
+    assert lag() is None
+    with ExitStack() as opened:
+        join(opened, stored, stored.query)
+        assert lag() == 0
+    assert lag() is None
+
+
+def test_commits_and_rebalances_are_counted(stored, take):
+    def counted(name):
+        return REGISTRY.get_sample_value(name, {"group": "counting"}) or 0
+
+    producer = stored.producer()
+    producer.send("orders", b"0")
+    producer.flush(10)
+    settings = {"group": "counting", "stores": stored.query, "session_timeout_ms": 1_000}
+    with stored.consumer("orders", **settings) as consumer:
+        take(consumer, 1)
+        consumer.commit()
+    assert counted("dafka_group_commits_total") == 1
+    assert counted("dafka_group_rebalances_total") == 1

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.groups import member, registers
+from dafka.model import Partition
+from dafka.testing.membership import Owners, run
+
+P0 = Partition("orders", "P0")
+
+
+@pytest.mark.sim
+@pytest.mark.slow
+def test_a_partition_has_one_owner_whatever_happens(seeds):
+    outcomes = [run(seed) for seed in seeds]
+    assert all(outcome.taken >= 12 for outcome in outcomes)
+    assert all(outcome.generations >= 1 for outcome in outcomes)
+
+
+def test_the_same_seed_is_the_same_run():
+    assert run(5) == run(5)
+
+
+def test_two_owners_at_a_time_are_found():
+    owners = Owners()
+    owners.take(1, P0, "M0")
+    with pytest.raises(AssertionError, match="M0 and M1"):
+        owners.take(2, P0, "M1")
+
+
+def test_two_owners_in_a_generation_are_found():
+    owners = Owners()
+    owners.take(1, P0, "M0")
+    owners.drop(P0, "M0")
+    with pytest.raises(AssertionError):
+        owners.take(1, P0, "M1")
+
+
+def test_two_generations_of_one_number_are_found():
+    owners = Owners()
+    owners.generation(1, ["M0"])
+    with pytest.raises(AssertionError, match="two generations 1"):
+        owners.generation(1, ["M1"])
+
+
+def broken_by(seeds):
+    for seed in seeds:
+        try:
+            run(seed)
+        except AssertionError:
+            return True
+    return False
+
+
+def test_a_member_that_does_not_wait_for_the_others_is_found(monkeypatch):
+    def settle(self):
+        if self._settled or not self._joined or self._released < self.generation:
+            return []
+        self._settled = True
+        return [member.Settled(self.generation)]
+
+    monkeypatch.setattr(member.MemberMachine, "_settle", settle)
+    assert broken_by(range(20))
+
+
+def test_a_member_that_goes_on_without_a_lease_is_found(monkeypatch):
+    def renew(self, store, sent_ms):
+        self._lease_ms = 1 << 60
+
+    monkeypatch.setattr(member.MemberMachine, "_renew", renew)
+    assert broken_by(range(60))
+
+
+def test_a_store_that_forgets_what_it_promised_is_found(monkeypatch):
+    monkeypatch.setattr(
+        registers.Registers, "_read", lambda self, group, now_ms: registers._Register()
+    )
+    assert broken_by(range(60))
