@@ -57,6 +57,9 @@ SINGLE_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 PARTITIONS_MAX = 200_000
 """Partitions one node tracks; beyond it new ones are dropped and counted."""
 
+POSITIONS_MAX = 500_000
+"""Positions of groups that one link follows: groups times partitions, some 500 bytes each."""
+
 QUERY_BYTES_MAX = 16 * 1024 * 1024
 """One request or answer of the query port."""
 

@@ -30,6 +30,7 @@ ONLY_VALUES = {
     "dafka/protocol/events.py",
     "dafka/protocol/effects.py",
     "distributor/link/events.py",
+    "distributor/offsets/events.py",
 }
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, TypeVar
 
 from topology.copyflags import LEVEL_MAX
 from topology.errors import Problem, below, short
 from topology.formats import IDENTITY
+from topology.hosts import names_a_host
 from topology.model import (
     Branch,
     Cluster,
     ClusterName,
+    GroupMargin,
     Links,
+    Offsets,
     Ports,
     Retention,
     Security,
@@ -42,13 +44,16 @@ PORT_MAX = 65_535
 KEYS = {
     "file": (
         *("version", "name", "clusters", "tree", "topics", "retention", "links"),
-        *("metrics", "control", "fields", "topic_format", "schemas", "heartbeat_ms"),
+        *("metrics", "control", "fields", "topic_format", "schemas"),
+        *("heartbeat_ms", "offsets"),
     ),
     "cluster": (
         *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
         *("wire", "classic", "registry", "subject_format"),
     ),
     "schemas": ("primary",),
+    "offsets": ("margin_ms", "translation", "groups"),
+    "group": ("pattern", "margin_ms"),
     "security": ("access", "cluster_key", "key"),
     "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
@@ -65,9 +70,9 @@ _OPTIONAL = {
     *("topics", "retention", "links", "metrics", "control", "host", "targets"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
-    "heartbeat_ms",
-    "topic_format",
+    *("heartbeat_ms", "topic_format", "offsets"),
     *KEYS["links"],
+    *KEYS["offsets"],
 }
 
 _RATE_MAX = 10**12
@@ -76,17 +81,18 @@ _WAIT_MS = (1_000, 86_400_000)
 
 _HEARTBEAT_MS = (100, 60_000)
 
-_REQUIRED = {("retention", "topics")}
+_REQUIRED = {("retention", "topics"), ("group", "margin_ms")}
 """Keys that are optional elsewhere."""
 
 _DURABILITIES = ("fsync", "os")
 _WIRES = ("rfc46", "libdafka")
+_TRANSLATIONS = ("timestamp", "exact")
+_MARGIN_MS_MAX = 7 * 86_400_000
 _AGE_S_MAX = 10**10
 _BYTES_MAX = 10**18
 _LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ENDPOINT = re.compile(r"(tcp|http)://(.+):([0-9]{1,5})")
-_HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 
 
 def decode(values: object) -> tuple[Topology, list[Problem]]:
@@ -126,6 +132,7 @@ class _Decoder:
             heartbeat_ms=self.integer(fields["heartbeat_ms"], "$.heartbeat_ms", *_HEARTBEAT_MS)
             if "heartbeat_ms" in fields
             else None,
+            offsets=self.offsets(fields.get("offsets", {}), "$.offsets"),
         )
 
     def cluster(self, values: object, path: str) -> Cluster:
@@ -252,16 +259,13 @@ class _Decoder:
     def links(self, values: object, path: str) -> Links:
         fields = self.mapping(values, path, "links")
         default = Links()
-        failback = fields.get("failback", default.failback)
-        if not isinstance(failback, bool):
-            self.complain(f"{path}.failback", f"{short(failback)} is neither true nor false")
         return Links(
             failover_after_ms=self.integer(
                 fields.get("failover_after_ms", default.failover_after_ms),
                 f"{path}.failover_after_ms",
                 *_WAIT_MS,
             ),
-            failback=failback is True,
+            failback=self.flag(fields.get("failback", default.failback), f"{path}.failback"),
             repair_after_ms=self.integer(
                 fields.get("repair_after_ms", default.repair_after_ms),
                 f"{path}.repair_after_ms",
@@ -270,6 +274,26 @@ class _Decoder:
             bytes_per_s=self.rate(fields, "bytes_per_s", path, 65_536),
             records_per_s=self.rate(fields, "records_per_s", path, 1),
         )
+
+    def offsets(self, values: object, path: str) -> Offsets:
+        fields = self.mapping(values, path, "offsets")
+        default = Offsets()
+        chosen = fields.get("translation", default.translation)
+        return Offsets(
+            translation=self.choice(chosen, f"{path}.translation", _TRANSLATIONS),
+            margin_ms=self.margin(fields.get("margin_ms", default.margin_ms), path),
+            groups=tuple(
+                self.sequence(fields.get("groups", []), f"{path}.groups", self.group_margin)
+            ),
+        )
+
+    def group_margin(self, values: object, path: str) -> GroupMargin:
+        fields = self.mapping(values, path, "group")
+        pattern = self.pattern(fields["pattern"], f"{path}.pattern") if "pattern" in fields else ""
+        return GroupMargin(pattern=pattern, margin_ms=self.margin(fields.get("margin_ms", 0), path))
+
+    def margin(self, value: object, path: str) -> int:
+        return self.integer(value, f"{path}.margin_ms", 0, _MARGIN_MS_MAX)
 
     def rate(self, fields: dict[str, object], key: str, path: str, low: int) -> int | None:
         if key not in fields:
@@ -295,7 +319,7 @@ class _Decoder:
         return ClusterName(self.name(value, path))
 
     def host(self, value: object, path: str) -> str:
-        if isinstance(value, str) and _names_a_host(value):
+        if isinstance(value, str) and names_a_host(value):
             return value
         hint = "a name, an IPv4 address, or an IPv6 address in brackets"
         self.complain(path, f"{short(value)} is not a host", hint)
@@ -305,7 +329,7 @@ class _Decoder:
         self, value: object, path: str, port_max: int = PORT_MAX, kind: str = "tcp"
     ) -> str:
         match = _ENDPOINT.fullmatch(value) if isinstance(value, str) else None
-        if match is None or match[1] != kind or not _names_a_host(match[2]):
+        if match is None or match[1] != kind or not names_a_host(match[2]):
             hint = f"write {kind}://HOST:PORT, an IPv6 address in brackets"
             self.complain(path, f"{short(value)} is not an endpoint", hint)
             return ""
@@ -373,15 +397,3 @@ class _Decoder:
             self.complain(path, f"{value} is out of range", f"{low} to {high}")
             return 0
         return value
-
-
-def _names_a_host(text: str) -> bool:
-    """Whether a text is a host's name or address; what looks like an address must be one."""
-    try:
-        if text.startswith("["):
-            return text.endswith("]") and bool(IPv6Address(text[1:-1]))
-        if re.fullmatch(r"[0-9.]+", text):
-            return bool(IPv4Address(text))
-    except AddressValueError:
-        return False
-    return _HOST_NAME.fullmatch(text) is not None

@@ -170,6 +170,39 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMargin:
+    """The margin of the groups that match a pattern."""
+
+    pattern: str
+    margin_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """How the positions of groups are brought to other clusters.
+
+    Attributes:
+        translation: `timestamp`: to the first record of the committed one's time less a margin;
+            `exact`: as they are, as a record has the same sequence everywhere.
+        margin_ms: The margin, for groups of which nothing else is said.
+        groups: Other margins; the first pattern that matches holds.
+    """
+
+    translation: str = "timestamp"
+    margin_ms: int = 60_000
+    groups: tuple[GroupMargin, ...] = ()
+
+    def margin_of(self, group: str) -> int | None:
+        """The margin of a group in milliseconds; None if its positions are not translated."""
+        if self.translation == "exact":
+            return None
+        for rule in self.groups:
+            if fnmatchcase(group, rule.pattern):
+                return rule.margin_ms
+        return self.margin_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """Everything one file declares.
 
@@ -192,6 +225,7 @@ class Topology:
     primary: ClusterName | None = None
     heartbeat_ms: int | None = None
     topic_format: str = IDENTITY
+    offsets: Offsets = Offsets()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))

@@ -4,7 +4,7 @@ A record's key says whose position it is, its value where that is and since when
 objects with exactly these fields:
 
     key    group, topic, address
-    value  version, position, epoch, commit_ms, origin, copy_flags, metadata
+    value  version, position, epoch, commit_ms, origin, copy_flags, metadata, record_ms
 
 For each key the commit of the highest `rank` holds, so what the records add up to does not depend
 on the order in which they are read, and a record that comes twice counts once. That is also why a
@@ -32,6 +32,7 @@ TOPIC = "__consumer_offsets"
 
 VERSION = 1
 
+_SAYS = {"position", "epoch", "commit_ms", "origin", "copy_flags", "metadata", "record_ms"}
 _U16 = 2**16 - 1
 _I64 = 2**63 - 1
 _U64 = 2**64 - 1
@@ -51,6 +52,7 @@ class Rank(NamedTuple):
     position: int
     copy_flags: int
     metadata: str
+    record_ms: int
 
 
 class CommitKey(NamedTuple):
@@ -72,6 +74,8 @@ class Commit:
         origin: Number of the cluster it was committed at; 0 while no distributor has copied it.
         copy_flags: One bit per tree level that the commit has crossed (bit level - 1).
         metadata: A text of the application's own.
+        record_ms: Time of the last record before the position that was committed, where it was
+            committed; None while nobody has looked it up, or if it has none.
     """
 
     position: int | None
@@ -80,12 +84,19 @@ class Commit:
     origin: int = NO_ORIGIN
     copy_flags: int = 0
     metadata: str = ""
+    record_ms: int | None = None
 
     def rank(self) -> Rank:
         """Which of two commits holds; see there."""
         position = -1 if self.position is None else self.position
         return Rank(
-            self.epoch, self.commit_ms, self.origin, position, self.copy_flags, self.metadata
+            self.epoch,
+            self.commit_ms,
+            self.origin,
+            position,
+            self.copy_flags,
+            self.metadata,
+            -1 if self.record_ms is None else self.record_ms,
         )
 
 
@@ -122,6 +133,7 @@ def encode(key: CommitKey, commit: Commit) -> tuple[bytes, bytes]:
         "origin": commit.origin,
         "copy_flags": commit.copy_flags,
         "metadata": commit.metadata,
+        "record_ms": commit.record_ms,
     }
     encoded = json.dumps(about).encode(), json.dumps(says).encode()
     try:
@@ -141,16 +153,16 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[CommitKey, Commit]:
     says = _object(value, None)
     if says.pop("version", None) != VERSION:
         raise CommitError("version")
-    if says.keys() != {"position", "epoch", "commit_ms", "origin", "copy_flags", "metadata"}:
+    if says.keys() != _SAYS:
         raise CommitError("fields")
-    position = says["position"]
     commit = Commit(
-        position=None if position is None else _number(position, _I64),
+        position=_optional(says["position"]),
         epoch=_number(says["epoch"], _I64),
         commit_ms=_number(says["commit_ms"], _I64),
         origin=_number(says["origin"], _U16),
         copy_flags=_number(says["copy_flags"], _U64),
         metadata=_text(says["metadata"]),
+        record_ms=_optional(says["record_ms"]),
     )
     if len(octets_of(commit.metadata)) > COMMIT_METADATA_BYTES_MAX:
         raise CommitError("metadata size")
@@ -202,6 +214,10 @@ def _number(value: object, largest: int) -> int:
     if type(value) is not int or not 0 <= value <= largest:
         raise CommitError("number")
     return value
+
+
+def _optional(value: object) -> int | None:
+    return None if value is None else _number(value, _I64)
 
 
 def _text(value: object) -> str:

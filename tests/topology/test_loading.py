@@ -1,3 +1,4 @@
+import json
 import random
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from topology.errors import InvalidError, TopologyError, UnreadableError
 from topology.loading import DEPTH_MAX, FILE_BYTES_MAX, load, parse
-from topology.model import Ports, Topology
+from topology.model import GroupMargin, Offsets, Ports, Topology
 from topology.plan import plan
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -308,3 +309,41 @@ def test_a_cluster_says_how_its_nodes_speak(written):
 def test_what_no_node_speaks_is_told(written, line):
     (problem,) = problems_in(written(GOOD.replace(CLUSTER_1, f"{CLUSTER_1}\n    {line}", 1)))
     assert problem.path == f"$.clusters[0].{line.split(':')[0]}"
+
+
+def with_offsets(values):
+    text = Path("config/four-clusters.yaml").read_text()
+    return f"{text}\noffsets: {json.dumps(values)}\n"
+
+
+def test_how_positions_are_translated(written):
+    values = {
+        "translation": "exact",
+        "margin_ms": 0,
+        "groups": [{"pattern": "billing-*", "margin_ms": 5_000}],
+    }
+    topology = load(written(with_offsets(values)))
+    assert topology.offsets == Offsets(
+        translation="exact",
+        margin_ms=0,
+        groups=(GroupMargin(pattern="billing-*", margin_ms=5_000),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "path", "message"),
+    [
+        ([], "$.offsets", "[] is not a mapping"),
+        ({"margin": 1}, "$.offsets.margin", "unknown key 'margin'"),
+        ({"margin_ms": -1}, "$.offsets.margin_ms", "-1 is out of range"),
+        ({"margin_ms": "1"}, "$.offsets.margin_ms", "'1' is not a whole number"),
+        ({"translation": "magic"}, "$.offsets.translation", "'magic' is not known"),
+        ({"groups": {}}, "$.offsets.groups", "{} is not a list"),
+        ({"groups": [{"margin_ms": 1}]}, "$.offsets.groups[0]", "key 'pattern' is missing"),
+        ({"groups": [{"pattern": "x"}]}, "$.offsets.groups[0]", "key 'margin_ms' is missing"),
+    ],
+)
+def test_offsets_that_cannot_be_used(written, values, path, message):
+    with pytest.raises(InvalidError) as refused:
+        load(written(with_offsets(values)))
+    assert (path, message) in [(one.path, one.message) for one in refused.value.problems]

@@ -2,7 +2,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from topology.model import Cluster, Topics, branches, leaves
+from topology.model import Cluster, GroupMargin, Offsets, Topics, branches, leaves
 from topology.testing import topology_of, tree_of
 
 TREE = tree_of((3, (2, "c1", (1, "c2", "c3")), "c4"))
@@ -70,3 +70,13 @@ def test_targets_cannot_be_changed_neither_here_nor_where_they_came_from():
 )
 def test_a_topic_is_copied_if_it_is_included_and_not_excluded(topics, topic, wanted):
     assert topics.wants(topic) is wanted
+
+
+def test_the_first_pattern_that_matches_gives_a_groups_margin():
+    rules = (GroupMargin(pattern="a*", margin_ms=1), GroupMargin(pattern="*", margin_ms=2))
+    assert [Offsets(groups=rules).margin_of(group) for group in ("ab", "b")] == [1, 2]
+    assert Offsets().margin_of("b") == 60_000
+
+
+def test_exact_positions_have_no_margin():
+    assert Offsets(translation="exact", margin_ms=5).margin_of("any") is None

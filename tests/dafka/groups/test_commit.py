@@ -34,7 +34,7 @@ def test_literal_bytes():
     assert key == b'{"group": "billing", "topic": "orders", "address": "A1"}'
     assert value == (
         b'{"version": 1, "position": 35, "epoch": 7, "commit_ms": 1700000000000, "origin": 2, '
-        b'"copy_flags": 5, "metadata": "mine"}'
+        b'"copy_flags": 5, "metadata": "mine", "record_ms": null}'
     )
 
 

@@ -1,0 +1,1 @@
+"""Positions of groups on their way to other clusters."""

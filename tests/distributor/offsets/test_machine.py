@@ -1,0 +1,362 @@
+"""The machine over logs in memory: every row of the table of edge cases, and whole trees."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dafka.groups.commit import Commit, CommitKey
+from dafka.model import Partition
+from distributor.offsets.events import (
+    AskHeld,
+    CommitsRead,
+    HeldRead,
+    PassedOver,
+    PlacesRead,
+    TimesRead,
+    Unanswered,
+    Write,
+    Written,
+)
+from distributor.offsets.machine import OffsetsMachine
+from distributor.offsets.translation import Reason, version
+from distributor.testing.positions import LogWorld
+from topology.model import Offsets
+from topology.testing import random_topology, topology_of, tree_of
+
+repeatable = settings(derandomize=True, deadline=None, max_examples=60)
+
+PLACE = Partition("orders", "PRODUCER")
+KEY = CommitKey("billing", PLACE)
+EXACT = Offsets(translation="exact")
+NO_MARGIN = Offsets(margin_ms=0)
+
+
+def pair(offsets=NO_MARGIN):
+    """Two clusters, and the way from the first to the second."""
+    return LogWorld(topology_of(tree_of((1, "a", "b"))), offsets)
+
+
+def every(times):
+    return [(time, None, b"") for time in times]
+
+
+def brought(world, position, commit_ms=1_000):
+    """Commit at a; what comes of it at b."""
+    world.clusters["a"].commit(KEY, Commit(position, epoch=1, commit_ms=commit_ms))
+    world.settle()
+    there = world.clusters["b"].holds(KEY)
+    return None if there is None else there.position
+
+
+def passed(world):
+    return world.links[0].passed
+
+
+def test_in_the_middle_of_the_log_the_time_of_the_last_processed_counts():
+    world = pair(Offsets(margin_ms=25))
+    world.publish(PLACE, every(range(100, 200, 10)))
+    assert brought(world, 8) == 5  # the last one processed is of 170
+    assert world.clusters["b"].holds(KEY).record_ms == 170
+
+
+def test_at_the_end_of_the_log():
+    world = pair()
+    world.publish(PLACE, every([100, 200, 300]))
+    assert brought(world, 3) == 2
+
+
+def test_where_nothing_is_processed():
+    world = pair()
+    assert brought(world, 0) == 0
+
+
+def test_gone_by_retention_at_the_source():
+    world = pair()
+    world.publish(PLACE, every([100]))
+    world.publish(PLACE, every([200]))
+    world.clusters["a"].log.append((), trims={PLACE: 1})
+    assert brought(world, 1) == 1
+
+
+def test_a_new_cluster_that_never_saw_1_to_24():
+    world = pair(Offsets(margin_ms=20))
+    for sequence in range(36):
+        world.clusters["a"].publish(PLACE, every([1_000 + 10 * sequence]))
+    target = world.clusters["b"].log
+    target.append((), trims={PLACE: 25})
+    for sequence in range(25, 36):
+        world.clusters["b"].publish(PLACE, every([1_000 + 10 * sequence]))
+    assert brought(world, 35) == 32
+
+
+def test_the_targets_log_starts_behind_the_position():
+    world = pair()
+    world.clusters["a"].publish(PLACE, every([100, 200, 300]))
+    world.clusters["b"].log.append((), trims={PLACE: 3})
+    world.clusters["b"].publish(PLACE, every([400]))
+    assert brought(world, 2) == 2
+
+
+def test_a_partition_of_which_the_target_keeps_nothing():
+    world = pair()
+    world.publish(PLACE, every([100, 200]))
+    world.clusters["b"].log.append((), trims={PLACE: 2})
+    assert brought(world, 2) == 2
+
+
+def test_what_the_target_does_not_have_yet_is_waited_for_and_counted_once():
+    world = pair()
+    world.clusters["a"].publish(PLACE, every([100, 200]))
+    assert brought(world, 2) is None
+    world.settle()
+    assert passed(world) == {Reason.BEHIND: 1}
+    assert world.links[0].machine.ages(3_000) == {"billing": 2_000}
+    world.clusters["b"].publish(PLACE, every([100, 200]))
+    world.settle()
+    assert world.clusters["b"].holds(KEY).position == 1
+    assert world.links[0].machine.ages(3_000) == {"billing": 0}
+
+
+def test_what_the_sources_store_does_not_have_yet_is_waited_for():
+    world = pair()
+    world.clusters["b"].publish(PLACE, every([100, 200]))
+    assert brought(world, 2) is None
+    assert passed(world) == {Reason.AHEAD: 1}
+    world.clusters["a"].publish(PLACE, every([100, 200]))
+    world.settle()
+    assert world.clusters["b"].holds(KEY).position == 1
+
+
+def test_exact_positions_wait_for_nothing():
+    world = pair(EXACT)
+    assert brought(world, 7) == 7
+
+
+@pytest.mark.parametrize(
+    ("times", "position", "there"),
+    [([300, 100, 200, 400], 3, 0), ([100, 300, 200, 400], 3, 1), ([5, 5, 5, 5], 3, 0)],
+    ids=["out of order", "out of order later", "equal"],
+)
+def test_times_that_do_not_rise(times, position, there):
+    world = pair()
+    world.publish(PLACE, every(times))
+    assert brought(world, position) == there
+
+
+def test_tombstones_are_records_like_any_other():
+    world = pair()
+    world.publish(PLACE, [(100, b"k", b"v"), (200, b"k", None), (300, b"k", b"v")])
+    assert brought(world, 2) == 1
+
+
+def test_a_forgotten_position_is_forgotten_there():
+    world = pair(EXACT)
+    assert brought(world, 5) == 5
+    assert brought(world, None, commit_ms=2_000) is None
+    assert world.clusters["b"].holds(KEY) == replace(Commit(None, 1, 2_000), origin=1, copy_flags=1)
+
+
+def test_what_an_application_wrote_into_a_commit_comes_along():
+    world = pair(EXACT)
+    world.clusters["a"].commit(KEY, Commit(3, 2, 5, metadata="at noon"))
+    world.settle()
+    assert world.clusters["b"].holds(KEY) == Commit(
+        3, 2, 5, origin=1, copy_flags=1, metadata="at noon"
+    )
+
+
+def test_topics_that_are_not_copied_are_passed_over():
+    world = pair(EXACT)
+    world.clusters["a"].commit(CommitKey("billing", Partition("_own", "P")), Commit(3, 1, 5))
+    world.settle()
+    assert passed(world) == {Reason.TOPIC: 1}
+    assert world.clusters["b"].arrivals == []
+
+
+def test_a_newer_commit_at_the_target_stays():
+    world = pair(EXACT)
+    world.clusters["b"].commit(KEY, Commit(9, epoch=2, commit_ms=1))
+    assert brought(world, 50) == 9
+    assert passed(world)[Reason.STALE] == 1
+    assert world.clusters["a"].holds(KEY).position == 9
+
+
+def test_an_intended_step_back_is_taken_everywhere():
+    world = pair(EXACT)
+    assert brought(world, 50) == 50
+    assert brought(world, 10, commit_ms=2_000) == 10
+
+
+def test_the_margin_does_not_undo_what_the_target_has():
+    world = pair(Offsets(margin_ms=1_000))
+    world.publish(PLACE, every(range(100, 200)))
+    world.clusters["b"].commit(KEY, Commit(40, epoch=1, commit_ms=1))
+    assert brought(world, 50) == 40
+
+
+def test_a_group_with_live_members_is_not_overwritten_until_they_are_gone():
+    world = pair(EXACT)
+    world.clusters["b"].live.add("billing")
+    assert brought(world, 5) is None
+    world.settle()
+    assert passed(world) == {Reason.LIVE: 1}
+    assert world.links[0].machine.ages(9_000) == {"billing": 0}
+    world.clusters["b"].live.clear()
+    world.settle()
+    assert world.clusters["b"].holds(KEY).position == 5
+
+
+def test_a_target_that_lost_its_disk_gets_everything_again():
+    world = pair(EXACT)
+    assert brought(world, 5) == 5
+    lost = LogWorld(topology_of(tree_of((1, "a", "b"))), EXACT).clusters["b"]
+    world.links[0].target = lost
+    world.links[0].turn(now_ms=1_000)
+    assert lost.holds(KEY) is None
+    world.links[0].turn(now_ms=60_000)
+    assert lost.holds(KEY).position == 5
+
+
+def test_a_link_that_begins_anew_writes_nothing_again():
+    world = pair(Offsets(margin_ms=50))
+    world.publish(PLACE, every(range(100, 200)))
+    assert brought(world, 90) == 39
+    before = len(world.clusters["b"].arrivals)
+    world.links[0] = world.link(world.links[0].link, "b")
+    world.settle()
+    assert len(world.clusters["b"].arrivals) == before
+
+
+def test_margins_do_not_add_up_along_the_way():
+    world = LogWorld(topology_of(tree_of((3, (1, "a", "b"), (1, "c", "d")))), Offsets(margin_ms=10))
+    world.publish(PLACE, every(range(100)))
+    world.clusters["a"].commit(KEY, Commit(50, 1, 1))
+    world.settle()
+    positions = {name: one.holds(KEY).position for name, one in world.clusters.items()}
+    assert positions == {"a": 50, "b": 39, "c": 39, "d": 39}
+
+
+def machine(offsets=EXACT):
+    return OffsetsMachine(level=1, source=1, target=2, offsets=offsets, wants=lambda _topic: True)
+
+
+def test_an_unanswered_question_is_asked_again():
+    one = machine()
+    one.handle(CommitsRead([(KEY, Commit(5, 1, 1))]))
+    assert one.begin() == [AskHeld(frozenset({"billing"}))]
+    assert one.begin() == []
+    assert one.handle(Unanswered()) == []
+    assert one.begin() == [AskHeld(frozenset({"billing"}))]
+    one.check()
+
+
+def test_answers_that_nobody_waits_for_any_more_change_nothing():
+    one = machine()
+    assert [
+        one.handle(event) for event in (HeldRead({}), TimesRead({}), PlacesRead({}), Written())
+    ] == [[], [], [], []]
+
+
+def test_a_commit_that_comes_during_a_round_is_brought_by_the_next():
+    one = machine()
+    one.handle(CommitsRead([(KEY, Commit(5, 1, 1))]))
+    one.begin()
+    (write,) = one.handle(HeldRead({}))
+    assert isinstance(write, Write)
+    one.handle(CommitsRead([(KEY, Commit(6, 1, 2))]))
+    one.handle(Written())
+    assert (one.waiting, one.ages(10)) == (1, {"billing": 8})
+    one.begin()
+    (write,) = one.handle(HeldRead({}))
+    assert [commit.position for _, commit in write.commits] == [6]
+
+
+def test_more_positions_than_may_be_are_counted(monkeypatch):
+    monkeypatch.setattr("distributor.offsets.machine.POSITIONS_MAX", 1)
+    one = machine()
+    other = CommitKey("other", PLACE)
+    passed = one.handle(CommitsRead([(KEY, Commit(5, 1, 1)), (other, Commit(5, 1, 1))]))
+    assert passed == [PassedOver(Reason.FULL, 1)]
+    assert one.waiting == 1
+
+
+def test_what_waits_does_not_keep_others_from_their_turn(monkeypatch):
+    monkeypatch.setattr("distributor.offsets.machine.ROUND_MAX", 1)
+    world = pair(EXACT)
+    world.clusters["b"].live.add("billing")
+    world.clusters["a"].commit(KEY, Commit(5, 1, 1))
+    other = CommitKey("other", PLACE)
+    world.clusters["a"].commit(other, Commit(6, 1, 1))
+    for _ in range(4):
+        world.links[0].turn()
+    assert world.clusters["b"].holds(other).position == 6
+
+
+@given(
+    times=st.lists(st.integers(0, 200), min_size=1, max_size=40),
+    position=st.integers(0, 40),
+    margin_ms=st.integers(0, 100),
+    gone=st.tuples(st.integers(0, 40), st.integers(0, 40)),
+    behind=st.integers(0, 40),
+)
+@repeatable
+def test_what_is_translated_never_passes_what_was_processed(
+    times, position, margin_ms, gone, behind
+):
+    world = pair(Offsets(margin_ms=margin_ms))
+    position = min(position, len(times))
+    there = times[: max(0, len(times) - behind)]
+    for cluster, records in ((world.clusters["a"], times), (world.clusters["b"], there)):
+        for time in records:
+            cluster.publish(PLACE, every([time]))
+    for cluster, start in zip(world.clusters.values(), gone, strict=True):
+        cluster.log.append((), trims={PLACE: min(start, cluster.log.heads().get(PLACE, -1) + 1)})
+    reached = brought(world, position)
+    assert reached is None or reached <= position
+
+
+@given(seed=st.integers(0, 10**6), exact=st.booleans())
+@example(seed=1, exact=True)
+@repeatable
+def test_every_cluster_gets_every_commit_once_and_the_last_writer_wins(seed, exact):
+    chance = random.Random(seed)
+    topology = random_topology(chance, chance.randint(2, 7))
+    world = LogWorld(topology, EXACT if exact else Offsets(margin_ms=chance.randint(0, 50)))
+    world.publish(PLACE, every(sorted(chance.randint(0, 300) for _ in range(60))))
+    newest = None
+    for step in range(chance.randint(1, 5)):
+        home = chance.choice(list(world.clusters.values()))
+        commit = Commit(chance.randint(0, 60), chance.randint(1, 3), 1_000 + step)
+        home.commit(KEY, commit)
+        before = {name: len(one.arrivals) for name, one in world.clusters.items()}
+        if newest is None or version(commit, home.number) > newest[0]:
+            newest = version(commit, home.number), commit.position
+            world.settle()
+            arrived = {
+                name: len(one.arrivals) - before[name] for name, one in world.clusters.items()
+            }
+            assert arrived == {name: int(one is not home) for name, one in world.clusters.items()}
+    for cluster in world.clusters.values():
+        held = cluster.holds(KEY)
+        assert version(held, cluster.number) == newest[0]
+        assert held.position <= newest[1]
+
+
+@given(seed=st.integers(0, 10**6))
+@repeatable
+def test_commits_made_at_once_come_to_rest_at_the_newest(seed):
+    chance = random.Random(seed)
+    topology = random_topology(chance, chance.randint(2, 6))
+    world = LogWorld(topology, EXACT)
+    for step in range(12):
+        home = chance.choice(list(world.clusters.values()))
+        epoch = chance.randint(1, 2)
+        home.commit(KEY, Commit(chance.randint(0, 60), epoch, 1_000 + step))
+        for link in chance.sample(world.links, chance.randint(0, len(world.links))):
+            link.turn()
+    world.settle()
+    versions = {version(one.holds(KEY), one.number) for one in world.clusters.values()}
+    assert len(versions) == 1
