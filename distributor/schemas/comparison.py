@@ -65,7 +65,7 @@ def _is_news(entry: Entry, behind: State) -> bool:
     known = behind.entries.get(entry.key)
     if known is None or known.stamp != entry.stamp:
         return known is None or known.stamp < entry.stamp
-    return known.rank() < entry.rank()
+    return known != entry and known.rank() < entry.rank()
 
 
 def _is_taken(entry: Entry, behind: State) -> bool:
@@ -73,7 +73,9 @@ def _is_taken(entry: Entry, behind: State) -> bool:
     if not isinstance(entry.key, SchemaKey) or not isinstance(entry.value, Schema):
         return False
     known = behind.schema(entry.key.id)
-    return known is not None and known.identity() != entry.value.identity()
+    if known is None or known == entry.value:
+        return False
+    return known.identity() != entry.value.identity()
 
 
 def _schemaless(entry: Entry, translated: Mapping[Key, Entry]) -> bool:
