@@ -142,7 +142,16 @@ class SchemaLog:
         return self._producer
 
     def _read_one(self, store: StoreClient, read: dict[Partition, int], state: State) -> None:
-        for partition, kept in store.ranges(TOPIC).items():
+        ranges = store.ranges(TOPIC)
+        if any(
+            partition not in ranges or ranges[partition].stop < at for partition, at in read.items()
+        ):
+            # Its disk is new, say. It knows less than it has told us, so it cannot vouch for more
+            # until others have repaired it.
+            raise QueryError(
+                f"a store has lost records of {TOPIC}: start this process anew if no other has them"
+            )
+        for partition, kept in ranges.items():
             begin = max(read.get(partition, 0), kept.start)
             for batch in store.scan(partition, begin, kept.stop):
                 for record in records_of(batch, begin):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import (
@@ -38,6 +39,8 @@ class State:
         """Who has claimed the highest epoch that is claimed; more than one must all try again."""
         self.changes = 0
         """How many entries have made a difference."""
+        self._changed: dict[Key, int] = {}
+        """By key, which of them was its last, in their order."""
         self._ids: dict[tuple[str, str, tuple[Reference, ...]], set[int]] = {}
         for entry in entries:
             self.apply(entry)
@@ -50,6 +53,8 @@ class State:
             return False
         self.entries[entry.key] = entry
         self.changes += 1
+        self._changed.pop(entry.key, None)
+        self._changed[entry.key] = self.changes
         self.last = max(self.last, entry.stamp)
         match entry.key, entry.value:
             case VersionKey(subject, number), Version() as version:
@@ -64,6 +69,13 @@ class State:
             case _:
                 pass  # the others are looked up by their keys
         return True
+
+    def changed_since(self, changes: int) -> list[Key]:
+        """Return the keys of which something else holds than when so much had changed."""
+        return [
+            key
+            for key, _ in takewhile(lambda item: item[1] > changes, reversed(self._changed.items()))
+        ]
 
     def schema(self, id_: int) -> Schema | None:
         """The schema with an id, if there is one."""

@@ -6,7 +6,6 @@ only a part of it, or from two places, leaves nothing wrong behind.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from dafka.schemas.entries import PrimaryKey, Schema, SchemaKey, Version, Versio
 from distributor.schemas.translation import UntranslatableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dafka.schemas.entries import Entry, Key
     from dafka.schemas.state import State
@@ -28,37 +27,61 @@ class Lack:
     Attributes:
         entries: As the one that lacks them writes them: who the primary is, then each schema behind
             what it uses, each version behind its schema.
-        skipped: How many entries cannot be written, by reason.
+        skipped: Which entries cannot be written, and why.
     """
 
     entries: tuple[Entry, ...] = ()
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[Key, str] = field(default_factory=dict)
 
 
-def lacking(ahead: State, behind: State, translation: Translation) -> Lack:
+def lacking(
+    ahead: State, behind: State, translation: Translation, keys: Iterable[Key] | None = None
+) -> Lack:
     """Return what `behind` lacks of `ahead`.
 
     Args:
         ahead: In the spelling of the translation's source.
         behind: In the spelling of its target.
         translation: Between the two.
+        keys: Of `ahead`, those to look at; all by default.
     """
-    translated: dict[Key, Entry] = {}
-    skipped: Counter[str] = Counter()
-    for key, entry in ahead.entries.items():
+    wanted: dict[Key, Entry] = {}
+    skipped: dict[Key, str] = {}
+    for key in ahead.entries if keys is None else keys:
         try:
-            translated[key] = translation.entry(entry)
+            entry = _translated(ahead, key, behind, translation)
         except UntranslatableError as error:
-            skipped[error.reason] += 1
+            skipped[key] = error.reason
             continue
-        if _is_taken(translated[key], behind):
-            skipped["id taken"] += 1
-            del translated[key]
-    for key in [key for key, one in translated.items() if _schemaless(one, translated)]:
-        skipped["no schema"] += 1
-        del translated[key]
-    wanted = {key: entry for key, entry in translated.items() if _is_news(entry, behind)}
-    return Lack(tuple(wanted[key] for key in _ordered(ahead) if key in wanted), dict(skipped))
+        if _is_news(entry, behind):
+            wanted[key] = entry
+    order = (wanted[key] for key in _ordered(ahead, wanted) if key in wanted)
+    return Lack(tuple(order), skipped)
+
+
+def _translated(ahead: State, key: Key, behind: State, translation: Translation) -> Entry:
+    """Return an entry as the other one writes it.
+
+    Raises:
+        UntranslatableError: Its names cannot be spelled there; `id taken`, its id means another
+            schema there; `no schema`, its schema is unknown or cannot be written either.
+    """
+    entry = ahead.entries[key]
+    translated = translation.entry(entry)
+    if isinstance(entry.value, Version):
+        _check_schema(ahead, entry.value.id, behind, translation)
+    elif _is_taken(translated, behind):
+        raise UntranslatableError("id taken", str(key))
+    return translated
+
+
+def _check_schema(ahead: State, id_: int, behind: State, translation: Translation) -> None:
+    if ahead.schema(id_) is None:
+        raise UntranslatableError("no schema", f"id {id_}")
+    try:
+        _translated(ahead, SchemaKey(id_), behind, translation)
+    except UntranslatableError as error:
+        raise UntranslatableError("no schema", f"id {id_}") from error
 
 
 def _is_news(entry: Entry, behind: State) -> bool:
@@ -78,21 +101,12 @@ def _is_taken(entry: Entry, behind: State) -> bool:
     return known.identity() != entry.value.identity()
 
 
-def _schemaless(entry: Entry, translated: Mapping[Key, Entry]) -> bool:
-    """Whether it is a version whose schema cannot be written."""
-    if not isinstance(entry.value, Version):
-        return False
-    schema = translated.get(SchemaKey(entry.value.id))
-    return schema is None or schema.value is None
-
-
-def _ordered(state: State) -> Iterator[Key]:
-    """Yield all keys, each behind those it needs, the rest as decided.
+def _ordered(state: State, keys: Iterable[Key]) -> Iterator[Key]:
+    """Yield keys, each behind those it needs, which may be further ones, the rest as decided.
 
     Not recursive: nobody vouches for how long a chain of references in a log is.
     """
-    by_stamp = sorted(state.entries.values(), key=lambda entry: entry.stamp, reverse=True)
-    waiting = [entry.key for entry in by_stamp]
+    waiting = sorted(keys, key=lambda key: state.entries[key].stamp, reverse=True)
     waiting.append(PrimaryKey())
     begun: set[Key] = set()
     done: set[Key] = set()

@@ -10,17 +10,19 @@ heard of again: what was acknowledged there stays true, unless a later one has d
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from distributor.schemas.comparison import Lack
 from distributor.schemas.site import claimed_twice, latest_claim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distributor.schemas.comparison import Lack
+    from dafka.schemas.entries import Key
     from distributor.schemas.site import Site
 
 log = logging.getLogger(__name__)
@@ -78,8 +80,10 @@ class SchemaDistributor:
         self._others = others
         self._first = first
         self._meter = meter
-        self._compared: dict[str, tuple[int, int]] = {}
-        """By target, how much had been decided at both ends when nothing was lacking."""
+        self._compared: dict[tuple[Site, Site], int] = {}
+        """By source and target, how much of the source's decisions the target did not lack."""
+        self._skipped: dict[tuple[Site, Site], dict[Key, str]] = {}
+        """By source and target, what cannot be copied, and why."""
         self.standing = Standing(Part.STARTING)
 
     def step(self, now_ms: int) -> Standing:
@@ -131,40 +135,48 @@ class SchemaDistributor:
 
     def _take_in(self, other: Site) -> None:
         """Take what the other knows and we do not: left by an earlier primary, or lost by us."""
-        if self._compared.get(other.name) == self._marks(other):
-            return
-        lack = self._own.lacks_of(other)
-        self._meter.skipped(other.name, self._own.name, lack.skipped)
-        if lack.entries and self._own.write(lack.entries):
+        lack = self._lack(other, self._own)
+        if lack.entries:
             log.warning(
-                "took in what only another registry knew",
+                "takes in what only another registry knew",
                 extra={"cluster": other.name, "entries": len(lack.entries)},
             )
-            self._meter.written(other.name, self._own.name, len(lack.entries))
+            if not self._write(other, self._own, lack):
+                return
+        self._compared[other, self._own] = other.state.changes
 
     def _bring(self, other: Site, now_ms: int) -> None:
         if other.error:
             self._meter.unreachable(other.name, now_ms)
             return
-        if self._compared.get(other.name) == self._marks(other):
-            self._meter.lag(other.name, 0, now_ms)
-            return
-        lack = other.lacks_of(self._own)
-        self._meter.skipped(self._own.name, other.name, lack.skipped)
-        if lack.entries and not self._written(other, lack, now_ms):
-            return
+        known = self._own.state.changes
+        lack = self._lack(self._own, other)
+        if lack.entries:
+            self._meter.lag(other.name, len(lack.entries), now_ms)
+            if not self._write(self._own, other, lack):
+                self._meter.unreachable(other.name, now_ms)
+                return
         self._meter.lag(other.name, 0, now_ms)
-        if not self._own.lacks_of(other).entries:
-            self._compared[other.name] = self._marks(other)
+        self._compared[self._own, other] = known
 
-    def _written(self, other: Site, lack: Lack, now_ms: int) -> bool:
-        self._meter.lag(other.name, len(lack.entries), now_ms)
-        if not other.write(lack.entries):
-            log.warning("cannot write", extra={"cluster": other.name, "error": other.error})
-            self._meter.unreachable(other.name, now_ms)
+    def _lack(self, source: Site, target: Site) -> Lack:
+        """What the target lacks of what was decided since it lacked nothing.
+
+        What could not be copied then is looked at again.
+        """
+        way = source, target
+        skipped = self._skipped.setdefault(way, {})
+        changed = source.state.changed_since(self._compared.get(way, 0))
+        if not changed:
+            return Lack()
+        lack = target.lacks_of(source, dict.fromkeys((*changed, *skipped)))
+        self._skipped[way] = dict(lack.skipped)
+        self._meter.skipped(source.name, target.name, Counter(lack.skipped.values()))
+        return lack
+
+    def _write(self, source: Site, target: Site, lack: Lack) -> bool:
+        if not target.write(lack.entries):
+            log.warning("cannot write", extra={"cluster": target.name, "error": target.error})
             return False
-        self._meter.written(self._own.name, other.name, len(lack.entries))
+        self._meter.written(source.name, target.name, len(lack.entries))
         return True
-
-    def _marks(self, other: Site) -> tuple[int, int]:
-        return self._own.state.changes, other.state.changes

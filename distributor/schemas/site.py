@@ -17,7 +17,7 @@ from topology.formats import parse_format
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dafka.schemas.entries import Entry
+    from dafka.schemas.entries import Entry, Key
     from topology.formats import Format
     from topology.model import Topology
 
@@ -102,9 +102,14 @@ class Site:
         """From this one's spelling to another's."""
         return Translation(self._spelling, other._spelling, self._fields)
 
-    def lacks_of(self, other: Site) -> Lack:
-        """What it has to write so that it knows all that the other one does."""
-        return lacking(other.state, self.state, other.translation_to(self))
+    def lacks_of(self, other: Site, keys: Iterable[Key] | None = None) -> Lack:
+        """What it has to write so that it knows all that the other one does of some keys.
+
+        Args:
+            other: Another cluster's.
+            keys: In its spelling; all by default.
+        """
+        return lacking(other.state, self.state, other.translation_to(self), keys)
 
     def close(self) -> None:
         """Leave the cluster."""

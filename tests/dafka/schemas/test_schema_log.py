@@ -50,3 +50,21 @@ def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, mo
             log.read_into(State(), log.majority)
     finally:
         log.close()
+
+
+def test_a_store_that_has_lost_what_it_told_does_not_count(endpoints, monkeypatch):
+    tower, query, _ = endpoints
+    log, state = SchemaLog([tower], [query]), State()
+    try:
+        log.write([Entry(ConfigKey(None), Stamp(1, 1), "NONE")])
+        log.read_into(state)
+        (store,) = log._stores
+        whole = store.ranges(TOPIC)
+        for left in ({}, {partition: range(kept.stop - 1) for partition, kept in whole.items()}):
+            monkeypatch.setattr(store, "ranges", lambda _, left=left: left)
+            with pytest.raises(QueryError, match="lost records of _schemas: start this process"):
+                log.read_into(state)
+        monkeypatch.undo()
+        log.read_into(state)
+    finally:
+        log.close()

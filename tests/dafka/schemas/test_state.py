@@ -73,3 +73,13 @@ def test_ids_that_came_from_other_epochs_use_up_none():
     state = State([Entry(SchemaKey(id_range(9)[0]), Stamp(9, 1), Schema("AVRO", '"int"'))])
     assert state.next_id(2) == id_range(2)[0]
     assert state.changes == 1
+
+
+def test_what_changed_since_some_point_is_known_the_last_first():
+    state = State()
+    for number, subject in enumerate("abca", 1):
+        state.apply(Entry(ConfigKey(subject), Stamp(1, number), "NONE"))
+    state.apply(Entry(ConfigKey("b"), Stamp(0, 1), "FULL"))
+    assert state.changed_since(0) == [ConfigKey("a"), ConfigKey("c"), ConfigKey("b")]
+    assert state.changed_since(2) == [ConfigKey("a"), ConfigKey("c")]
+    assert state.changed_since(4) == []

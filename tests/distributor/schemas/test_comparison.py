@@ -74,6 +74,12 @@ def test_only_what_is_decided_later_is_lacking():
     assert [one.key for one in lacking(theirs, ours, SAME).entries] == [ConfigKey("s")]
 
 
+def test_only_the_keys_that_are_named_are_looked_at():
+    ours = State([Entry(ConfigKey("s"), at(5), "FULL"), Entry(ConfigKey("t"), at(1), "NONE")])
+    (entry,) = lacking(ours, State(), SAME, [ConfigKey("t")]).entries
+    assert entry.key == ConfigKey("t")
+
+
 def test_an_older_epoch_never_wins():
     ours = State([Entry(ConfigKey("s"), at(1, epoch=2), "FULL")])
     theirs = State([Entry(ConfigKey("s"), at(99), "NONE")])
@@ -89,14 +95,19 @@ def test_what_cannot_be_named_there_is_counted_with_the_versions_that_need_it():
     ]
     lack = lacking(State(entries), State(), OUT)
     assert [entry.key for entry in lack.entries] == [SchemaKey(1)]
-    assert lack.skipped == {"spelling": 2, "no schema": 1}
+    assert lack.skipped == {
+        VersionKey("strange", 1): "spelling",
+        SchemaKey(2): "spelling",
+        VersionKey("a-user", 1): "no schema",
+    }
 
 
 def test_an_id_that_means_another_schema_there_is_left_alone():
     ours = State([Entry(SchemaKey(1), at(9), INT), Entry(VersionKey("s", 1), at(9), Version(1))])
     theirs = State([Entry(SchemaKey(1), at(1), LONG)])
     lack = lacking(ours, theirs, SAME)
-    assert (lack.entries, lack.skipped) == ((), {"id taken": 1, "no schema": 1})
+    assert lack.entries == ()
+    assert lack.skipped == {SchemaKey(1): "id taken", VersionKey("s", 1): "no schema"}
 
 
 STAMPS = st.builds(Stamp, st.integers(1, 2), st.integers(0, 9))
