@@ -15,7 +15,7 @@ from dafka.model import TowerEndpoints, address_of
 from dafka.node import metrics
 from dafka.node.clock import now_ms, wall_ms
 from dafka.protocol.dues import earliest
-from dafka.protocol.effects import Dropped, Listen, Lost, Publish
+from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import Disconnect, PresenceSettings, TowerAway, TowerBack
 from dafka.transport.mesh import Mesh, Notice
@@ -242,6 +242,8 @@ class Node(Generic[S, E]):
                 self._drop(dropped)
         elif isinstance(effect, Listen):
             self._meshes[side].listen(effect.id, effect.key)
+        elif isinstance(effect, Unlisten):
+            self._meshes[side].unlisten(effect.id, effect.key)
         elif isinstance(effect, Dropped):
             self._drop(effect)
         elif isinstance(effect, Lost):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dafka.limits import PARTITIONS_MAX
+from dafka.limits import FETCHES_IN_FLIGHT_MAX, PARTITIONS_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.dues import earliest
-from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish
+from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import (
     Drained,
     Event,
@@ -28,6 +28,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
+from dafka.protocol.live_edge import LiveEdge
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -99,6 +100,7 @@ class ConsumerMachine:
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
         self._greeted = False
+        self._live = LiveEdge(settings.buffer_bytes_max)
         self._inquiry = Inquiry(settings.heads_interval_ms_max)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -119,13 +121,14 @@ class ConsumerMachine:
                 return []
             case _:
                 raise AssertionError(event)
-        if not self._full:
-            effects += [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
-        return effects
+        if self._live.is_due(now_ms):
+            effects += self._return(now_ms)
+        return effects if self._full else effects + self._fetches(now_ms)
 
     def wakeup_ms(self) -> int | None:
-        """When a FETCH or GET-HEADS is to be repeated."""
-        return earliest(self._inquiry.due_ms, None if self._full else self._inflow.wakeup_ms())
+        """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
+        fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
+        return earliest(self._inquiry.due_ms, self._live.due_ms, fetch_due_ms)
 
     def check(self) -> None:
         """Assert order and bounds."""
@@ -146,7 +149,13 @@ class ConsumerMachine:
 
     @property
     def _full(self) -> bool:
-        return self._buffered >= self._settings.buffer_bytes_max
+        """Whether to ask for nothing: what does not fit when it comes has been sent in vain."""
+        return self._buffered * 2 > self._settings.buffer_bytes_max
+
+    def _fetches(self, now_ms: int) -> list[Effect]:
+        room = self._settings.buffer_bytes_max - self._buffered
+        count_max = self._live.records_in(room // FETCHES_IN_FLIGHT_MAX)
+        return [Publish(fetch) for fetch in self._inflow.fetches(now_ms, count_max)]
 
     def _subscribed(self, partition: Partition) -> bool:
         """ZeroMQ matches prefixes, so messages of other topics arrive too."""
@@ -168,7 +177,7 @@ class ConsumerMachine:
                 | messages.Record()
                 | messages.DirectRecord()
             ):
-                return self._take(message)
+                return self._take(message, now_ms)
             case messages.Head() | messages.DirectHead():
                 return self._heard(message)
             case messages.LogStart():
@@ -186,7 +195,7 @@ class ConsumerMachine:
             case _:
                 return [Dropped("not for a consumer")]
 
-    def _take(self, message: messages.Batch) -> list[Effect]:
+    def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
         if not self._subscribed(partition):
             return []
@@ -200,11 +209,33 @@ class ConsumerMachine:
         batch = Batch(partition, message.sequence, message.count, message.content)
         if not self._has_room_for(batch):
             self._learn(partition, last)
-            return [*effects, Dropped("consumer full")]
+            return [*effects, Dropped("consumer full"), *self._overrun(message, now_ms)]
         reason = self._inflow.offer(batch)
+        if reason == "reorder buffer full":
+            return [*effects, Dropped(reason), *self._overrun(message, now_ms)]
         if reason is not None:
             return [*effects, Dropped(reason)]
+        self._live.took(batch)
         return effects + self._deliver(partition)
+
+    def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
+        """There was no room for a batch: if it came live, no more of these for a while."""
+        live = isinstance(dropped, messages.Records | messages.Record)
+        if not live or not self._live.overrun(now_ms):
+            return []
+        self._inquiry.renew(now_ms)
+        return [Unlisten(message_id, topic) for message_id, topic in self._live_topics()]
+
+    def _return(self, now_ms: int) -> list[Effect]:
+        """Listen again, if the live edge is near; what was published meanwhile is a gap."""
+        if not self._live.reached(self._inflow.missing(), self._buffered, now_ms):
+            return []
+        self._inquiry.renew(now_ms)
+        return [Listen(message_id, topic) for message_id, topic in self._live_topics()]
+
+    def _live_topics(self) -> list[tuple[MessageId, str]]:
+        ids = MessageId.RECORDS, MessageId.RECORD
+        return [(one, topic) for topic in self.topics or ("",) for one in ids]
 
     def _has_room_for(self, batch: Batch) -> bool:
         """Whether the batch may be taken in; if not, it is fetched when there is room.
@@ -253,6 +284,8 @@ class ConsumerMachine:
 
     def _begin(self, partition: Partition, latest: int, head: int) -> list[Effect]:
         """Place a partition that is seen for the first time."""
+        if self._live.away:
+            latest = 0  # it is new, so all of it was published since this consumer began
         position = self._settings.positions.get(partition)
         if position is None and self._settings.start is Start.ASSIGNED:
             known = partition in self._unpositioned
@@ -326,11 +359,8 @@ class ConsumerMachine:
             MessageId.STORE_HELLO,
         )
         effects: list[Effect] = [Listen(message_id, self.address) for message_id in own]
-        effects += [
-            Listen(message_id, topic)
-            for topic in self.topics or ("",)
-            for message_id in (MessageId.RECORDS, MessageId.RECORD, MessageId.HEAD)
-        ]
+        effects += [Listen(message_id, topic) for message_id, topic in self._live_topics()]
+        effects += [Listen(MessageId.HEAD, topic) for topic in self.topics or ("",)]
         if self._settings.committed:
             effects.append(Listen(MessageId.ACK, ""))
         return effects

@@ -27,6 +27,14 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlisten:
+    """Take back what `Listen` with the same id and key asked for."""
+
+    id: MessageId
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
     """Store, producer with a spool: write these batches in one durable transaction.
 
@@ -125,6 +133,7 @@ class Dropped:
 Effect = (
     Publish
     | Listen
+    | Unlisten
     | Append
     | ReadRange
     | Compare

@@ -326,8 +326,8 @@ class Inflow:
         self._windows.pop(partition, None)
         self._resting.pop(partition, None)
 
-    def fetches(self, now_ms: int) -> list[messages.Fetch]:
-        """The FETCHes to send now. Not to be called while the node is full."""
+    def fetches(self, now_ms: int, count_max: int = BATCH_RECORDS_MAX) -> list[messages.Fetch]:
+        """The FETCHes to send now, each for so many records at most. Not while the node is full."""
         if not self._behind and not self._windows and not self._resting:
             return []
         self._expire(now_ms)
@@ -343,7 +343,7 @@ class Inflow:
                 self._began_ms = now_ms
             due_ms = now_ms + FETCH_SILENCE_MS
             self._windows[partition] = _Window(stream.expected, due_ms, rest_ms, stream.store)
-            fetches.append(self._fetch(partition, stream, end))
+            fetches.append(self._fetch(partition, stream, min(end, stream.expected + count_max)))
         return fetches
 
     def _fetch(self, partition: Partition, stream: _Stream, end: int) -> messages.Fetch:
@@ -373,9 +373,12 @@ class Inflow:
         """When `fetches` has something to do because time has passed."""
         if not self._windows and not self._resting:
             return None
-        dues = [window.due_ms for window in self._windows.values()]
-        dues.extend(window.due_ms for window in self._resting.values())
-        return min(dues, default=None)
+        return min(one.due_ms for one in (*self._windows.values(), *self._resting.values()))
+
+    def missing(self) -> int:
+        """How many records are known of and not received, less what was asked for in vain."""
+        streams = [self._streams[one] for one in (*self._behind, *self._windows)]
+        return sum(stream.head + 1 - stream.expected for stream in streams)
 
     def check(self) -> None:
         """Assert that counters and order are what they should be."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from dafka.protocol.effects import Effect, Listen, Publish
+from dafka.protocol.effects import Effect, Listen, Publish, Unlisten
 from dafka.protocol.events import Event, PeerListened, Received, Woke
 from dafka.testing.history import Fault, History
 from dafka.wire import rfc46
@@ -122,6 +122,10 @@ class Mesh:
         for other in self._members:
             if other is not member:
                 self._send(other, PeerListened(message_id, key))
+
+    def unlisten(self, member: Member, message_id: MessageId, key: str) -> None:
+        """Take a node's subscription back."""
+        self._members[member].pop(rfc46.prefix(message_id, key), None)
 
     def publish(self, member: Member, message: Message) -> None:
         """Carry a message to every other node that listens for it, as the faults allow."""
@@ -234,6 +238,8 @@ class Node(Generic[S]):
                 self._meshes[effect_side].publish(self, effect.message)
             elif isinstance(effect, Listen):
                 self._meshes[effect_side].listen(self, effect.id, effect.key)
+            elif isinstance(effect, Unlisten):
+                self._meshes[effect_side].unlisten(self, effect.id, effect.key)
             else:
                 self.perform(effect_side, effect)
         machine.check()

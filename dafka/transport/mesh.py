@@ -144,6 +144,11 @@ class Mesh:
         for socket in self._subscribers.values():
             socket.subscribe(self._dialect.prefix(message_id, key))
 
+    def unlisten(self, message_id: MessageId, key: str) -> None:
+        """Take back what `listen` with the same arguments asked for."""
+        for socket in self._subscribers.values():
+            socket.unsubscribe(self._dialect.prefix(message_id, key))
+
     def publish(self, message: Message) -> Dropped | None:
         """Send a message to every peer that listens; dropped for those whose queue is full.
 

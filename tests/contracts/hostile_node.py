@@ -98,6 +98,9 @@ class _Silent:
     def listen(self, *_):
         return None
 
+    def unlisten(self, *_):
+        return None
+
     def close(self, _linger_ms):
         return None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.limits import BATCH_RECORDS_MAX
+from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.consumer import ConsumerSettings
+from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
-from dafka.protocol.events import Drained
+from dafka.protocol.events import Drained, Submitted
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore
@@ -104,6 +104,65 @@ def test_a_late_consumer_under_load_reaches_the_live_edge_and_stays_there(seed):
     behind = [30_000 - 100 * (101 + number) for number in range(200)]
     assert lags[100:] == behind[100:]
     assert consumer.received <= 1.1 * consumer.delivered
+
+
+def a_hundred_kilobytes():
+    """What an application submits as one batch: built once, for it is sent very often."""
+    builder = BatchBuilder(8 << 20)
+    builder.extend(1_000, [bytes(1_000)] * 100, 0)
+    return Submitted("flights", 100, builder.build())
+
+
+@pytest.mark.parametrize("start", [Start.EARLIEST, Start.LATEST])
+def test_a_consumer_far_behind_leaves_what_it_cannot_use_and_comes_back_without_a_gap(start):
+    world = World(1, Faults(delay_ms_max=0))
+    mesh = Mesh(world)
+    store, producer = SimStore(world, "S", mesh, MemoryLog("S")), SimProducer(world, "P", mesh)
+    # Ten milliseconds a batch: twice as fast as the producer sends.
+    settings = ConsumerSettings(topics=("flights",), start=start)
+    consumer = Counting(world, "C", mesh, settings, pause_ms=10)
+    store.boot()
+    producer.boot()
+    live = Partition("flights", producer.address)
+    published = a_hundred_kilobytes()
+    before = 800 if start is Start.EARLIEST else 0
+    for _ in range(before):
+        producer.feed(None, published)
+        world.run_until(world.now_ms + 1)
+    consumer.boot()
+    if start is Start.LATEST:
+        consumer._free_ms = 10_000  # its application is busy with something else for so long
+    lags, away = [], []
+    for number in range(before + 1, before + 1_601):
+        producer.feed(None, published)
+        world.run_until(world.now_ms + 20)
+        lags.append(100 * number - consumer.next.get(live, 0))
+        away.append(consumer._machine._machine._live.away)
+    # Away once, while several times the buffer is published, and then at the live edge for good.
+    changes = [number for number in range(1, 1_600) if away[number] != away[number - 1]]
+    assert len(changes) == 2
+    assert (changes[1] - changes[0]) * len(published.records) > 2 * REORDER_BYTES_MAX
+    assert max(lags[-300:]) <= 300
+    assert consumer.received <= 1.1 * consumer.delivered
+
+
+def test_a_consumer_too_slow_for_ever_reads_from_stores_at_its_own_pace():
+    world = World(1, Faults(delay_ms_max=0))
+    mesh = Mesh(world)
+    store, producer = SimStore(world, "S", mesh, MemoryLog("S")), SimProducer(world, "P", mesh)
+    settings = ConsumerSettings(topics=("flights",), buffer_bytes_max=1_000_000)
+    consumer = Counting(world, "C", mesh, settings, pause_ms=40)
+    for node in (store, producer, consumer):
+        node.boot()
+    published = a_hundred_kilobytes()
+    for _ in range(1_000):
+        producer.feed(None, published)
+        world.run_until(world.now_ms + 20)
+    assert consumer._machine._machine._live.away
+    assert consumer.received <= 1.2 * consumer.delivered
+    world.run_until(world.now_ms + 40_000)
+    assert consumer.next == {Partition("flights", producer.address): 100_000}
+    assert not consumer._machine._machine._live.away
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,7 +7,7 @@ import pytest
 from dafka.model import Partition
 from dafka.protocol import consumer as module
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Deliver, Dropped, Found, Listen, Publish
+from dafka.protocol.effects import Deliver, Dropped, Found, Listen, Publish, Unlisten
 from dafka.protocol.events import (
     Drained,
     PeerListened,
@@ -17,6 +17,7 @@ from dafka.protocol.events import (
     Unassigned,
     Woke,
 )
+from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -207,8 +208,51 @@ def test_a_full_consumer_takes_nothing_and_catches_up_later(batch):
     assert delivered(effects) == [(0, 1), (1, 2)]
     assert reasons(effects) == ["consumer full"] * 3
     assert fetched(effects) == []
-    assert fetched(bench.give(Drained(size))) == [(2, 3)]
+    # As much as there is room for; the rest when that is taken.
+    assert fetched(bench.give(Drained(size))) == [(2, 1)]
     assert delivered(bench.hear(direct(batch(2)))) == [(2, 3)]
+
+
+def changes(effects):
+    """What it listens to from now on, and what no more."""
+    return [(type(e), e.id, e.key) for e in effects if isinstance(e, Listen | Unlisten)]
+
+
+def left_and_back(kind):
+    return [(kind, MessageId.RECORDS, "flights"), (kind, MessageId.RECORD, "flights")]
+
+
+def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_has(batch):
+    size = len(batch(0).content)
+    bench = Bench(buffer_bytes_max=8 * size)
+    bench.give(Woke())
+    bench.hear(*(live(batch(n)) for n in range(8)))
+    assert changes(bench.hear(live(batch(8)))) == left_and_back(Unlisten)
+    assert changes(bench.hear(live(batch(9)))) == [], "it was on its way"
+    bench.now_ms = AWAY_MS
+    assert changes(bench.give(Woke())) == [], "still full"
+    bench.give(Drained(8 * size))
+    bench.now_ms += CHECK_MS
+    effects = bench.give(Woke())
+    assert changes(effects) == left_and_back(Listen)
+    # What it has missed is a gap like any other.
+    assert delivered(bench.hear(direct(batch(8)), live(batch(10)))) == [(8, 9)]
+    assert delivered(bench.hear(direct(batch(9)))) == [(9, 10), (10, 11)]
+
+
+def test_what_was_fetched_and_finds_no_room_makes_nobody_leave(batch):
+    bench = Bench(buffer_bytes_max=1)
+    bench.hear(live(batch(0)))
+    assert changes(bench.hear(direct(batch(1)))) == []
+
+
+@pytest.mark.parametrize("start", [Start.LATEST, Start.EARLIEST])
+def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(batch, start):
+    bench = Bench(buffer_bytes_max=1, start=start)
+    bench.hear(live(batch(0)), live(batch(1)))
+    bench.give(Drained(len(batch(0).content)))
+    bench.hear(head(7, address="BB"))
+    assert bench.machine.next(Partition("flights", "BB")) == 0
 
 
 def test_committed_delivers_only_what_a_store_has(batch):

@@ -191,8 +191,8 @@ def take_what_lies_behind_a_hole(patch):
 def deliver_again_what_comes_again(patch):
     original = ConsumerMachine._take
 
-    def forgetful(self, message):
-        effects = original(self, message)
+    def forgetful(self, message, now_ms):
+        effects = original(self, message, now_ms)
         return [*effects, *(effect for effect in effects if message.sequence)]
 
     patch.setattr(ConsumerMachine, "_take", forgetful)

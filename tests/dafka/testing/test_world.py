@@ -97,3 +97,20 @@ def test_time_is_where_it_was_told_to_run_to():
     world = World(1, Faults())
     world.run_until(500)
     assert (world.now_ms, world.events) == (500, 0)
+
+
+def test_who_does_not_listen_any_more_hears_nothing():
+    world = World(1, Faults())
+    mesh = Mesh(world)
+    one, other = (ParrotNode(world, name, {None: mesh}) for name in ("A", "B"))
+    one.boot()
+    other.boot()
+    world.run_until(100)
+    heard = len(one.received())
+    assert heard
+    mesh.unlisten(one, MessageId.HEAD, "")
+    world.run_until(110)
+    heard = len(one.received())
+    world.run_until(200)
+    assert len(one.received()) == heard
+    assert len(other.received()) > heard

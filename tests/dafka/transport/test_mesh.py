@@ -83,6 +83,25 @@ def test_what_is_published_arrives_where_it_is_listened_to(world, pair, until):
     assert until(lambda: world.turn()[1]) == [Received(CALL)]
 
 
+def test_what_is_not_listened_to_any_more_does_not_arrive(world, pair, until):
+    speaker, listener = pair
+    heard = []
+
+    def said(topic, sequence):
+        speaker.publish(messages.Head(topic, "AA", sequence))
+        heard.extend(e.message for e in world.turn()[1] if isinstance(e, Received))
+        return messages.Head(topic, "AA", sequence) in heard
+
+    listener.listen(MessageId.HEAD, "orders")
+    until(lambda: said("orders", 1))
+    listener.unlisten(MessageId.HEAD, "orders")
+    listener.listen(MessageId.HEAD, "other")
+    until(lambda: said("other", 2))
+    said("orders", 3)
+    until(lambda: said("other", 4))
+    assert messages.Head("orders", "AA", 3) not in heard
+
+
 def test_what_only_begins_alike_arrives_under_its_own_name(world, pair, until):
     # ZeroMQ compares beginnings; the machines compare names, so they must arrive whole.
     speaker, _ = pair

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
+from dafka.model import Batch, Partition
+from dafka.protocol.live_edge import AWAY_MS, CHECK_MS, LiveEdge
+
+SIZE = 1_000
+"""Bytes of a record."""
+
+FEW = REORDER_BYTES_MAX // 4 // SIZE
+ROOM = 2 * REORDER_BYTES_MAX
+
+
+@pytest.fixture
+def away():
+    """One that has left at 0, and knows how large records are."""
+    edge = LiveEdge(ROOM)
+    edge.took(Batch(Partition("flights", "AA"), 0, 3, bytes(3 * SIZE)))
+    assert edge.overrun(0)
+    return edge
+
+
+def test_it_listens_until_something_has_to_be_dropped(away):
+    assert not LiveEdge(ROOM).away
+    assert away.away
+    assert not away.overrun(1), "it has left already"
+
+
+def test_it_stays_away_for_a_while_and_then_looks_often(away):
+    assert not away.is_due(AWAY_MS - 1)
+    assert away.is_due(AWAY_MS)
+    assert not away.reached(FEW + 1, 0, AWAY_MS)
+    assert away.due_ms == AWAY_MS + CHECK_MS
+
+
+def test_it_comes_back_with_little_missing_and_room_for_it(away):
+    assert not away.reached(FEW + 1, 0, AWAY_MS)
+    assert not away.reached(FEW, ROOM // 2 + 1, AWAY_MS)
+    assert away.reached(FEW, ROOM // 2, AWAY_MS)
+    assert not away.away
+    assert away.overrun(AWAY_MS + 1), "it may leave again"
+
+
+def test_how_many_records_fit_is_known_from_those_that_came(away):
+    assert away.records_in(10 * SIZE) == 10
+    assert away.records_in(0) == 1
+    assert LiveEdge(ROOM).records_in(1) == BATCH_RECORDS_MAX
+
+
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 100_000)), max_size=50))
+def test_it_never_changes_twice_within_the_least_time_away(steps):
+    edge = LiveEdge(ROOM)
+    edge.took(Batch(Partition("flights", "AA"), 0, 1, bytes(SIZE)))
+    now_ms, left_ms = 0, None
+    for passed_ms, missing in steps:
+        now_ms += passed_ms
+        if edge.overrun(now_ms):
+            left_ms = now_ms
+        if edge.is_due(now_ms) and edge.reached(missing, 0, now_ms):
+            assert now_ms - left_ms >= AWAY_MS
+            assert missing <= FEW
+        assert edge.away == (edge.due_ms is not None)
