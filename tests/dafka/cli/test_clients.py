@@ -92,3 +92,13 @@ def test_without_a_store_producing_says_what_is_not_stored(refused):
 )
 def test_a_mistake_is_one_line_and_exit_code_2(refused, words, given, what):
     assert what in refused(2, *words, given=given)
+
+
+def test_consumers_of_a_group_go_on_where_it_was(cluster, dafka):
+    given = b"".join(b"%d\n" % number for number in range(6))
+    assert dafka("produce", "shared", "--tower", cluster.tower, given=given).returncode == 0
+    words = ("consume", "shared", "--tower", cluster.tower, "--store", cluster.query)
+    words += ("--group", "billing", "--from-beginning", "--max", "3")
+    first, second = dafka(*words), dafka(*words)
+    assert first.stdout.split() == [b"0", b"1", b"2"], first.stderr
+    assert second.stdout.split() == [b"3", b"4", b"5"], second.stderr

@@ -1,0 +1,107 @@
+"""Members of a group die as processes do, and the others take over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from dafka.node.consumer import Consumer
+from dafka.node.producer import Producer
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.storage.lmdb_log import Durability
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+RECORDS = 300
+PARTITIONS = 8
+
+CONSUME = """
+import sys
+from dafka import Consumer
+tower, *stores = sys.argv[1:]
+with Consumer(
+    tower, "orders", group="billing", stores=stores, session_timeout_ms=1000, auto_commit_ms=100
+) as consumer:
+    for record in consumer:
+        print(record.address, record.sequence, flush=True)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports):
+    first = free_ports(5)
+    tower = f"tcp://127.0.0.1:{first}"
+    queries = [f"tcp://127.0.0.1:{first + 2 + number}" for number in range(3)]
+    stores = [
+        Store(tmp_path / f"store-{number}", tower, query=query, durability=Durability.OS)
+        for number, query in enumerate(queries)
+    ]
+    with Tower(tower):
+        yield tower, queries, stores
+        for store in stores:
+            store.close()
+
+
+def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_path, until):
+    tower, queries, stores = cluster
+    producers = [Producer(tower) for _ in range(PARTITIONS)]
+
+    def send(numbers):
+        for producer in producers:
+            for number in numbers:
+                producer.send("orders", str(number).encode())
+            producer.flush(20)
+
+    outputs = [tmp_path / f"member-{number}" for number in range(2)]
+
+    def seen(output):
+        return [tuple(line.split()) for line in output.read_text().splitlines() if " " in line]
+
+    send(range(RECORDS // 3))
+    members = []
+    for output in outputs:
+        with output.open("w") as file:
+            members.append(
+                subprocess.Popen([sys.executable, "-c", CONSUME, tower, *queries], stdout=file)
+            )
+    try:
+        until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == PARTITIONS * RECORDS // 3, 30)
+        shared = 0
+
+        def both_work():
+            nonlocal shared
+            before = [len(seen(output)) for output in outputs]
+            for producer in producers:
+                producer.send("orders", b"more")
+                producer.flush(20)
+            shared += PARTITIONS
+            total = PARTITIONS * RECORDS // 3 + shared
+            until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == total, 30)
+            return all(len(seen(output)) > old for output, old in zip(outputs, before, strict=True))
+
+        until(both_work, 40)
+        stores[2].close()  # of three stores one may be away
+        os.kill(members[0].pid, signal.SIGKILL)
+        members[0].wait()
+        send(range(RECORDS // 3))
+        total = 2 * (PARTITIONS * RECORDS // 3) + shared
+        until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == total, 40)
+        members[1].send_signal(signal.SIGINT)
+        members[1].wait(20)
+    finally:
+        for member in members:
+            member.kill()
+            member.wait()
+        for producer in producers:
+            producer.close()
+    # Whoever comes next finds everything committed.
+    with Consumer(
+        tower, "orders", group="billing", stores=queries[:2] + queries[2:], session_timeout_ms=1_000
+    ) as consumer:
+        until(lambda: consumer.poll(0.2) is None and len(consumer.positions()) == PARTITIONS, 30)
+        assert sum(consumer.positions().values()) == total
