@@ -161,6 +161,23 @@ def test_a_partition_whose_beginning_is_gone_begins_where_it_is_kept(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_retention_in_the_middle_of_copying_loses_nothing_unsaid(seed):
+    world = with_logs(PAIR, seed, c1=[written(first, 10) for first in range(0, 5_000, 10)])
+    source, target = (world.clusters[name].store for name in ("c1", "c2"))
+    while target.log.heads().get(OTHER, -1) < 10 and world.world.now_ms < 40_000:
+        world.world.run_until(world.world.now_ms + 1)
+    assert 10 <= target.log.heads()[OTHER] < 4_999, "in the middle"
+    source.trim(OTHER, 4_000)
+    world.world.run_until(world.world.now_ms + 40_000)
+    start, head, *_ = target.log.standings()[OTHER]
+    assert start == 0
+    assert len(values(world, "c2")) == head + 1, "without a hole"
+    if head < 4_999:
+        assert reported(world, "c1") == [Stopped(OTHER, Stop(Reason.OVERTAKEN, head + 1, 4_000))]
+    assert not any(link.lost for link in world.links)
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_another_history_is_found_whenever_it_comes_and_stops_one_partition(seed):
     same = written(0, 10), written(0, 5, partition=HEALTHY)
     world = with_logs(PAIR, seed, c1=same, c2=same)
