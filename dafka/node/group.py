@@ -67,6 +67,9 @@ log = logging.getLogger(__name__)
 
 _FIND_TIMEOUT_MS = 5_000
 
+_LAG_INTERVAL_MS = 1_000
+"""Between two times that the lag is added up."""
+
 
 def joined(
     opened: ExitStack,
@@ -154,9 +157,8 @@ class GroupRole:
         self._numbers = count(1)
         self._left = threading.Event()
         self._lines = StoreLines(options.group, options.stores, credentials)
-        metrics.GROUP_LAG.labels(options.group, consumer.address).set_function(
-            lambda: self._machine.lag
-        )
+        self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)
+        self._lag_due_ms = 0
 
     def attach(self, node: Node[None, GroupEvent]) -> None:
         """It lives in this node; to be called before that starts."""
@@ -167,6 +169,10 @@ class GroupRole:
     ) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine."""
         if isinstance(event, TurnEnded):
+            # Not when it is asked for: that is another thread, and partitions come and go here.
+            if now_ms >= self._lag_due_ms:
+                self._lag_due_ms = now_ms + _LAG_INTERVAL_MS
+                self._lag.set(self._machine.lag)
             return ()
         return [(side, effect) for effect in self._machine.handle(event, now_ms)]
 

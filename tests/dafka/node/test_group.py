@@ -35,10 +35,9 @@ def test_what_was_opened_is_closed_when_something_else_cannot_be(stored):
     assert set(threading.enumerate()) == before
 
 
-def lag():
-    return REGISTRY.get_sample_value(
-        "dafka_group_lag_records", {"group": "billing", "member": "ME"}
-    )
+def lag(group="billing", member="ME"):
+    labels = {"group": group, "member": member}
+    return REGISTRY.get_sample_value("dafka_group_lag_records", labels)
 
 
 def test_its_lag_is_told_as_long_as_it_lives(stored):
@@ -62,3 +61,16 @@ def test_commits_and_rebalances_are_counted(stored, take):
         consumer.commit()
     assert counted("dafka_group_commits_total") == 1
     assert counted("dafka_group_rebalances_total") == 1
+
+
+def test_the_lag_is_what_a_full_member_has_not_been_given(stored, take, until):
+    producer = stored.producer(batch_bytes_max=200)
+    for number in range(100):
+        producer.send("orders", bytes(50) + b"%d" % number)
+    producer.flush(10)
+    settings = {"group": "slow", "stores": stored.query, "session_timeout_ms": 1_000}
+    with stored.consumer("orders", buffer_bytes_max=500, **settings) as consumer:
+        take(consumer, 1)
+        until(lambda: (lag("slow", consumer.address) or 0) > 50)
+        take(consumer, 99)
+        until(lambda: lag("slow", consumer.address) == 0)
