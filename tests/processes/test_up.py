@@ -158,7 +158,7 @@ def test_status_verify_and_metrics_of_a_running_topology(up, topology_file, wait
     unreachable = run("status", str(topology_file))
     assert unreachable.returncode == 1
     assert "cannot reach" in unreachable.stdout
-    assert run("verify", str(topology_file)).returncode == 1
+    assert run("verify", str(topology_file)).returncode == 4
 
 
 def test_the_demo_on_a_slice_proves_itself_twice(topology_file, tmp_path):
