@@ -70,7 +70,10 @@ class LinkNode:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
-        wants = topology.topics.copies
+
+        def wants(topic: str) -> bool:
+            return topology.carries(topic, link.span)
+
         settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
         bounds = topology.links
         if bounds.bytes_per_s is not None or bounds.records_per_s is not None:
@@ -84,6 +87,7 @@ class LinkNode:
         machine = LinkMachine(
             level=link.level,
             origin=source.id,
+            epoch=topology.levels.epoch,
             source=ConsumerMachine(address, settings),
             mirror=MirrorMachine(MirrorSettings()),
             settings=patient(link_settings, plan(topology).links, source.name, target.name),

@@ -83,7 +83,7 @@ def declare_lost(plan: Plan, cluster: str) -> Loss:
     wanted = {
         partition: head
         for partition, head in remembered.items()
-        if plan.topology.topics.wants(partition.topic)
+        if plan.topology.wants(partition.topic, cluster)
     }
     loss.gone = gone(wanted, [holding.heads for holding in holdings])
     return loss

@@ -1,6 +1,7 @@
 """What a distributor tells Prometheus: the only importer of `prometheus_client` in this package.
 
-Labels name a link: source, target, level. There are as many as links in the plan.
+Labels name a link: source, target, level. There are as many as links in the plan. Links of topics
+that are not on all clusters have their patterns behind the level.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class LinkMeter:
     """The series of one link towards one of its targets."""
 
     def __init__(self, link: Link, target: str = "") -> None:
-        labels = (link.source, target or link.target, str(link.level))
+        labels = (link.source, target or link.target, link.crossing)
         self._forwarded = RECORDS.labels(*labels, "forwarded")
         self._pulled = RECORDS.labels(*labels, "pulled")
         self._skipped = RECORDS.labels(*labels, "skipped")

@@ -189,7 +189,14 @@ def _read_by(topology: Topology, distributor: Distributor) -> str:
     """Its links, both ends of each, and what holds for all; not what others do."""
     ends = {name for link in distributor.links for name in (link.source, *link.targets)}
     clusters = tuple(cluster for cluster in topology.clusters if cluster.name in ends)
-    rest = replace(topology, name="", clusters=clusters, tree=distributor.cluster, metrics=None)
+    rest = replace(
+        topology,
+        name="",
+        clusters=clusters,
+        tree=distributor.cluster,
+        levels=replace(topology.levels, retired=()),
+        metrics=None,
+    )
     return repr((distributor, rest))
 
 

@@ -89,6 +89,7 @@ class LinkStatus:
         shortened: Partitions it copied without their beginning, which the source kept no more.
         stopped: The first of those it does not copy.
         late: The partitions that lag, the latest first.
+        topics: What it carries, if not what is on all clusters.
     """
 
     source: str
@@ -104,6 +105,7 @@ class LinkStatus:
     shortened: int = 0
     stopped: tuple[StoppedPartition, ...] = ()
     late: tuple[LatePartition, ...] = ()
+    topics: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
         links=[
             _with_row(
                 _link_status(
-                    link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
+                    plan, link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
                 ),
                 rows.get(link),
             )
@@ -178,17 +180,21 @@ def _with_row(status: LinkStatus, row: LinkRow | None) -> LinkStatus:
     )
 
 
-def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int) -> LinkStatus:
+def _link_status(
+    plan: Plan, link: Link, source: Holding, target: Holding, now_wall_ms: int
+) -> LinkStatus:
+    unknown = LinkStatus(link.source, target.cluster, link.level, topics=link.topics)
     for end in (source, target):
         if end.store is None:
             error = f"{end.cluster}: {end.error}"
-            return LinkStatus(link.source, target.cluster, link.level, error=error)
+            return replace(unknown, error=error)
     assert source.store is not None
     lacking = {
         # What retention has taken at the source nobody can bring any more.
         partition: (max(target.heads.get(partition, -1) + 1, source.starts.get(partition, 0)), head)
         for partition, head in source.heads.items()
         if head > target.heads.get(partition, -1)
+        and plan.topology.carries(partition.topic, link.span)
     }
     late: list[LatePartition] = []
     try:
@@ -199,12 +205,10 @@ def _link_status(link: Link, source: Holding, target: Holding, now_wall_ms: int)
                     seconds = max(0, now_wall_ms - record.timestamp_ms) / 1_000
                     late.append(LatePartition(*partition, head + 1 - first, seconds))
     except QueryError as error:
-        return LinkStatus(link.source, target.cluster, link.level, error=str(error))
+        return replace(unknown, error=str(error))
     late.sort(key=lambda one: one.lag_seconds, reverse=True)
-    return LinkStatus(
-        source=link.source,
-        target=target.cluster,
-        level=link.level,
+    return replace(
+        unknown,
         partitions=len(late),
         lag_records=sum(one.lag_records for one in late),
         lag_seconds=late[0].lag_seconds if late else 0.0,

@@ -105,6 +105,7 @@ class SteeredLink:
             overtaken=reasons.count(Reason.OVERTAKEN),
             shortened=self._node.shortened,
             stopped=tuple(_stopped_row(*one) for one in islice(stops.items(), STOPPED_MAX)),
+            topics=self._link.topics,
         )
 
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:

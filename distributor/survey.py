@@ -48,13 +48,19 @@ class Holding:
 def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Holding]:
     """Ask every cluster at once; in the order of the file.
 
-    Internal and excluded topics are left out: they are not meant to be equal.
+    Left out is what is not meant to be equal: internal and excluded topics, topics where they are
+    not placed, and what was published on a cluster that only receives.
     """
     with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
         asked = [pool.submit(_ask, cluster, timeout_ms) for cluster in topology.clusters]
         holdings = [answer.result() for answer in asked]
     for holding in holdings:
-        for partition in [p for p in holding.heads if not topology.topics.wants(p.topic)]:
+        for partition in [p for p in holding.heads if not topology.wants(p.topic, holding.cluster)]:
+            del holding.heads[partition], holding.starts[partition]
+    mute = {cluster.name for cluster in topology.clusters if cluster.receive_only}
+    shared = {p for holding in holdings if holding.cluster not in mute for p in holding.heads}
+    for holding in holdings:
+        for partition in holding.heads.keys() - shared:
             del holding.heads[partition], holding.starts[partition]
     return holdings
 

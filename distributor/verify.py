@@ -71,7 +71,10 @@ def verify(
     ]
     answering = [holding for holding in after if holding.store is not None]
     began = {holding.cluster: holding.heads for holding in before}
-    parts = {partition: _kept(partition, answering, head) for partition, head in due.items()}
+    parts = {
+        partition: _kept(partition, _having(topology, partition, answering), head)
+        for partition, head in due.items()
+    }
     for partition, kept in sorted(parts.items()):
         verdict.shortened += any(held.start > 0 for held in kept.values())
         verdict.add(_lacking(partition, kept, due[partition], began))
@@ -103,11 +106,17 @@ def _settled(
             for holding in holdings
             if holding.store is not None
             for partition, head in due.items()
+            if topology.wants(partition.topic, holding.cluster)
         ):
             break
         time.sleep(LOOK_S)
         holdings = [_restricted(holding, only) for holding in survey(topology)]
     return holdings
+
+
+def _having(topology: Topology, partition: Partition, holdings: Sequence[Holding]) -> list[Holding]:
+    """Those of the clusters that the topic is on."""
+    return [one for one in holdings if topology.wants(partition.topic, one.cluster)]
 
 
 def _kept(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:

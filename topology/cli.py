@@ -82,8 +82,12 @@ def check(file: File, json_lines: Json = False) -> None:
         (len(the_plan.distributors), "distributor"),
         (len(the_plan.links), "link"),
     )
-    facts = ", ".join(f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
-    print(f"{file}: valid: {facts}")
+    facts = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts]
+    mute = [cluster.name for cluster in topology.clusters if cluster.receive_only]
+    facts += [f"{name} only receives" for name in mute]
+    facts += [f"{rule.topics!r} on {', '.join(rule.clusters)} only" for rule in topology.placement]
+    facts += [f"epoch {topology.levels.epoch}"] * (topology.levels.epoch > 0)
+    print(f"{file}: valid: {', '.join(facts)}")
 
 
 @app.command()
@@ -133,6 +137,7 @@ def plan(file: File, json_lines: Json = False) -> None:
                 "level": link.level,
                 "branch": link.branch,
                 "targets": list(link.targets),
+                "topics": link.topics,
             }
             for link in the_plan.links
         ]
@@ -143,7 +148,7 @@ def plan(file: File, json_lines: Json = False) -> None:
     for number, link in enumerate(the_plan.links, 1):
         table.add_row(
             Text(link.source),
-            str(link.level),
+            Text(link.crossing),
             format_flags(mask(link.level), top),
             format_flags(bit(link.level), top),
             Text(link.target),

@@ -27,6 +27,15 @@ def should_forward(flags: int, level: int) -> bool:
     return flags & mask(level) == 0
 
 
+def in_epoch(flags: int, epoch: int, current: int) -> int:
+    """What flags of an epoch say in the current one.
+
+    Levels mean other branches in another epoch, so its flags say only that the record was copied
+    then; whose duty was left, the change of the epoch has waited for.
+    """
+    return flags if epoch == current or not flags else EVERY_FLAG
+
+
 def with_copied(flags: int, level: int) -> int:
     """The flags of the copy."""
     return flags | bit(level)

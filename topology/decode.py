@@ -12,16 +12,20 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from topology.copyflags import LEVEL_MAX
+from topology.endpoints import PORT_MAX, endpoint_fault
 from topology.errors import Problem, below, short
 from topology.formats import IDENTITY
 from topology.hosts import names_a_host
+from topology.keys import KEYS, OPTIONAL, REQUIRED
 from topology.model import (
     Branch,
     Cluster,
     ClusterName,
     GroupMargin,
+    Levels,
     Links,
     Offsets,
+    Placement,
     Ports,
     Retention,
     Security,
@@ -39,60 +43,20 @@ T = TypeVar("T")
 
 FORMAT_VERSION = 1
 
-PORT_MAX = 65_535
-
-KEYS = {
-    "file": (
-        *("version", "name", "clusters", "tree", "topics", "retention", "links"),
-        *("metrics", "control", "fields", "topic_format", "schemas"),
-        *("heartbeat_ms", "offsets"),
-    ),
-    "cluster": (
-        *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
-        *("wire", "classic", "registry", "subject_format"),
-    ),
-    "schemas": ("primary",),
-    "offsets": ("margin_ms", "translation", "groups"),
-    "group": ("pattern", "margin_ms"),
-    "security": ("access", "cluster_key", "key"),
-    "store": ("query", "data", "durability"),
-    "branch": ("level", "children"),
-    "topics": ("include", "exclude"),
-    "retention": ("topics", "age_s", "bytes"),
-    "links": (
-        *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
-    ),
-    "ports": ("host", "first_port"),
-}
-"""Every key there is, by what it belongs to."""
-
-_OPTIONAL = {
-    *("topics", "retention", "links", "metrics", "control", "host", "targets"),
-    *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
-    *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
-    *("heartbeat_ms", "topic_format", "offsets"),
-    *KEYS["links"],
-    *KEYS["offsets"],
-}
-
 _RATE_MAX = 10**12
 _WAIT_MS = (1_000, 86_400_000)
 """A second to a day: below, a pause of the machine is taken for a death."""
-
 _HEARTBEAT_MS = (100, 60_000)
-
-_REQUIRED = {("retention", "topics"), ("group", "margin_ms")}
-"""Keys that are optional elsewhere."""
 
 _DURABILITIES = ("fsync", "os")
 _WIRES = ("rfc46", "libdafka")
 _TRANSLATIONS = ("timestamp", "exact")
 _MARGIN_MS_MAX = 7 * 86_400_000
+_EPOCH_MAX = 65_535
 _AGE_S_MAX = 10**10
 _BYTES_MAX = 10**18
 _LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_ENDPOINT = re.compile(r"(tcp|http)://(.+):([0-9]{1,5})")
 
 
 def decode(values: object) -> tuple[Topology, list[Problem]]:
@@ -133,6 +97,10 @@ class _Decoder:
             if "heartbeat_ms" in fields
             else None,
             offsets=self.offsets(fields.get("offsets", {}), "$.offsets"),
+            placement=tuple(
+                self.sequence(fields.get("placement", []), "$.placement", self.placement)
+            ),
+            levels=self.levels(fields.get("levels", {})),
         )
 
     def cluster(self, values: object, path: str) -> Cluster:
@@ -160,6 +128,7 @@ class _Decoder:
             subject_format=read_format(
                 fields.get("subject_format", IDENTITY), f"{path}.subject_format", self.complain
             ),
+            receive_only=self.flag(fields.get("receive_only", False), f"{path}.receive_only"),
         )
 
     def primary(self, values: object, path: str) -> ClusterName | None:
@@ -197,7 +166,7 @@ class _Decoder:
             self.complain(path, f"{short(values)} is not a mapping", "level: [cluster, …]")
             return {}
         return {
-            self.integer(level, below(path, level), 1, LEVEL_MAX): self.some(
+            self.level(level, below(path, level)): self.some(
                 names, below(path, level), self.cluster_name
             )
             for level, names in values.items()
@@ -216,8 +185,23 @@ class _Decoder:
             )
         level = 0
         if "level" in fields:
-            level = self.integer(fields["level"], f"{path}.level", 1, LEVEL_MAX)
+            level = self.level(fields["level"], f"{path}.level")
         return Branch(level=level, children=tuple(children) or (ClusterName(""),))
+
+    def levels(self, values: object) -> Levels:
+        fields = self.mapping(values, "$.levels", "levels")
+        retired = self.sequence(fields.get("retired", []), "$.levels.retired", self.level)
+        epoch = self.integer(fields.get("epoch", 0), "$.levels.epoch", 0, _EPOCH_MAX)
+        return Levels(epoch=epoch, retired=tuple(retired))
+
+    def level(self, value: object, path: str) -> int:
+        return self.integer(value, path, 1, LEVEL_MAX)
+
+    def placement(self, values: object, path: str) -> Placement:
+        fields = self.mapping(values, path, "placement")
+        clusters = self.some(fields.get("clusters"), f"{path}.clusters", self.cluster_name)
+        topics = self.pattern(fields["topics"], f"{path}.topics") if "topics" in fields else ""
+        return Placement(topics=topics, clusters=clusters)
 
     def topics(self, values: object, path: str) -> Topics:
         fields = self.mapping(values, path, "topics")
@@ -328,15 +312,11 @@ class _Decoder:
     def endpoint(
         self, value: object, path: str, port_max: int = PORT_MAX, kind: str = "tcp"
     ) -> str:
-        match = _ENDPOINT.fullmatch(value) if isinstance(value, str) else None
-        if match is None or match[1] != kind or not names_a_host(match[2]):
-            hint = f"write {kind}://HOST:PORT, an IPv6 address in brackets"
-            self.complain(path, f"{short(value)} is not an endpoint", hint)
-            return ""
-        if not 1 <= int(match[3]) <= port_max:
-            self.complain(path, f"port {match[3]} is out of range", f"1 to {port_max}")
-            return ""
-        return match[0]
+        fault = endpoint_fault(value, port_max, kind)
+        if fault is None:
+            return str(value)
+        self.complain(path, *fault)
+        return ""
 
     def tower(self, value: object, path: str) -> str:
         """A tower publishes on the port after the one it is named by."""
@@ -358,7 +338,7 @@ class _Decoder:
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
                 self.complain(below(path, key), f"unknown key {short(key)}", hint)
         for key in keys:
-            if key not in values and (key not in _OPTIONAL or (kind, key) in _REQUIRED):
+            if key not in values and (key not in OPTIONAL or (kind, key) in REQUIRED):
                 self.complain(path, f"key {key!r} is missing", "config/README.md tells what it is")
         return {key: value for key, value in values.items() if key in keys}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NewType
 from topology.formats import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 ClusterName = NewType("ClusterName", str)
 
@@ -69,6 +69,8 @@ class Cluster:
             leaves it to `wire`.
         registry: Where its schema registry is, `http://host:port`; empty if it has none.
         subject_format: How subjects are spelled there.
+        receive_only: Nothing is copied from it: it gets what the others publish, and what is
+            published on it stays there.
     """
 
     name: ClusterName
@@ -83,6 +85,7 @@ class Cluster:
     classic: bool | None = None
     registry: str = ""
     subject_format: str = IDENTITY
+    receive_only: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))
@@ -125,6 +128,35 @@ class Topics:
     def copies(self, topic: str) -> bool:
         """Whether a link carries records of `topic`: those that are wanted, and heartbeats."""
         return topic == HEARTBEATS or self.wants(topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Which clusters the topics that match a pattern are on, where these are not all.
+
+    Attributes:
+        topics: The pattern.
+        clusters: At least one; the tree over them is the whole one without the others.
+    """
+
+    topics: str
+    clusters: tuple[ClusterName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """What holds for the levels of all branches.
+
+    Within an epoch a level means one branch for ever, as its flag stands in the logs. In a new
+    epoch all levels are free again: flags of a former one say only that a record was copied.
+
+    Attributes:
+        epoch: 0 to 65535; stands in the envelopes of copied records.
+        retired: Levels of branches that this epoch had and that are gone.
+    """
+
+    epoch: int = 0
+    retired: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +258,43 @@ class Topology:
     heartbeat_ms: int | None = None
     topic_format: str = IDENTITY
     offsets: Offsets = Offsets()
+    placement: tuple[Placement, ...] = ()
+    levels: Levels = Levels()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))
+
+    def placed_on(self, topic: str) -> tuple[ClusterName, ...]:
+        """The clusters a topic is on, by the first rule that matches; in the order of the file."""
+        for rule in self.placement:
+            if fnmatchcase(topic, rule.topics) and topic != HEARTBEATS:
+                return self._ordered(rule.clusters)
+        return tuple(cluster.name for cluster in self.clusters)
+
+    def wants(self, topic: str, cluster: str) -> bool:
+        """Whether records of `topic` that others publish are to be on a cluster."""
+        return self.topics.wants(topic) and cluster in self.placed_on(topic)
+
+    def carries(self, topic: str, span: tuple[ClusterName, ...]) -> bool:
+        """Whether `topic` is copied, and is on exactly these clusters."""
+        return self.topics.copies(topic) and self.placed_on(topic) == span
+
+    @property
+    def spans(self) -> tuple[tuple[ClusterName, ...], ...]:
+        """Every set of clusters that topics are on, all clusters first."""
+        everywhere = tuple(cluster.name for cluster in self.clusters)
+        placed = (self._ordered(rule.clusters) for rule in self.placement)
+        return tuple(dict.fromkeys((everywhere, *placed)))
+
+    def topics_on(self, span: tuple[ClusterName, ...]) -> str:
+        """The patterns placed on exactly these clusters, for people; empty for all clusters."""
+        if len(span) == len(self.clusters):
+            return ""
+        rules = (rule.topics for rule in self.placement if self._ordered(rule.clusters) == span)
+        return ", ".join(dict.fromkeys(rules))
+
+    def _ordered(self, names: tuple[ClusterName, ...]) -> tuple[ClusterName, ...]:
+        return tuple(cluster.name for cluster in self.clusters if cluster.name in names)
 
     def cluster(self, name: str) -> Cluster:
         """Return the cluster of this name.
@@ -263,3 +329,15 @@ def branches(tree: Tree) -> Iterator[Branch]:
         yield tree
         for child in tree.children:
             yield from branches(child)
+
+
+def restricted(tree: Tree, names: Container[ClusterName]) -> Tree | None:
+    """The tree over some of its clusters: a branch with one child left gives way to it."""
+    if not isinstance(tree, Branch):
+        return tree if tree in names else None
+    children = tuple(
+        kept for child in tree.children if (kept := restricted(child, names)) is not None
+    )
+    if len(children) > 1:
+        return Branch(level=tree.level, children=children)
+    return children[0] if children else None

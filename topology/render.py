@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 def render_text(topology: Topology) -> str:
     """The tree with its levels and clusters, for a terminal."""
     lines = [topology.name, *_text_lines(topology, topology.tree, "", "")]
+    lines += [f"{rule.topics!r} on {', '.join(rule.clusters)} only" for rule in topology.placement]
     return "\n".join(lines)
 
 
 def _text_lines(topology: Topology, tree: Tree, first: str, rest: str) -> Iterator[str]:
     if not isinstance(tree, Branch):
         cluster = topology.cluster(tree)
-        yield f"{first}{cluster.name}  ·  id {cluster.id}  ·  tower {cluster.towers[0]}"
+        note = "  ·  only receives" if cluster.receive_only else ""
+        yield f"{first}{cluster.name}  ·  id {cluster.id}  ·  tower {cluster.towers[0]}{note}"
         return
     yield f"{first}level {tree.level}"
     for index, child in enumerate(tree.children):

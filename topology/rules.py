@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves
 from topology.naming import naming_problems
+from topology.reach import problems_of_reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_names(topology),
         *_levels(topology.tree, "$.tree", 0),
         *_leaves(topology),
+        *problems_of_reach(topology),
         *_targets(topology),
         *_hosts(topology),
         *_endpoints(topology),
@@ -125,6 +127,7 @@ def _targets(topology: Topology) -> Iterator[Problem]:
 
 def _targets_of(topology: Topology, index: int) -> Iterator[Problem]:
     cluster = topology.clusters[index]
+    mute = {other.name for other in topology.clusters if other.receive_only}
     above = {
         branch.level: branch for branch in branches(topology.tree) if cluster.name in leaves(branch)
     }
@@ -150,6 +153,15 @@ def _targets_of(topology: Topology, index: int) -> Iterator[Problem]:
                 yield Problem(
                     f"{path}[{position}]", f"target {name!r} is listed twice", "keep the first"
                 )
+            if name in mute and _has_company(name, above[level], mute):
+                message = f"target {name!r} only receives: it would not pass on what it gets"
+                yield Problem(f"{path}[{position}]", message, "take one that sends")
+
+
+def _has_company(name: ClusterName, branch: Branch, mute: set[ClusterName]) -> bool:
+    """Whether a cluster stands beside one that sends, on its side of a branch."""
+    sides = [list(leaves(child)) for child in branch.children]
+    return any(name in side and not mute.issuperset(side) for side in sides)
 
 
 def _suggestion(name: str, known: list[str] | list[ClusterName]) -> str:
@@ -258,8 +270,9 @@ def process_count(topology: Topology) -> int:
 
 
 def distributor_count(topology: Topology) -> int:
-    """How many distributors a topology has: one for each cluster and branch above it."""
-    return sum(len(list(leaves(branch))) for branch in branches(topology.tree))
+    """How many distributors a topology has: one for each branch above each cluster that sends."""
+    mute = {cluster.name for cluster in topology.clusters if cluster.receive_only}
+    return sum(name not in mute for branch in branches(topology.tree) for name in leaves(branch))
 
 
 def _directories(topology: Topology) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from topology.model import (
     Branch,
     Cluster,
     ClusterName,
+    Placement,
     StoreSpec,
     Topology,
     Tree,
@@ -16,6 +18,7 @@ from topology.model import (
     leaves,
 )
 from topology.plan import plan
+from topology.reach import problems_of_reach
 
 if TYPE_CHECKING:
     import random
@@ -140,7 +143,12 @@ def _height(tree: Tree) -> int:
 
 
 def random_topology(
-    chance: random.Random, size: int, *, children_max: int = 4, valid: bool = True
+    chance: random.Random,
+    size: int,
+    *,
+    children_max: int = 4,
+    valid: bool = True,
+    reach: bool = False,
 ) -> Topology:
     """A random tree of `size` clusters with random levels and random preferred targets.
 
@@ -149,10 +157,29 @@ def random_topology(
         size: Clusters, at least 1.
         children_max: Most children of a branch.
         valid: Whether levels strictly increase towards the root; otherwise they are arbitrary.
+        reach: Whether some clusters only receive, and some topics, `eu-*` and `us-*`, are placed.
     """
     names = [ClusterName(f"c{index}") for index in range(1, size + 1)]
     topology = topology_of(_random_tree(chance, names, children_max, valid))
+    if reach:
+        topology = _with_random_reach(chance, topology)
     return _with_random_targets(chance, topology)
+
+
+def _with_random_reach(chance: random.Random, topology: Topology) -> Topology:
+    """Decide for each cluster and placement; what would break a rule is left as it was."""
+    for index in range(len(topology.clusters)):
+        clusters = list(topology.clusters)
+        clusters[index] = replace(clusters[index], receive_only=chance.random() < 0.3)
+        changed = replace(topology, clusters=tuple(clusters))
+        topology = topology if problems_of_reach(changed) else changed
+    names = [cluster.name for cluster in topology.clusters]
+    for pattern in ("eu-*", "us-*"):
+        chosen = tuple(chance.sample(names, chance.randint(1, len(names))))
+        rules = (*topology.placement, Placement(topics=pattern, clusters=chosen))
+        changed = replace(topology, placement=rules)
+        topology = topology if problems_of_reach(changed) else changed
+    return topology
 
 
 def _random_tree(
@@ -173,20 +200,14 @@ def _random_tree(
 
 def _with_random_targets(chance: random.Random, topology: Topology) -> Topology:
     chosen: dict[ClusterName, dict[int, list[ClusterName]]] = {}
-    for link in plan(topology).links:
+    for link in plan(topology).everywhere.links:
         target = chance.choice(link.targets)
         chosen.setdefault(link.source, {}).setdefault(link.level, []).append(target)
     clusters = tuple(
-        Cluster(
-            name=cluster.name,
-            id=cluster.id,
-            towers=cluster.towers,
-            stores=cluster.stores,
-            targets=_frozen(chosen.get(cluster.name, {}).items()),
-        )
+        replace(cluster, targets=_frozen(chosen.get(cluster.name, {}).items()))
         for cluster in topology.clusters
     )
-    return Topology(name=topology.name, clusters=clusters, tree=topology.tree)
+    return replace(topology, clusters=clusters)
 
 
 def _frozen(

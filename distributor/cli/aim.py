@@ -90,13 +90,15 @@ def _retargeted(client: ControlClient, to: str) -> LinkRow:
     branch: int | None = None
     waits_for = ""
     while time.monotonic() < deadline:
-        for row in client.links():
-            if row.target == to and row.stall_ms >= 0:
-                return row
-            if row.next == to:
-                waits_for, branch = row.waits_for or waits_for, row.branch
-            elif row.branch == branch and not row.next and row.target != to:
-                raise CommandError(f"not drained in time, nothing has changed: {waits_for}")
+        rows = client.links()
+        draining = [row for row in rows if row.next == to]
+        there = [row for row in rows if row.target == to]
+        if draining:
+            waits_for, branch = draining[0].waits_for or waits_for, draining[0].branch
+        elif there and all(row.stall_ms >= 0 for row in there):
+            return there[0]
+        elif not there and branch in {row.branch for row in rows if not row.next}:
+            raise CommandError(f"not drained in time, nothing has changed: {waits_for}")
         time.sleep(LOOK_S)
     raise CommandError(f"not within {RETARGET_S_MAX:.0f} s: {waits_for or 'no link goes there'}")
 
@@ -163,7 +165,7 @@ def _table(rows: list[LinkRow]) -> Table:
         table.add_row(
             Text(row.source),
             Text(row.target),
-            str(row.level),
+            f"{row.level} {row.topics}".strip(),
             str(row.switches),
             stall,
             Text(state),

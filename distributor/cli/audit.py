@@ -14,7 +14,7 @@ from rich.text import Text
 from dafka.cli.records import printable
 from dafka.errors import MisuseError
 from distributor.cli.options import File
-from distributor.cli.spark import Conf, Engine, Master, session
+from distributor.cli.spark import Conf, Engine, Master, refuse_unknown, session
 from distributor.declared import load
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def audit(
     if engine is not Engine.SPARK:
         raise MisuseError("audit runs on spark; the native comparison is `distributor verify`")
     declared = load(file)
+    refuse_unknown(declared)
     spark = session(master, f"audit {declared.name}", conf)
     from distributor.spark import audit as job
 

@@ -62,7 +62,7 @@ def proofs_view(proofs: list[Proof], rows: int) -> Table:
 def _one_record(the_plan: Plan, published: Published) -> Table:
     """One record's copy flags as each cluster has them, beside those the plan predicts."""
     origin = the_plan.topology.clusters[0].name
-    came_from = {str(hop.target): hop for hop in spread(the_plan, origin).hops}
+    came_from = {str(hop.target): hop for hop in spread(the_plan.everywhere, origin).hops}
     found = one_record_everywhere(the_plan.topology, published)
     record = next(iter(found.values()))
     name = f"{record.topic}/{record.address[:8]}/{record.sequence}"

@@ -26,6 +26,9 @@ def trace(
     flags: Annotated[
         str, typer.Option(help="Copy flags it already has, in binary, as in 0100.")
     ] = "0",
+    topic: Annotated[
+        str, typer.Option(help="Its topic, where not all topics are on all clusters.")
+    ] = "",
     json_lines: Json = False,
 ) -> None:
     """Follow a record through the tree, hop by hop, with its copy flags.
@@ -38,7 +41,8 @@ def trace(
         raise PlanError(f"no cluster {origin!r} in {file}: there are {', '.join(known)}")
     if not _FLAGS.fullmatch(flags):
         raise PlanError(f"flags {flags!r} are not up to 64 binary digits, as in 0100")
-    found = spread(the_plan, ClusterName(origin), int(flags, 2))
+    part = the_plan.on(the_plan.topology.placed_on(topic))
+    found = spread(part, ClusterName(origin), int(flags, 2))
     if json_lines:
         rows = [
             {
@@ -55,6 +59,6 @@ def trace(
     console = Console()
     console.print(trace_table(found, top_level(the_plan.topology)))
     reached = {hop.target for hop in found.hops} | {origin}
-    rest = [name for name in known if name not in reached]
+    rest = [one.name for one in part.topology.clusters if one.name not in reached]
     if rest:
         console.print(f"does not reach {', '.join(rest)}", markup=False)

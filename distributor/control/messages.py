@@ -80,6 +80,7 @@ class LinkRow(Struct, frozen=True, array_like=True):
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         shortened: Partitions it copied without their beginning, which the source kept no more.
         stopped: The first of those it does not copy.
+        topics: What it carries, if not what is on all clusters.
     """
 
     source: ClusterText
@@ -95,6 +96,7 @@ class LinkRow(Struct, frozen=True, array_like=True):
     overtaken: int = 0
     shortened: int = 0
     stopped: tuple[StoppedRow, ...] = ()
+    topics: str = ""
 
 
 class Rows(Struct, frozen=True, array_like=True, tag="rows"):

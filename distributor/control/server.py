@@ -112,10 +112,11 @@ def _rows(links: Sequence[Steered]) -> messages.Rows:
 
 
 def _retarget(target: str, links: Sequence[Steered]) -> messages.Answer:
-    for link in links:
-        if target in link.targets:
-            link.tell(Retarget(target))
-            return _rows(links)
+    able = [link for link in links if target in link.targets]
+    for link in able:
+        link.tell(Retarget(target))
+    if able:
+        return _rows(links)
     known = ", ".join(name for link in links for name in link.targets)
     return messages.Refused(f"{target!r} is no target here: there are {known}")
 

@@ -111,7 +111,7 @@ class Pages:
         origin = request.query_params.get("from", "")
         if origin not in {cluster.name for cluster in self._plan.topology.clusters}:
             return _refusal(400, f"no cluster {origin!r}")
-        found = trace(spread(self._watcher.plan, ClusterName(origin)), self._width)
+        found = trace(spread(self._watcher.plan.everywhere, ClusterName(origin)), self._width)
         return _json({**found, "flags": format_flags(0, self._width)})
 
     async def record(self, request: Request) -> Response:

@@ -108,7 +108,7 @@ class Watcher:
         for row in status["clusters"]:
             row["records_per_s"] = rates.get(row["cluster"])
         for row in status["links"]:
-            link = (row["source"], row["target"], str(row["level"]))
+            link = (row["source"], row["target"], f"{row['level']} {row['topics']}".strip())
             row["records_per_s"] = rates.get((*link, "records"))
             row["bytes_per_s"] = rates.get((*link, "bytes"))
             bound_s = hops.get(link, float("inf"))

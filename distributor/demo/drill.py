@@ -180,7 +180,7 @@ def carried_by(plan: Plan, link: Link) -> set[str]:
         for cluster in plan.topology.clusters
         if any(
             (hop.source, hop.level) == (link.source, link.level) and hop.target in link.targets
-            for hop in spread(plan, cluster.name).hops
+            for hop in spread(plan.on(link.span), cluster.name).hops
         )
     }
 

@@ -40,7 +40,7 @@ from distributor.link.events import (
 )
 from distributor.link.rate import Rate
 from distributor.link.stops import Stops
-from topology.copyflags import EVERY_FLAG, should_forward, with_copied
+from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
@@ -86,6 +86,7 @@ class LinkMachine:
     Args:
         level: Level of the tree node it crosses.
         origin: Number of the source cluster, written into records that were published there.
+        epoch: Of the tree's levels: flags that were set in another one bind this link to nothing.
         source: A consumer of the source mesh: all topics, assigned positions, committed only.
         mirror: A mirror on the target mesh.
         settings: See there.
@@ -99,11 +100,11 @@ class LinkMachine:
         source: ConsumerMachine,
         mirror: MirrorMachine,
         settings: LinkSettings,
+        epoch: int = 0,
     ) -> None:
         self._level = level
-        self._origin = origin
-        self._source = source
-        self._mirror = mirror
+        self._origin, self._epoch = origin, epoch
+        self._source, self._mirror = source, mirror
         self._settings = settings
         self._comparison = Comparison(settings.repair_after_ms)
         self._rate = Rate(settings.bytes_per_s, settings.records_per_s)
@@ -340,8 +341,9 @@ class LinkMachine:
         if envelope is None:
             return [(Side.SOURCE, Dropped("envelope")), *self._drain(size, now_ms)]
         pulled = self._is_pulled(batch)
-        if should_forward(envelope.copy_flags, self._level):
-            pulled, flags = False, with_copied(envelope.copy_flags, self._level)
+        flags = in_epoch(envelope.copy_flags, envelope.epoch, self._epoch)
+        if should_forward(flags, self._level):
+            pulled, flags = False, with_copied(flags, self._level)
         elif pulled:
             flags = EVERY_FLAG
         else:
@@ -371,9 +373,7 @@ class LinkMachine:
 
     def _copied(self, batch: Batch, envelope: Envelope, flags: int) -> Batch:
         """The batch as it stands in the target: the same records under new flags."""
-        envelope = Envelope(
-            origin=envelope.origin or self._origin, copy_flags=flags, epoch=envelope.epoch
-        )
+        envelope = Envelope(envelope.origin or self._origin, flags, self._epoch)
         return replace(batch, content=stamped(batch.content, envelope))
 
     def _stored(self, stored: Stored, now_ms: int) -> list[Sided]:

@@ -40,7 +40,7 @@ def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:
     expected: dict[tuple[str, str], int] = {}
     for origin in world.clusters:
         expected[origin, origin] = 0
-        for hop in spread(plan, origin).hops:
+        for hop in spread(plan.everywhere, origin).hops:
             expected[origin, hop.target] = hop.flags_after
     homes = {
         partition: cluster

@@ -98,7 +98,8 @@ class SimLink(Node[Side]):
         self._source = clusters[link.source]
         self._target = clusters[link.target]
         meshes = {Side.SOURCE: self._source.mesh, Side.TARGET: self._target.mesh}
-        super().__init__(world, f"link-{link.source}-{link.level}-{link.branch}", meshes)
+        name = f"link-{link.source}-{link.crossing}-{link.branch}"
+        super().__init__(world, name, meshes)
         self.link = link
         self._clusters = clusters
         self._settings = settings
@@ -120,10 +121,15 @@ class SimLink(Node[Side]):
 
     def build(self) -> LinkMachine:
         """A link that knows nothing yet."""
-        settings = ConsumerSettings(start=Start.ASSIGNED, committed=True)
+
+        def wants(topic: str) -> bool:
+            return self._plan.topology.carries(topic, self.link.span)
+
+        settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
         return LinkMachine(
             level=self.link.level,
             origin=self._source.number,
+            epoch=self._plan.topology.levels.epoch,
             source=ConsumerMachine(f"{self.name}.{self.incarnation}", settings),
             mirror=MirrorMachine(MirrorSettings()),
             settings=patient(

@@ -156,6 +156,7 @@ def test_as_json_it_is_plain_values():
                     }
                 ],
                 "late": [],
+                "topics": "",
             }
         ],
     }

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dafka.model import Partition
@@ -59,3 +61,22 @@ def test_a_cluster_whose_stores_are_all_silent_gives_no_sign_of_life(pair, monke
     monkeypatch.setattr("distributor.survey.SIGN_TIMEOUT_MS", 200)
     with pair.running(1):
         assert [gives_sign_of_life(cluster) for cluster in pair.topology.clusters] == [True, False]
+
+
+def test_topics_are_looked_for_only_where_they_are_placed(make_pair, make_batch):
+    pair = make_pair('placement: [{topics: "eu-*", clusters: [c1]}]')
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"x"], partition=Partition("eu-a", "AB" * 16)))
+    with pair.running():
+        first, second = survey(pair.topology)
+    assert (len(first.heads), len(second.heads)) == (1, 0)
+
+
+def test_what_is_published_where_nothing_is_sent_from_is_nobody_elses(pair, make_batch):
+    other = Partition("other", "CD" * 16)
+    pair.fill(1, make_batch([b"1", b"2"]))
+    pair.fill(2, make_batch([b"1"]), make_batch([b"1"], partition=other))
+    mute = tuple(replace(one, receive_only=one.name == "c2") for one in pair.topology.clusters)
+    with pair.running():
+        _, second = survey(replace(pair.topology, clusters=mute))
+    assert second.heads == {P: 0}

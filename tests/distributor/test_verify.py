@@ -222,3 +222,9 @@ def test_it_ends_early_when_it_is_stopped(pair, make_batch):
     pair.fill(2, make_batch([b"1", b"3"]))
     found = verdict(pair, stopped=lambda: True, settle_s=30)
     assert found.records == 0
+
+
+def test_a_topic_is_not_missed_where_it_is_not_placed(make_pair, make_batch):
+    pair = make_pair('placement: [{topics: "orders", clusters: [c1]}]')
+    pair.fill(1, make_batch([b"1"]), make_batch([b"1"], 0, OTHERS))
+    assert verdict(pair).differences == [Difference(Kind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",))]

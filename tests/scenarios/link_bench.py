@@ -50,7 +50,11 @@ class Bench:
     """A link with a hand on both sides and on the clock."""
 
     def __init__(
-        self, level: int = 1, buffer_bytes_max: int = 1 << 20, bytes_per_s: int | None = None
+        self,
+        level: int = 1,
+        buffer_bytes_max: int = 1 << 20,
+        bytes_per_s: int | None = None,
+        epoch: int = 0,
     ) -> None:
         settings = ConsumerSettings(
             start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
@@ -59,6 +63,7 @@ class Bench:
         self.link = LinkMachine(
             level=level,
             origin=ORIGIN,
+            epoch=epoch,
             source=ConsumerMachine("LINK", settings),
             mirror=MirrorMachine(MirrorSettings()),
             settings=LinkSettings(

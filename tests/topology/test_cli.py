@@ -250,6 +250,7 @@ def test_plan_tells_scripts_every_link(run):
         "level": 3,
         "branch": 1,
         "targets": ["cluster-3", "cluster-4"],
+        "topics": "",
     }
 
 
@@ -337,3 +338,14 @@ def test_names_says_which_field_has_no_value(run):
     code, _, error = run("names", CONFIG / "schemas.yaml", "orders", "--field", "dev")
     assert code == 2
     assert "FIELD=VALUE" in error
+
+
+def test_check_tells_what_is_special(run, tmp_path):
+    text = Path(FOUR).read_text().replace("    id: 4\n", "    id: 4\n    receive_only: true\n")
+    text += 'placement: [{topics: "eu-*", clusters: [cluster-1, cluster-3]}]\nlevels: {epoch: 2}\n'
+    file = tmp_path / "special.yaml"
+    file.write_text(text)
+    code, out, _ = run("check", str(file))
+    assert code == 0
+    assert "6 distributors, 8 links, cluster-4 only receives" in out
+    assert "'eu-*' on cluster-1, cluster-3 only, epoch 2" in out

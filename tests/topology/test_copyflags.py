@@ -3,9 +3,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.copyflags import (
+    EVERY_FLAG,
     LEVEL_MAX,
     bit,
     format_flags,
+    in_epoch,
     levels_of,
     mask,
     should_forward,
@@ -76,3 +78,10 @@ def test_flags_are_written_as_the_distribution_model_writes_them(flags, text):
 
 def test_flags_have_a_digit_for_each_level_of_the_tree_and_at_least_four():
     assert [format_flags(1, top) for top in (0, 4, 6)] == ["0001", "0001", "000001"]
+
+
+def test_flags_of_another_epoch_say_only_that_the_record_was_copied():
+    assert in_epoch(0b0100, 2, 2) == 0b0100
+    assert in_epoch(0b0100, 1, 2) == in_epoch(0b0100, 3, 2) == EVERY_FLAG
+    # Published here and copied nowhere: that is so in every epoch.
+    assert in_epoch(0, 0, 2) == 0

@@ -1,8 +1,17 @@
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from topology.model import Cluster, GroupMargin, Offsets, Topics, branches, leaves
+from topology.model import (
+    Cluster,
+    GroupMargin,
+    Offsets,
+    Placement,
+    Topics,
+    branches,
+    leaves,
+    restricted,
+)
 from topology.testing import topology_of, tree_of
 
 TREE = tree_of((3, (2, "c1", (1, "c2", "c3")), "c4"))
@@ -80,3 +89,29 @@ def test_the_first_pattern_that_matches_gives_a_groups_margin():
 
 def test_exact_positions_have_no_margin():
     assert Offsets(translation="exact", margin_ms=5).margin_of("any") is None
+
+
+def test_a_topic_is_where_the_first_rule_that_matches_places_it():
+    rules = (
+        Placement(topics="eu-*", clusters=("c3", "c1")),
+        Placement(topics="*-log", clusters=("c2",)),
+    )
+    topology = replace(topology_of(tree_of((1, "c1", "c2", "c3"))), placement=rules)
+    assert topology.placed_on("eu-log") == ("c1", "c3")
+    assert topology.placed_on("us-log") == ("c2",)
+    assert topology.placed_on("orders") == ("c1", "c2", "c3")
+    assert topology.spans == (("c1", "c2", "c3"), ("c1", "c3"), ("c2",))
+    assert [topology.topics_on(span) for span in topology.spans] == ["", "eu-*", "*-log"]
+    assert topology.wants("eu-log", "c1")
+    assert not topology.wants("eu-log", "c2")
+    assert topology.carries("eu-log", ("c1", "c3"))
+    assert not topology.carries("__eu", ("c1", "c2", "c3"))
+
+
+def test_a_tree_over_some_of_its_clusters_has_no_branch_with_one_child():
+    tree = tree_of((3, (2, "c1", (1, "c2", "c3")), "c4"))
+    assert restricted(tree, {"c1", "c2", "c3", "c4"}) == tree
+    assert restricted(tree, {"c1", "c3", "c4"}) == tree_of((3, (2, "c1", "c3"), "c4"))
+    assert restricted(tree, {"c2", "c3"}) == tree_of((1, "c2", "c3"))
+    assert restricted(tree, {"c4"}) == "c4"
+    assert restricted(tree, ()) is None

@@ -1,10 +1,11 @@
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.model import Cluster, Topology, branches, leaves
+from topology.model import Cluster, Placement, Topology, branches, leaves
 from topology.plan import Distributor, Link, plan
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -38,7 +39,7 @@ def test_the_plan_of_the_distribution_model():
 
 def test_a_link_copies_to_its_first_target():
     beyond = ("c3", "c4")
-    link = Link(source="c1", level=3, branch=1, targets=("c4", "c3"), beyond=beyond)
+    link = Link(source="c1", level=3, branch=1, targets=("c4", "c3"), beyond=beyond, span=beyond)
     assert link.target == "c4"
 
 
@@ -128,3 +129,44 @@ def test_a_wrong_tree_has_a_plan_too():
         ("c2", 3),
         ("c3", 1),
     }
+
+
+def test_a_cluster_that_only_receives_sends_nothing_and_is_a_target_only_where_it_is_alone():
+    topology = topology_of(tree_of((3, (1, "c1", "c2"), "c3")))
+    mute = tuple(replace(one, receive_only=one.name != "c1") for one in topology.clusters)
+    links = plan(replace(topology, clusters=mute)).links
+    assert [(link.source, link.level, link.targets) for link in links] == [
+        ("c1", 3, ("c3",)),
+        ("c1", 1, ("c2",)),
+    ]
+    some = tuple(replace(one, receive_only=one.name == "c2") for one in topology.clusters)
+    links = plan(replace(topology, clusters=some)).links
+    assert [link.targets for link in links if link.source == "c3"] == [("c1",)]
+    assert [link.beyond for link in links if link.source == "c3"] == [("c1", "c2")]
+
+
+def test_topics_on_some_clusters_have_links_of_their_own_with_targets_inside():
+    rules = (
+        Placement(topics="eu-*", clusters=("c4", "c1")),
+        Placement(topics="fr-*", clusters=("c1", "c4")),
+        Placement(topics="all-*", clusters=("c1", "c2", "c3", "c4")),
+    )
+    topology = replace(topology_of(FOUR), placement=rules)
+    planned = plan(topology)
+    assert len(planned.links) == 8 + 2
+    placed = [link for link in planned.links if link.topics]
+    assert [(link.source, link.crossing, link.targets, link.beyond) for link in placed] == [
+        ("c1", "3 eu-*, fr-*", ("c4",), ("c4",)),
+        ("c4", "3 eu-*, fr-*", ("c1",), ("c1",)),
+    ]
+    assert planned.on(("c1", "c4")).links == tuple(placed)
+    assert planned.everywhere.links == plan(topology_of(FOUR)).links
+    # One process for both: it is the cluster's, for a level.
+    assert len(planned.distributors) == 8
+
+
+def test_the_topics_of_one_cluster_have_no_links():
+    rules = (Placement(topics="eu-*", clusters=("c4",)),)
+    planned = plan(replace(topology_of(FOUR), placement=rules))
+    assert len(planned.links) == 8
+    assert planned.on(("c4",)).links == ()

@@ -1,5 +1,6 @@
 import random
 import sys
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.loading import load
-from topology.model import branches
+from topology.model import Placement, branches
 from topology.plan import plan
 from topology.prove import (
     Proof,
@@ -18,6 +19,7 @@ from topology.prove import (
     some_ways,
     violation,
 )
+from topology.rules import problems_of
 from topology.spread import Hop, Spread, spread
 from topology.testing import (
     labellings,
@@ -84,6 +86,35 @@ def test_a_proof_holds_exactly_for_levels_that_strictly_increase_towards_the_roo
 @given(chance=seeds, size=st.integers(1, 7))
 def test_random_valid_trees_are_proved(chance, size):
     assert prove(plan(random_topology(chance, size))).holds
+
+
+@repeatable
+@given(chance=seeds, size=st.integers(1, 7))
+def test_trees_with_one_way_clusters_and_placed_topics_are_proved(chance, size):
+    topology = random_topology(chance, size, reach=True)
+    assert problems_of(topology) == []
+    assert prove(plan(topology)).holds
+
+
+def test_one_way_clusters_that_should_pass_records_on_have_a_counter_example():
+    topology = topology_of(tree_of((3, (1, "c1", "c2"), (1, "c3", "c4"))))
+    mute = (replace(one, receive_only=one.name in ("c3", "c4")) for one in topology.clusters)
+    proof = prove(plan(replace(topology, clusters=tuple(mute))))
+    assert proof.failure == "a record of 'c1' arrives at 'c4' never"
+
+
+def test_a_target_outside_the_clusters_of_a_topic_loses_records():
+    # What links of their own for placed topics prevent: c2 is chosen for c4, and has not the topic.
+    rules = (Placement(topics="eu-*", clusters=("c1", "c3", "c4")),)
+    topology = replace(topology_of(tree_of((3, (1, "c1", "c2"), (1, "c3", "c4")))), placement=rules)
+    part = plan(topology).on(("c1", "c3", "c4"))
+    assert prove(part).holds
+    outside = tuple(
+        replace(link, targets=("c2",)) if link.source == "c4" and link.level == 3 else link
+        for link in part.links
+    )
+    proof = prove(replace(part, links=outside))
+    assert proof.failure == "a record of 'c4' arrives at 'c1' never"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.model import branches, leaves
+from topology.model import Placement, branches, leaves
 from topology.render import render_dot, render_mermaid, render_text
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -84,3 +84,12 @@ def test_text_has_a_line_for_each_branch_and_cluster(chance, size):
     title, *lines = render_text(topology).splitlines()
     assert title == "test"
     assert len(lines) == size + len(list(branches(topology.tree)))
+
+
+def test_text_tells_who_only_receives_and_what_is_not_everywhere():
+    topology = topology_of(tree_of((1, "c1", "c2")))
+    mute = tuple(replace(one, receive_only=one.name == "c2") for one in topology.clusters)
+    rules = (Placement(topics="eu-*", clusters=("c1",)),)
+    lines = render_text(replace(topology, clusters=mute, placement=rules)).splitlines()
+    assert [line.endswith("  ·  only receives") for line in lines[2:4]] == [False, True]
+    assert lines[-1] == "'eu-*' on c1 only"
