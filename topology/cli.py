@@ -1,15 +1,17 @@
-"""`topology`: check, show, plan, names, prove.
+"""`topology`: check, show, plan, names, prove, diff.
 
-Exit codes: 0 good, 1 a counter-example was found, 2 the file or the command line cannot be used.
+Exit codes: 0 good, 1 a counter-example was found or a change is refused, 2 the file or the command
+line cannot be used.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topology.copyflags import bit, format_flags, mask
+from topology.diff import diff as changes_between
 from topology.errors import InvalidError, Problem, TopologyError
 from topology.loading import load
 from topology.model import Topology, branches
@@ -27,12 +30,19 @@ from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from topology.diff import Step
+    from topology.succession import Refusal
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="The tree of clusters, declared in one YAML file: check it, see it, prove it.",
-    epilog="Exit codes: 0 good, 1 prove found a counter-example, 2 the file cannot be used.",
+    epilog="Exit codes: 0 good, 1 prove found a counter-example or diff refuses the change, "
+    "2 the file cannot be used.",
 )
 
 WIDTH_ELSEWHERE = 400
@@ -239,6 +249,63 @@ def prove(file: File, json_lines: Json = False) -> None:
         _console().print(trace_table(proof.counter_example, top_level(topology)))
     if not proof.holds:
         raise typer.Exit(1)
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(help="The topology that runs, a YAML file.")],
+    new: Annotated[Path, typer.Argument(help="The topology that is to run.")],
+    json_lines: Json = False,
+) -> None:
+    """List the steps from one topology to another, in the order that keeps every record.
+
+    Exit code 1 if the change would lose records: every rule that it breaks is named. `distributor
+    apply` takes the steps.
+
+    Example: topology diff four.yaml five.yaml
+    """
+    change = changes_between(_loaded(old), _loaded(new))
+    if json_lines:
+        facts = {
+            "allowed": not change.refusals,
+            "steps": [
+                {
+                    "action": step.action.value,
+                    "cluster": step.cluster,
+                    "level": step.level,
+                    "to": step.to,
+                    "topics": step.topics,
+                    "text": step.text,
+                }
+                for step in change.steps
+            ],
+            "refusals": [asdict(refusal) for refusal in change.refusals],
+        }
+        print(json.dumps(facts))
+    elif change.steps:
+        _console().print(steps_table(change.steps, f"from {old} to {new}"))
+    elif not change.refusals:
+        print("nothing has to be done")
+    else:
+        print(refusal_text(change.refusals), file=sys.stderr)
+    if change.refusals:
+        raise typer.Exit(1)
+
+
+def steps_table(steps: Sequence[Step], title: str) -> Table:
+    """The steps of a change, in order."""
+    table = Table("", "step", "what", title=Text(title))
+    for number, step in enumerate(steps, 1):
+        table.add_row(str(number), step.action.value, Text(step.text))
+    return table
+
+
+def refusal_text(refusals: Sequence[Refusal]) -> str:
+    """Why a change is not made: every rule it breaks, and what to do instead."""
+    lines = ["refused, as records would be lost:"]
+    for refusal in refusals:
+        lines += [f"  {refusal.rule}: {refusal.message}", f"      hint: {refusal.hint}"]
+    return "\n".join(lines)
 
 
 def trace_table(found: Spread, top: int = 4) -> Table:

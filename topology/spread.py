@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from topology.copyflags import mask, should_forward, with_copied
 from topology.model import ClusterName
 from topology.plan import Link, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HOPS_MAX = 65_535
 """Ids of clusters end here, so no right tree needs more hops; a wrong one can need 2^63."""
@@ -96,3 +100,34 @@ def spread(plan: Plan, origin: ClusterName, flags: int = 0, choose: Choose = pre
             hops.append(hop)
             arrived.append((hop.target, hop.flags_after))
     return Spread(origin=origin, hops=tuple(hops), stays=tuple(stays), cut=bool(arrived))
+
+
+def carried_on(
+    plan: Plan, held: Mapping[ClusterName, int], choose: Choose = preferred
+) -> tuple[Hop, ...]:
+    """Follow a record that some clusters hold, each with the flags of its copy, until it rests.
+
+    A link sends only what its target lacks, so what held before the topology changed stays.
+    """
+    held = dict(held)
+    hops: list[Hop] = []
+    arrived = deque(held)
+    while arrived:
+        cluster = arrived.popleft()
+        for link in plan.links:
+            if link.source != cluster or not should_forward(held[cluster], link.level):
+                continue
+            target = choose(link)
+            if target not in held:
+                before, after = held[cluster], with_copied(held[cluster], link.level)
+                held[target] = after
+                arrived.append(target)
+                hop = Hop(
+                    source=cluster,
+                    target=target,
+                    level=link.level,
+                    flags_before=before,
+                    flags_after=after,
+                )
+                hops.append(hop)
+    return tuple(hops)

@@ -55,6 +55,28 @@ def topology_of(tree: Tree) -> Topology:
     return Topology(name="test", clusters=clusters, tree=tree)
 
 
+def steady(tree: Tree) -> Topology:
+    """A topology in which `c7` has the same number, ports and directory in whatever tree."""
+    topology = topology_of(tree)
+    return replace(
+        topology,
+        clusters=tuple(
+            Cluster(
+                name=one.name,
+                id=int(one.name[1:]),
+                towers=(f"tcp://127.0.0.1:{20_000 + 10 * int(one.name[1:])}",),
+                stores=(
+                    StoreSpec(
+                        query=f"tcp://127.0.0.1:{20_002 + 10 * int(one.name[1:])}",
+                        data=f"data/{one.name}",
+                    ),
+                ),
+            )
+            for one in topology.clusters
+        ),
+    )
+
+
 def shapes(size: int, *, binary: bool = False) -> Iterator[Shape]:
     """Yield every tree shape with `size` leaves, children in any order counted once.
 

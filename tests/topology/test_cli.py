@@ -349,3 +349,46 @@ def test_check_tells_what_is_special(run, tmp_path):
     assert code == 0
     assert "6 distributors, 8 links, cluster-4 only receives" in out
     assert "'eu-*' on cluster-1, cluster-3 only, epoch 2" in out
+
+
+def changed_file(tmp_path, old, new, name="new.yaml"):
+    text = Path(FOUR).read_text()
+    assert old in text
+    file = tmp_path / name
+    file.write_text(text.replace(old, new))
+    return str(file)
+
+
+def test_diff_lists_the_steps(run, tmp_path):
+    mute = changed_file(tmp_path, "    id: 3\n", "    id: 3\n    receive_only: true\n")
+    code, out, _ = run("diff", FOUR, mute)
+    assert code == 0
+    shown = [line.split()[3] for line in out.splitlines() if line.startswith("│")]
+    assert shown == ["retarget", "retarget", "silence", "drain", "switch"]
+    code, out, _ = run("diff", FOUR, mute, "--json")
+    facts = json.loads(out)
+    assert (code, facts["allowed"], facts["refusals"]) == (0, True, [])
+    assert facts["steps"][0] | {"text": ""} == {
+        "action": "retarget",
+        "cluster": "cluster-1",
+        "level": 3,
+        "to": "cluster-4",
+        "topics": "",
+        "text": "",
+    }
+
+
+def test_diff_refuses_what_would_lose_records_and_names_the_rule(run, tmp_path):
+    relabelled = changed_file(tmp_path, "  level: 3\n", "  level: 4\n")
+    code, out, err = run("diff", FOUR, relabelled)
+    assert (code, out) == (1, "")
+    assert "relabel: the branch over" in err
+    assert "hint: keep level 3, or write levels: {epoch: 1}" in err
+    code, out, _ = run("diff", FOUR, relabelled, "--json")
+    facts = json.loads(out)
+    assert (code, facts["allowed"], facts["steps"]) == (1, False, [])
+    assert [refusal["rule"] for refusal in facts["refusals"]] == ["relabel", "retire"]
+
+
+def test_diff_of_the_same_has_nothing_to_do(run):
+    assert run("diff", FOUR, FOUR)[:2] == (0, "nothing has to be done\n")

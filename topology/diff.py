@@ -1,0 +1,199 @@
+"""From a topology that runs to another: the steps, in the order that keeps every record.
+
+Whoever leaves is drained before, whoever comes is filled after; in between the new file is run. The
+rules that such a change must hold are those of `topology.succession`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from topology.model import branches
+from topology.plan import plan
+from topology.succession import Refusal, judged_topics, refusals_of, staying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from topology.model import ClusterName, Topology
+
+
+class Action(Enum):
+    """What a step does; it is done when what it waits for is so."""
+
+    RETARGET = "retarget"
+    SILENCE = "silence"
+    DRAIN = "drain"
+    HOLD = "hold"
+    SWITCH = "switch"
+    FILL = "fill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step.
+
+    Attributes:
+        action: What is done.
+        text: The same for people, with what is waited for.
+        cluster: Whom it is about; empty if it is about all.
+        level: Of the links it is about; 0 if it is about none.
+        to: For a retarget, the cluster to copy to.
+        topics: The pattern of the topics it is about; empty for all that are on the cluster.
+    """
+
+    action: Action
+    text: str
+    cluster: str = ""
+    level: int = 0
+    to: str = ""
+    topics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is between two topologies.
+
+    Attributes:
+        steps: In order; none if nothing has to be done, or if it is refused.
+        refusals: The rules that it breaks.
+    """
+
+    steps: tuple[Step, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def before(self) -> tuple[Step, ...]:
+        """The steps that are taken while the old topology runs."""
+        actions = [step.action for step in self.steps]
+        return self.steps[: actions.index(Action.SWITCH)] if self.steps else ()
+
+    @property
+    def after(self) -> tuple[Step, ...]:
+        """The steps that are taken when the new topology runs."""
+        return self.steps[len(self.before) + 1 :]
+
+
+def diff(old: Topology, new: Topology) -> Change:
+    """Work out how to get from a topology that runs to another; both are right by themselves."""
+    if old == new:
+        return Change((), ())
+    refusals = refusals_of(old, new)
+    if refusals:
+        return Change((), tuple(refusals))
+    steps = (*_retargets(old, new), *_farewells(old, new), *_holds(old, new), _switch(old, new))
+    return Change((*steps, *_arrivals(old, new)), ())
+
+
+def _leaving(old: Topology, new: Topology) -> list[ClusterName]:
+    """Clusters that go, or that send no more."""
+    kept = staying(old, new)
+    return [
+        one.name
+        for one in old.clusters
+        if one.name not in kept or (new.cluster(one.name).receive_only and not one.receive_only)
+    ]
+
+
+def _retargets(old: Topology, new: Topology) -> Iterator[Step]:
+    leaving = _leaving(old, new)
+    steps: dict[tuple[str, int, str], Step] = {}
+    for link in plan(old).links:
+        others = [name for name in link.targets if name not in leaving]
+        if link.source in leaving or link.target not in leaving or not others:
+            continue
+        text = (
+            f"{link.source} level {link.level}: copy to {others[0]} instead of {link.target}, when "
+            f"what was sent is on {_listed(link.beyond)}"
+        )
+        steps.setdefault(
+            (link.source, link.level, others[0]),
+            Step(
+                action=Action.RETARGET,
+                text=text,
+                cluster=link.source,
+                level=link.level,
+                to=others[0],
+            ),
+        )
+    yield from steps.values()
+
+
+def _farewells(old: Topology, new: Topology) -> Iterator[Step]:
+    """Nothing new comes from where something ends, and what is there is elsewhere too."""
+    leaving = _leaving(old, new)
+    for name in leaving:
+        if old.cluster(name).receive_only:
+            continue
+        yield from _farewell(name, "", old.placed_on(""))
+    for topic in judged_topics(old, new)[1:]:
+        after = new.placed_on(topic)
+        for name in old.placed_on(topic):
+            if name not in after and name not in leaving:
+                yield from _farewell(name, topic, old.placed_on(topic))
+
+
+def _farewell(name: ClusterName, topic: str, span: tuple[ClusterName, ...]) -> Iterator[Step]:
+    what = f"to {topic!r} " if topic else ""
+    text = f"{name}: no producer publishes {what}there any more"
+    yield Step(action=Action.SILENCE, text=text, cluster=name, topics=topic)
+    others = [other for other in span if other != name]
+    what = f"of {topic!r} " if topic else ""
+    text = f"{name}: what it has {what}is on {_listed(others)}"
+    yield Step(action=Action.DRAIN, text=text, cluster=name, topics=topic)
+
+
+def _holds(old: Topology, new: Topology) -> Iterator[Step]:
+    if old.levels.epoch == new.levels.epoch:
+        return
+    levels = {link.level for link in plan(old).links}
+    for level in sorted(levels, reverse=True):
+        text = f"level {level}: links hold, and what they sent is on every cluster beyond them"
+        yield Step(action=Action.HOLD, text=text, level=level)
+
+
+def _switch(old: Topology, new: Topology) -> Step:
+    kept = staying(old, new)
+    stopped = [one.name for one in old.clusters if one.name not in kept]
+    started = [one.name for one in new.clusters if one.name not in kept]
+    parts = [
+        f"{verb} {_listed(names)}"
+        for verb, names in (("stop", stopped), ("start", started))
+        if names
+    ]
+    text = "; ".join(["run the new file", *parts])
+    return Step(action=Action.SWITCH, text=text)
+
+
+def _arrivals(old: Topology, new: Topology) -> Iterator[Step]:
+    kept = staying(old, new)
+    for name in [one.name for one in new.clusters if one.name not in kept]:
+        text = f"{name}: it has what the others have"
+        if _is_pulled(old, new):
+            text += f", some of it pulled after {new.links.repair_after_ms / 1_000:g} s"
+        yield Step(action=Action.FILL, text=text, cluster=name)
+    for topic in judged_topics(old, new):
+        for name in new.placed_on(topic):
+            if name in kept and name not in old.placed_on(topic):
+                text = f"{name}: it has what the others have of {topic!r}"
+                yield Step(action=Action.FILL, text=text, cluster=name, topics=topic)
+    for name in sorted(kept):
+        if old.cluster(name).receive_only and not new.cluster(name).receive_only:
+            text = f"{name}: what was published there is on the others"
+            yield Step(action=Action.DRAIN, text=text, cluster=name)
+
+
+def _is_pulled(old: Topology, new: Topology) -> bool:
+    """Whether some of the past has nobody left who is bound to push it."""
+    return bool(
+        new.levels.epoch
+        or new.levels.retired
+        or {branch.level for branch in branches(old.tree)}
+        - {branch.level for branch in branches(new.tree)}
+    )
+
+
+def _listed(names: list[ClusterName] | tuple[ClusterName, ...]) -> str:
+    return ", ".join(names)
