@@ -70,6 +70,8 @@ class SteeredLink:
         self._stood_ms: int | None = None
         """Since when nothing is copied because the target is being changed."""
         self._stall_ms = 0
+        self._all_there = False
+        """While it is paused: what it sent is on every cluster beyond."""
         self._switches = 0
         self._failure: DafkaError | None = None
         self._node = LinkNode(topology, link)
@@ -87,7 +89,9 @@ class SteeredLink:
         """What the link does."""
         aim = self._aim
         state = "draining" if aim.next is not None else "serving"
-        if len(self.targets) > 1 and aim.silent:
+        if aim.paused:
+            state = "drained" if self._all_there else "paused"
+        elif len(self.targets) > 1 and aim.silent:
             state = "silent"
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
@@ -157,7 +161,8 @@ class SteeredLink:
             if now_ms() >= probe_due_ms:
                 probe_due_ms = now_ms() + PROBE_INTERVAL_MS
                 self._probe()
-            if self._aim.next is not None and self._drained():
+            if self._aim.holding and not self._all_there and self._drained():
+                self._all_there = self._aim.paused
                 self._handle(Drained())
 
     def _handle(self, event: AimEvent) -> None:
@@ -187,6 +192,7 @@ class SteeredLink:
         if self._stood_ms is None:
             self._stood_ms = now_ms()
         self._waits_for = ""
+        self._all_there = False
         with self._lock:
             self._node.close()
             try:
@@ -197,14 +203,14 @@ class SteeredLink:
                 self._stopping.set()
 
     def _notice_end_of_stall(self) -> None:
-        if self._stood_ms is not None and self._aim.next is None and not self._node.unready():
+        if self._stood_ms is not None and not self._aim.holding and not self._node.unready():
             self._stall_ms = now_ms() - self._stood_ms
             self._stood_ms = None
             log.info("link goes on", extra={"stall_ms": self._stall_ms})
 
     def _probe(self) -> None:
-        if len(self.targets) < 2:
-            return
+        if len(self.targets) < 2 and not self._aim.paused:
+            return  # nothing depends on it
         for name, well in zip(
             self.targets, self._pool.map(self._is_well, self.targets), strict=True
         ):

@@ -39,6 +39,10 @@ class ControlClient:
         """Let the link that can serve `target` serve it, behind a barrier; begins at once."""
         return self._ask(messages.Retarget(target), messages.Rows).links
 
+    def pause(self) -> tuple[messages.LinkRow, ...]:
+        """Let its links send nothing more; they go on by themselves if this is not said again."""
+        return self._ask(messages.Pause(), messages.Rows).links
+
     def lost(self, cluster: str) -> tuple[int, dict[Partition, int]]:
         """Let its links leave a cluster; returns its last known heads and their age, -1 if none."""
         answer = self._ask(messages.DeclareLost(cluster), messages.Remembered)

@@ -32,13 +32,17 @@ class Retarget(Struct, frozen=True, array_like=True, tag="retarget"):
     target: ClusterText
 
 
+class Pause(Struct, frozen=True, array_like=True, tag="pause"):
+    """Send nothing more, unless this is not said again within a minute."""
+
+
 class DeclareLost(Struct, frozen=True, array_like=True, tag="lost"):
     """This cluster does not come back: aim at another at once, and tell what you knew of it."""
 
     cluster: ClusterText
 
 
-Command = AskLinks | Retarget | DeclareLost
+Command = AskLinks | Retarget | Pause | DeclareLost
 
 
 STOPPED_MAX = 100
@@ -71,7 +75,8 @@ class LinkRow(Struct, frozen=True, array_like=True):
         level: Tree level it crosses.
         branch: Which child of the branch it leads into, counted from 0.
         target: Cluster it copies to.
-        state: `serving`, `draining`, or `silent` when the target gives no sign of life.
+        state: `serving`, `draining`, `paused`, `drained` when what it sent before the pause is on
+            every cluster beyond, or `silent` when the target gives no sign of life.
         next: Cluster it will copy to once what was sent is everywhere; empty if none.
         waits_for: What it waits for while it drains, for people.
         switches: How often the target was changed.

@@ -12,7 +12,7 @@ from dafka.transport.security import checked_binding
 from dafka.wire.octets import octets_of
 from distributor.control import messages
 from distributor.control.messages import VERSION, decode_command, encode
-from distributor.link.aim import ClusterLost, Retarget
+from distributor.link.aim import ClusterLost, Pause, Retarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,6 +101,10 @@ def _obey(command: messages.Command, links: Sequence[Steered]) -> messages.Answe
             return _rows(links)
         case messages.Retarget():
             return _retarget(command.target, links)
+        case messages.Pause():
+            for link in links:
+                link.tell(Pause())
+            return _rows(links)
         case messages.DeclareLost():
             return _lost(command.cluster, links)
         case _:

@@ -4,6 +4,7 @@
 |---|---|
 | serving | the operator names another target, or the preferred one is well again: draining |
 | draining | everything sent is on every cluster behind the target: serving the next one |
+| paused | nobody has said again for a while that it shall be: serving |
 | any | the target gives no sign of life for too long, or is declared lost: serving the next |
 
 Leaving without the barrier loses nothing and repeats nothing in any log, as the next link asks the
@@ -63,13 +64,18 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Event: send nothing more, and go on by yourself if this is not said again in time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Effect: send nothing more, and watch for the barrier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Effect: the barrier was not met in time; go on with the same target."""
+    """Effect: go on with the same target: the barrier was not met in time, or the pause is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class Switch:
     planned: bool
 
 
-AimEvent = Probed | Retarget | ClusterLost | Drained
+AimEvent = Probed | Retarget | ClusterLost | Drained | Pause
 AimEffect = Drain | Resume | Switch
 
 
@@ -105,6 +111,7 @@ class Aim:
         self.next: str | None = None
         """Where it aims once the barrier is met; None while it does not drain."""
         self._drain_due_ms = 0
+        self._paused_until_ms: int | None = None
         self._pinned = False
         """The operator has chosen: no return to the preferred target by itself."""
         self._alive_ms = now_ms
@@ -126,6 +133,8 @@ class Aim:
                 return self._retarget(target, now_ms)
             case ClusterLost(cluster):
                 self._lost.add(cluster)
+            case Pause():
+                return self._pause(now_ms)
             case Drained():
                 if self.next is not None:
                     return [self._switch(self.next, now_ms, planned=True)]
@@ -142,8 +151,28 @@ class Aim:
         """Whether the current target did not answer its last probe."""
         return self.current not in self._well_since_ms
 
+    @property
+    def paused(self) -> bool:
+        """Whether it sends nothing because it was told so."""
+        return self._paused_until_ms is not None
+
+    @property
+    def holding(self) -> bool:
+        """Whether it sends nothing and watches for the barrier."""
+        return self.paused or self.next is not None
+
+    def _pause(self, now_ms: int) -> list[AimEffect]:
+        holding, self.next = self.holding, None
+        self._paused_until_ms = now_ms + self._settings.drain_ms_max
+        return [] if holding else [Drain()]
+
     def _look(self, now_ms: int) -> list[AimEffect]:
         """See whether time has brought a reason to change."""
+        if self._paused_until_ms is not None:
+            if now_ms < self._paused_until_ms:
+                return []
+            self._paused_until_ms = None
+            return [Resume()]
         silent_ms = now_ms - self._alive_ms
         if self.current in self._lost or silent_ms >= self._settings.failover_after_ms:
             return self._fail_over(now_ms)
@@ -177,10 +206,11 @@ class Aim:
         assert target in self._targets
         self._pinned = True
         self._lost.discard(target)
+        holding, self.next, self._paused_until_ms = self.holding, None, None
         if target == self.current:
-            draining, self.next = self.next is not None, None
-            return [Resume()] if draining else []
-        return self._drain(target, now_ms)
+            return [Resume()] if holding else []
+        effects = self._drain(target, now_ms)
+        return [] if holding else effects
 
     def _drain(self, target: str, now_ms: int) -> list[AimEffect]:
         draining, self.next = self.next is not None, target

@@ -11,6 +11,7 @@ from distributor.link.aim import (
     ClusterLost,
     Drain,
     Drained,
+    Pause,
     Probed,
     Resume,
     Retarget,
@@ -116,11 +117,34 @@ def test_it_does_not_return_from_where_the_operator_sent_it():
         assert one.handle(Probed("a", True), now_ms) == []
 
 
+def test_a_pause_ends_by_itself_if_it_is_not_told_again():
+    one = aim()
+    assert one.handle(Pause(), 0) == [Drain()]
+    assert one.handle(Pause(), 3_000) == []
+    assert one.paused
+    assert one.handle(Probed("a", False), 7_999) == [], "a target is not left in a pause"
+    assert one.handle(Probed("a", True), 8_000) == [Resume()]
+    assert not one.holding
+
+
+def test_a_pause_takes_the_place_of_a_retarget_and_the_other_way_round():
+    one = aim()
+    one.handle(Retarget("b"), 0)
+    assert one.handle(Pause(), 1) == []
+    assert one.handle(Drained(), 2) == []
+    assert one.current == "a"
+    assert one.handle(Retarget("b"), 3) == []
+    assert (one.paused, one.handle(Drained(), 4)) == (False, [Switch("b", planned=True)])
+    one.handle(Pause(), 5)
+    assert one.handle(Retarget("b"), 6) == [Resume()]
+
+
 events = st.one_of(
     st.builds(Probed, st.sampled_from("abc"), st.booleans()),
     st.builds(Retarget, st.sampled_from("abc")),
     st.builds(ClusterLost, st.sampled_from("abcd")),
     st.just(Drained()),
+    st.just(Pause()),
 )
 
 
