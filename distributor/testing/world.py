@@ -181,9 +181,14 @@ class SimLink(Node[Side]):
         for name in self.link.targets:
             lost = self.world.random.random() < self.world.faults.loss
             self.tell(Probed(name, self._clusters[name].store.alive and not lost))
-        if self._sent is not None and self._drained(self._sent):
+        if self.drained:
             self.tell(Drained())
         self._plan_probe(life)
+
+    @property
+    def drained(self) -> bool:
+        """Whether it holds, and what it sent is on every cluster beyond."""
+        return self._sent is not None and self._drained(self._sent)
 
     def _drained(self, sent: Mapping[Partition, int]) -> bool:
         stores = [self._clusters[name].store for name in self.link.beyond]
@@ -277,6 +282,7 @@ class SimWorld:
         settings: SimSettings = SimSettings(),
     ) -> None:
         self.world = World(seed, faults)
+        self.settings = settings
         self.clusters = {
             cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers)
             for cluster in plan.topology.clusters
