@@ -8,6 +8,7 @@ import typer
 
 from dafka.errors import DafkaError, MisuseError
 from distributor.cli.aim import links, lost, retarget
+from distributor.cli.apply import apply
 from distributor.cli.audit import audit
 from distributor.cli.dashboard import dashboard
 from distributor.cli.demo import demo
@@ -42,6 +43,7 @@ for command in (
     links,
     retarget,
     lost,
+    apply,
 ):
     app.command()(command)
 app.add_typer(schemas, name="schemas")

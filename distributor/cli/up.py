@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.declared import load
 from distributor.processes import processes_of
+from distributor.running import Running, find, forget
 from distributor.status import status_of
 from distributor.supervisor import Supervisor
 from topology import plan
@@ -49,26 +51,30 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     supervisor = Supervisor(processes_of(the_plan, file), logs)
     console = Console(stderr=True)
     supervisor.start()
+    Running.of(file).note(logs)
     try:
         while not told.is_set():
             watch(the_plan, supervisor, console, told, reload)
             if reload.is_set():
                 reload.clear()
-                the_plan = reloaded(file, the_plan, supervisor, console)
+                the_plan = reloaded(file, the_plan, supervisor, console, logs)
     finally:
+        forget(logs)
         console.print("stopping: distributors, stores, towers")
         supervisor.stop()
 
 
-def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console) -> Plan:
+def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, logs: Path) -> Plan:
     """Read the file again and run what it says; returns the plan that holds from now on."""
     try:
         new = plan(load(file))
     except (TopologyError, MisuseError) as error:
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
+        replace(find(logs), problem=str(error)).note(logs)
         return old
     changes = supervisor.apply(processes_of(new, file))
     console.print(f"{file} is read again: {changes}", markup=False)
+    Running.of(file).note(logs)
     return new
 
 
