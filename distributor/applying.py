@@ -1,7 +1,7 @@
 """Taking the steps of `topology.diff` on a running topology.
 
-A step is looked at until it is done; looking again, or by another process, does no harm. So a change
-that was interrupted is gone on with by beginning it again.
+A step is looked at until it is done; looking again, or by another process, does no harm. So a
+change that was interrupted is gone on with by beginning it again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
     from dafka.model import Partition
+    from distributor.control.messages import LinkRow
     from distributor.survey import Holding
     from topology.model import Topology
 
@@ -129,13 +130,12 @@ class Applying:
 
     def _hold(self, level: int) -> str:
         self._paused.update(self._endpoints(level))
-        waits_for = []
+        rows: list[LinkRow] = []
         for endpoint in sorted(self._paused):
             with ControlClient(endpoint) as client:
-                for row in client.pause():
-                    if row.state != "drained":
-                        waits_for.append(row.waits_for or f"{row.source} to hold")
-        return "; ".join(waits_for[:1])
+                rows += client.pause()
+        waiting = [row for row in rows if row.state != "drained"]
+        return (waiting[0].waits_for or f"{waiting[0].source} to hold") if waiting else ""
 
     def _switch(self) -> str:
         if self._place.read_bytes() != self._octets:

@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
 NOTE = "up.json"
@@ -63,10 +63,9 @@ def find(logs: Path) -> Running:
     try:
         found = Running(**json.loads((logs / NOTE).read_bytes()))
         os.kill(found.pid, 0)
-    except (OSError, ValueError, TypeError) as error:
-        raise PlanError(
-            f"no `distributor up` runs with the logs in {str(logs)!r}: name its directory with --logs"
-        ) from error
+    except (OSError, OverflowError, TypeError, ValueError) as error:
+        hint = "name its directory with --logs"
+        raise PlanError(f"no `distributor up` has its logs in {str(logs)!r}: {hint}") from error
     return found
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -72,9 +72,10 @@ def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, lo
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
         replace(find(logs), problem=str(error)).note(logs)
         return old
+    running = Running.of(file)
     changes = supervisor.apply(processes_of(new, file))
     console.print(f"{file} is read again: {changes}", markup=False)
-    Running.of(file).note(logs)
+    running.note(logs)
     return new
 
 

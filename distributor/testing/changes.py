@@ -204,9 +204,8 @@ class Changing:
                 added.store.boot()
                 added.producers[0].boot()
         clusters = dict(sim.clusters)
-        sim.links = [
-            SimLink(sim.world, link, clusters, sim.settings, new) for link in plan_of(new).links
-        ]
+        plan = plan_of(new)
+        sim.links = [SimLink(sim.world, plan, link, clusters, sim.settings) for link in plan.links]
         for link in sim.links:
             link.boot()
         self._topology = new

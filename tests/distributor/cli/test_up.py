@@ -10,6 +10,7 @@ from rich.console import Console
 from distributor.cli import up as module
 from distributor.cli.up import reloaded, watch
 from distributor.processes import Kind, Process
+from distributor.running import Running, find
 from distributor.supervisor import Child
 from topology import plan
 
@@ -85,21 +86,26 @@ class Applies:
         return "told"
 
 
-def test_a_file_that_is_right_is_run_from_now_on(pair):
+def test_a_file_that_is_right_is_run_from_now_on(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
+    Running.of(pair.file).note(tmp_path)
+    before = find(tmp_path)
     pair.file.write_text(pair.file.read_text().replace("name: pair", "name: other"))
-    new = reloaded(pair.file, old, supervisor, Console(file=out, width=200))
+    new = reloaded(pair.file, old, supervisor, Console(file=out, width=200), tmp_path)
+    assert find(tmp_path).digest == Running.of(pair.file).digest != before.digest
     assert new.topology.name == "other"
     assert len(supervisor.applied) == 1
     assert out.getvalue() == f"{pair.file} is read again: told\n"
 
 
-def test_a_file_that_is_wrong_changes_nothing(pair):
+def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
     pair.file.write_text(pair.file.read_text().replace("id: 2", "id: [1"))
-    assert reloaded(pair.file, old, supervisor, Console(file=out, width=500)) is old
+    Running.of(pair.file).note(tmp_path)
+    assert reloaded(pair.file, old, supervisor, Console(file=out, width=500), tmp_path) is old
+    assert "while parsing a flow sequence" in find(tmp_path).problem
     assert supervisor.applied == []
     assert "may not be used, nothing is changed" in out.getvalue()
 

@@ -1,0 +1,131 @@
+"""A topology of real processes that changes under load: a cluster with history comes, one goes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dafka import Producer
+from distributor.survey import survey
+from distributor.verify import verify
+from topology import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+RIGHT = "    - {level: 1, children: [c3, c4]}\n"
+GROWN = "    - {level: 2, children: [{level: 1, children: [c3, c4]}, c5]}\n"
+SHRUNK = "    - {level: 2, children: [c4, c5]}\n"
+
+
+@pytest.fixture
+def topology_file(topology_file):
+    """Without metrics: another cluster would need more ports than there are."""
+    lines = topology_file.read_text().splitlines(keepends=True)
+    topology_file.write_text("".join(line for line in lines if not line.startswith("metrics:")))
+    return topology_file
+
+
+class Traffic(threading.Thread):
+    """A few records a moment on one cluster, until told to stop."""
+
+    def __init__(self, tower: str) -> None:
+        super().__init__(daemon=True)
+        self._producer = Producer(tower, linger_ms=5)
+        self._stopping = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            for _ in range(10):
+                self._producer.send("orders", str(self.sent).encode())
+                self.sent += 1
+            time.sleep(0.02)
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self.join()
+        self._producer.flush(60)
+        self._producer.close()
+
+
+def apply(file: Path, logs: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "distributor", "apply", str(file), "--logs", str(logs), *words],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def with_fifth(text: str, tmp_path: Path, port: int) -> str:
+    cluster = f"""  - name: c5
+    id: 5
+    towers: [tcp://127.0.0.1:{port}]
+    stores: [{{query: "tcp://127.0.0.1:{port + 2}", data: "{tmp_path / "c5"}"}}]
+"""
+    return text.replace("tree:\n", cluster + "tree:\n").replace(RIGHT, GROWN)
+
+
+def without_third(text: str) -> str:
+    begin, end = text.index("  - name: c3\n"), text.index("  - name: c4\n")
+    return (text[:begin] + text[end:]).replace(GROWN, SHRUNK)
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
+    up, topology_file, tmp_path, wait_until
+):
+    topology, logs = load(topology_file), tmp_path / "logs"
+    wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
+    loads = [Traffic(topology.clusters[index].towers[0]) for index in (0, 3)]
+    for traffic in loads:
+        traffic.start()
+    wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
+
+    grown = tmp_path / "grown.yaml"
+    port = int(topology.clusters[3].towers[0].rpartition(":")[2]) + 10
+    grown.write_text(with_fifth(topology_file.read_text(), tmp_path, port))
+    told = apply(grown, logs, "--json")
+    assert told.returncode == 0, told.stderr
+    answer = json.loads(told.stdout)
+    assert (answer["applied"], [step["action"] for step in answer["steps"]]) == (
+        True,
+        ["switch", "fill"],
+    )
+    assert topology_file.read_text() == grown.read_text()
+    assert json.loads(apply(grown, logs, "--json").stdout)["steps"] == []
+
+    relabelled = tmp_path / "relabelled.yaml"
+    relabelled.write_text(grown.read_text().replace("  level: 3", "  level: 4"))
+    refused = apply(relabelled, logs)
+    assert refused.returncode == 1
+    assert "relabel: the branch over" in refused.stderr
+
+    shrunk = tmp_path / "shrunk.yaml"
+    shrunk.write_text(without_third(grown.read_text()))
+    told = apply(shrunk, logs, "--json")
+    assert told.returncode == 0, told.stderr
+    actions = [step["action"] for step in json.loads(told.stdout)["steps"]]
+    assert actions == ["retarget", "retarget", "retarget", "silence", "drain", "switch"]
+    for traffic in loads:
+        traffic.finish()
+    left = load(topology_file)
+    assert [cluster.name for cluster in left.clusters] == ["c1", "c2", "c4", "c5"]
+    sent = sum(traffic.sent for traffic in loads)
+    wait_until(
+        lambda: set(verify(left, settle_s=1).clusters.values()) == {sent}, "all have all", 90
+    )
+    assert verify(left, deep=True).equal
+    assert (tmp_path / "c3").is_dir(), "nothing is deleted"
+    assert not [command for command in up.children() if str(tmp_path / "c3") in command]
+    assert up.stop() == 0
