@@ -115,8 +115,10 @@ def _levels(old: Topology, new: Topology) -> Iterator[Refusal]:
     if new.levels.epoch != old.levels.epoch:
         return
     after = _levels_of_staying(new, old)
+    relabelled = set()
     for clade, level in _levels_of_staying(old, new).items():
         if after.get(clade, level) != level:
+            relabelled.add(level)
             message = (
                 f"the branch over {_names(clade)} has level {level}, would have {after[clade]}"
             )
@@ -124,7 +126,7 @@ def _levels(old: Topology, new: Topology) -> Iterator[Refusal]:
             yield Refusal("relabel", message, hint)
     alive = {branch.level for branch in branches(new.tree)}
     gone = {branch.level for branch in branches(old.tree)} - alive
-    forgotten = sorted({*old.levels.retired, *gone} - {*new.levels.retired, *alive})
+    forgotten = sorted({*old.levels.retired, *gone} - {*new.levels.retired, *alive, *relabelled})
     if forgotten:
         words = ", ".join(map(str, forgotten))
         message = f"level {words} was a branch's in this epoch, and would be forgotten"

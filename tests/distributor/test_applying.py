@@ -60,7 +60,7 @@ def test_the_steps_are_those_of_the_difference(pair, logs):
     assert [one.action for one in applying.steps] == [Action.SWITCH]
     assert Applying(logs, changed(pair, "name: pair", "name: pair")).steps == ()
     refused = Applying(logs, changed(pair, "level: 1", "level: 2"))
-    assert [one.rule for one in refused.change.refusals] == ["relabel", "retire"]
+    assert [one.rule for one in refused.change.refusals] == ["relabel"]
 
 
 def test_what_runs_is_not_applied_to_itself(pair, logs):

@@ -14,7 +14,7 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
 from distributor import steering
-from distributor.link.aim import ClusterLost, Retarget
+from distributor.link.aim import ClusterLost, Pause, Retarget
 from distributor.steering import SteeredLink
 from distributor.survey import survey
 from topology import plan
@@ -86,6 +86,27 @@ def test_a_planned_switch_waits_until_all_behind_the_target_have_what_was_sent(t
     until(lambda: records(topology)["c3"] == 2, 20)
     assert records(topology)["c2"] == 1
     assert node.row().switches == 1
+
+
+def test_a_paused_link_says_when_what_it_sent_is_everywhere_and_goes_on_when_told(three, until):
+    topology, _, stack = three
+    node = steered(topology, stack)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1, 20)
+    node.tell(Pause())
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partitions", 20)
+    assert (node.row().state, node.row().stall_ms) == ("paused", -1)
+    (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
+    helper = SteeredLink(topology, inner)
+    stack.callback(helper.close)
+    until(lambda: node.row().state == "drained", 30)
+    producer.send("orders", b"2")
+    producer.flush(20)
+    assert records(topology)["c2"] == 1
+    node.tell(Retarget("c2"))
+    until(lambda: records(topology)["c3"] == 2, 30)
+    assert node.row().state == "serving"
 
 
 def test_a_silent_target_is_left_and_what_it_last_held_is_remembered(three, until):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from topology.copyflags import format_flags, levels_of
 from topology.model import Branch, branches, leaves
 from topology.plan import plan
-from topology.spread import HOPS_MAX, Spread, spread
+from topology.spread import HOPS_MAX, Spread, carried_on, spread
 from topology.testing import labellings, random_topology, shapes, topology_of, tree_of
 
 FOUR = plan(topology_of(tree_of((3, (1, "c1", "c2"), (1, "c3", "c4")))))
@@ -297,3 +297,14 @@ def test_a_wrong_tree_that_doubles_its_copies_at_each_level_is_given_up():
 
 def test_a_spread_that_ends_by_itself_is_not_cut():
     assert not spread(UNBALANCED, "c1").cut
+
+
+def test_a_record_that_some_hold_goes_on_only_to_those_that_lack_it():
+    held = {"c1": 0, "c3": 0b0100}
+    assert [(hop.source, hop.target) for hop in carried_on(FOUR, held)] == [
+        ("c1", "c2"),
+        ("c3", "c4"),
+    ]
+    everywhere = spread(FOUR, "c1")
+    assert set(carried_on(FOUR, {"c1": 0})) == set(everywhere.hops)
+    assert carried_on(FOUR, {"c2": 0b0001}) == ()

@@ -14,6 +14,7 @@ from topology.testing import (
     labellings,
     random_topology,
     shapes,
+    steady,
     topology_of,
     tree_of,
     wrong_labellings,
@@ -161,3 +162,10 @@ def test_wrong_labellings_are_all_assignments_of_levels(size):
         count = len(list(branches(trees[0])))
         assert len(set(trees)) == len(trees) == count**count
         assert set(labellings(shape)) <= set(trees)
+
+
+def test_a_cluster_is_the_same_in_whatever_tree_it_stands():
+    small, large = (steady(tree_of(nested)) for nested in ((1, "c3", "c7"), (1, "c7", "c1", "c3")))
+    assert small.cluster("c7") == large.cluster("c7")
+    assert small.cluster("c7").id == 7
+    assert problems_of(large) == []

@@ -11,7 +11,7 @@ from distributor.cli.main import app, main
 FOUR = str(Path(__file__).parents[3] / "config" / "four-clusters.yaml")
 COMMANDS = (
     *("run", "up", "status", "verify", "audit", "trace", "doctor", "dashboard", "demo", "drill"),
-    *("links", "retarget", "lost"),
+    *("links", "retarget", "lost", "apply"),
 )
 
 

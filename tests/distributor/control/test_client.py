@@ -10,7 +10,7 @@ from distributor.control import messages
 from distributor.control.client import ControlClient
 from distributor.control.server import ControlServer
 from distributor.errors import CommandError
-from distributor.link.aim import Retarget
+from distributor.link.aim import Pause, Retarget
 
 pytestmark = pytest.mark.net
 
@@ -49,7 +49,8 @@ def client(link):
 def test_commands_reach_the_links_and_answers_come_back(client, link):
     assert client.links() == (ROW,)
     assert client.retarget("c4") == (ROW,)
-    assert link.told == [Retarget("c4")]
+    assert client.pause() == (ROW,)
+    assert link.told == [Retarget("c4"), Pause()]
     assert client.lost("c3") == (7, {Partition("orders", "AA"): 4})
     assert client.lost("c9") == (-1, {})
 

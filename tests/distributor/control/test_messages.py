@@ -15,7 +15,8 @@ ROW = messages.LinkRow("c1", 3, 1, "c3", "draining", "c4", "c4 does not answer",
 
 
 @pytest.mark.parametrize(
-    "command", [messages.AskLinks(), messages.Retarget("c4"), messages.DeclareLost("c3")]
+    "command",
+    [messages.AskLinks(), messages.Retarget("c4"), messages.Pause(), messages.DeclareLost("c3")],
 )
 def test_commands_come_back_as_they_were(command):
     assert decode_command(encode(command)) == command

@@ -7,7 +7,7 @@ from dafka.model import Partition
 from distributor.control import messages
 from distributor.control.messages import decode_answer, encode
 from distributor.control.server import ControlServer, answer
-from distributor.link.aim import ClusterLost, Retarget
+from distributor.link.aim import ClusterLost, Pause, Retarget
 
 
 class FakeLink:
@@ -49,6 +49,11 @@ def test_it_tells_what_its_links_do(links):
 def test_it_passes_a_target_on_to_the_link_that_can_serve_it(links):
     obeyed(messages.Retarget("c5"), links)
     assert [link.told for link in links] == [[], [Retarget("c5")]]
+
+
+def test_every_link_is_told_to_pause(links):
+    assert len(obeyed(messages.Pause(), links).links) == 2
+    assert [link.told for link in links] == [[Pause()]] * 2
 
 
 def test_it_refuses_a_target_that_no_link_can_serve(links):
