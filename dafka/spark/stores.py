@@ -49,13 +49,15 @@ class Stores:
             QueryError: No store answers.
         """
         found: dict[Partition, range] = {}
-        for ranges in self._ranges():
-            for partition, kept in ranges.items():
-                if topics.wants(partition.topic):
-                    known = found.get(partition, kept)
-                    found[partition] = range(
-                        min(known.start, kept.start), max(known.stop, kept.stop)
-                    )
+        # By name where there are names: a key may permit no more than that.
+        for name in topics.names or (None,):
+            for ranges in self._asked(lambda client: client.ranges(name)):  # noqa: B023 (at once)
+                for partition, kept in ranges.items():
+                    if topics.wants(partition.topic):
+                        known = found.get(partition, kept)
+                        found[partition] = range(
+                            min(known.start, kept.start), max(known.stop, kept.stop)
+                        )
         return found
 
     def settled(self, bound: Bound, there: Mapping[Partition, range]) -> Bound:
@@ -88,11 +90,16 @@ class Stores:
                 yield batches
                 at = batches[-1].end
                 continue
-            following = self._next_kept(partition, at)
+            following, emptied = self._next_kept(partition, at)
             if fail_on_data_loss:
+                reason = (
+                    "nothing of it is left: the topic was deleted, or retention has taken all"
+                    if emptied
+                    else f"retention has taken what was before {following}"
+                )
                 raise DataLossError(
                     f"sequences {at} to {end - 1} of partition {partition.address} of topic "
-                    f"{partition.topic!r} are in no store any more; with the option "
+                    f"{partition.topic!r} are in no store any more ({reason}); with the option "
                     "failOnDataLoss=false they are passed over"
                 )
             at = min(following, end)
@@ -113,10 +120,6 @@ class Stores:
     ) -> None:
         self.close()
 
-    def _ranges(self, topic: str | None = None) -> list[dict[Partition, range]]:
-        """What each of the stores that answer keeps."""
-        return self._asked(lambda client: client.ranges(topic))
-
     def _find(self, partition: Partition, timestamp_ms: int, otherwise: int) -> int:
         answers, failure = self._answers(lambda client: client.find(partition, timestamp_ms))
         found = [sequence for sequence in answers if sequence is not None]
@@ -127,8 +130,10 @@ class Stores:
             raise failure
         return otherwise
 
-    def _next_kept(self, partition: Partition, at: int) -> int:
+    def _next_kept(self, partition: Partition, at: int) -> tuple[int, bool]:
         """The first sequence behind `at` that a store keeps, where none has `at` any more.
+
+        And whether none keeps anything: then it is the sequence that comes next.
 
         Raises:
             QueryError: A store does not answer, none has come as far as `at`, or one has it now.
@@ -140,7 +145,7 @@ class Stores:
         kept = [ranges.get(partition, range(0)) for ranges in answers]
         behind = [one.start for one in kept if one.start > at]
         if behind and not any(at in one for one in kept):
-            return min(behind)
+            return min(behind), not any(kept)
         raise QueryError(
             f"sequence {at} of partition {partition.address} of topic {partition.topic!r} is "
             f"not there yet: the cluster ends at {max((one.stop for one in kept), default=0)}"

@@ -80,4 +80,6 @@ def _view(found: Audit) -> tuple[list[Table | str], bool]:
         place = (Text(printable(one.topic)), one.partition[:8])
         table.add_row(one.kind, Text(one.cluster), *place, *numbers)
     more = ["and more: see findings.parquet"] if len(findings) > SHOWN_MAX else []
+    if found.equal:
+        return [clusters, table, *more, "equal, but for what retention has taken"], False
     return [clusters, table, *more], True

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
 from dafka.model import Partition
+from dafka.spark.columns import shown
 from distributor.errors import AuditError
 from distributor.spark.link_job import offsets_text, pattern_of
 from distributor.spark.paths import ways
@@ -22,16 +23,20 @@ from distributor.spark.source import endpoints
 from distributor.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, SparkSession
 
+    from distributor.survey import Holding
     from topology import Cluster, Topology
 
 RANGE_RECORDS = 10_000
 """Records of a partition that are compared at once."""
 
 _PLACE = ("topic", "partition", "range")
+
+_Held = tuple[str, str, str]
+"""Cluster, topic, partition."""
 
 
 class Finding(NamedTuple):
@@ -70,6 +75,11 @@ class Audit:
     records: dict[str, int]
     findings: DataFrame
 
+    @property
+    def equal(self) -> bool:
+        """Whether all is as it should be; clusters may keep partitions from other places on."""
+        return bool(self.findings.where("kind <> 'expired'").isEmpty())
+
     def first_findings(self, count: int) -> list[Finding]:
         """The first so many findings, in order."""
         ordered = self.findings.orderBy("kind", "cluster", "topic", "partition", "first")
@@ -89,9 +99,7 @@ def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> 
     Raises:
         AuditError: A cluster does not answer.
     """
-    silent = [holding for holding in survey(topology) if holding.store is None]
-    if silent:
-        raise AuditError("; ".join(f"{one.cluster} does not answer: {one.error}" for one in silent))
+    _surveyed(topology)
     everything = _union(
         [_records(spark, topology, cluster, directory) for cluster in topology.clusters]
     )
@@ -106,16 +114,20 @@ def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> 
         )
         .persist()
     )
-    spans = summary.groupBy("cluster", "topic", "partition").agg(
-        F.min("first").alias("span_first"), F.max("last").alias("span_last")
-    )
+    ends = {
+        (row.cluster, row.topic, row.partition): row.end
+        for row in summary.groupBy("cluster", "topic", "partition")
+        .agg((F.max("last") + 1).alias("end"))
+        .collect()
+    }
+    spans = _spans(spark, ends, _surveyed(topology))
     astray = summary.where("astray > 0").selectExpr(
         *("'path' kind", "cluster", "topic", "partition", "first", "last", "astray records")
     )
     names = [cluster.name for cluster in topology.clusters]
     compared = _union(
         [
-            _records(spark, topology, cluster, directory, _ends(spans, cluster.name))
+            _records(spark, topology, cluster, directory, _ends(ends, cluster.name))
             for cluster in topology.clusters
         ]
     ).join(F.broadcast(_suspicious(summary, len(names))), [*_PLACE], "left_semi")
@@ -151,6 +163,8 @@ def _records(
         subscribePattern=pattern_of(topology),
         endingOffsets=ends,
         includeHeaders=True,
+        # What retention takes meanwhile is not there any more; log starts tell it from a loss.
+        failOnDataLoss=False,
     )
     return source.load().select(
         F.lit(cluster.name).alias("cluster"),
@@ -190,10 +204,37 @@ def _suspicious(summary: DataFrame, clusters: int) -> DataFrame:
     )
 
 
-def _ends(spans: DataFrame, cluster: str) -> str:
+def _surveyed(topology: Topology) -> list[Holding]:
+    found = survey(topology)
+    silent = [holding for holding in found if holding.store is None]
+    if silent:
+        raise AuditError("; ".join(f"{one.cluster} does not answer: {one.error}" for one in silent))
+    return found
+
+
+def _spans(spark: SparkSession, ends: Mapping[_Held, int], holdings: list[Holding]) -> DataFrame:
+    """What each cluster keeps of each partition: from its log start to the end in the first pass.
+
+    Log starts are asked for, not read off the records: of some nothing may be left.
+    """
+    rows = []
+    for holding in holdings:
+        for (topic, address), start in holding.starts.items():
+            place = (holding.cluster, shown(topic), shown(address))
+            rows.append((*place, start, ends.get(place, start) - 1))
+    names = "cluster STRING, topic STRING, partition STRING, span_first LONG, span_last LONG"
+    return spark.createDataFrame(rows, names)
+
+
+def _ends(ends: Mapping[_Held, int], cluster: str) -> str:
     """Where each of a cluster's partitions ended in the first pass: the second ends there too."""
-    rows = spans.where(F.col("cluster") == cluster).collect()
-    return offsets_text({Partition(row.topic, row.partition): row.span_last + 1 for row in rows})
+    return offsets_text(
+        {
+            Partition(topic, address): end
+            for (name, topic, address), end in ends.items()
+            if name == cluster
+        }
+    )
 
 
 def _differences(records: DataFrame, spans: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -62,9 +62,20 @@ def test_what_retention_took_is_an_error_or_passed_over(serve, make_batch):
         assert sequences(stores.pages(Range(ORDERS, 0, 4))) == [0, 2, 3]
         second.log.append([], trims={ORDERS: 2})
         assert stores.there(EVERYTHING) == {ORDERS: range(2, 4)}
-        with pytest.raises(DataLossError, match="sequences 0 to 3"):
+        with pytest.raises(DataLossError, match=r"sequences 0 to 3 .* what was before 2\)"):
             list(stores.pages(Range(ORDERS, 0, 4)))
         assert sequences(stores.pages(Range(ORDERS, 0, 4), fail_on_data_loss=False)) == [2, 3]
+
+
+def test_that_a_topic_was_deleted_is_said(serve, make_batch):
+    port = serve(make_batch([b"1", b"2"]), make_batch([b"3"], 2))
+    with Stores([port.endpoint]) as stores:
+        pages = stores.pages(Range(ORDERS, 0, 3))
+        port.log.append([], trims={ORDERS: 3})
+        with pytest.raises(DataLossError, match="the topic was deleted, or retention has") as lost:
+            list(pages)
+        assert not lost.value.retriable
+        assert list(stores.pages(Range(ORDERS, 0, 3), fail_on_data_loss=False)) == []
 
 
 def test_a_time_is_settled_by_asking(serve, make_batch):

@@ -12,9 +12,11 @@ from dafka.model import Partition
 from dafka.spark import register
 from dafka.spark.options import source_options
 from dafka.spark.rows import RecordRows
+from dafka.spark.stores import DataLossError
 from dafka.spark.stream_reader import StreamReader
 
 EVERYTHING = ReadAllAvailable()
+ORDERS = Partition("orders", "AB" * 16)
 
 
 def reader(port, **options):
@@ -84,6 +86,20 @@ def test_a_micro_batch_is_dealt_as_it_was_whatever_the_options_are_by_now(port):
     restarted = reader(port, minPartitions="2", maxRecordsPerPartition="2")
     assert len(restarted.partitions(start, end)) == 3
     assert restarted.latestOffset(end, EVERYTHING) == end
+
+
+def test_a_topic_that_is_deleted_ends_the_stream_with_a_clear_error(port, make_batch):
+    stream = reader(port)
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, ReadMaxRows(1)))
+    port.log.append([], trims={ORDERS: 3})
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    with pytest.raises(DataLossError, match=r"'orders' are in no store .* was deleted"):
+        values(stream, first, second)
+    passing = reader(port, failOnDataLoss="false")
+    assert values(passing, first, second) == []
+    port.log.append([make_batch([b"new"], 3)])
+    assert values(passing, second, passing.latestOffset(second, EVERYTHING)) == [b"new"]
 
 
 def test_what_is_available_now_ends(port, make_batch):

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.model import Partition
 from dafka.records.envelope import Envelope
+
+ORDERS = Partition("orders", "AB" * 16)
 
 
 @pytest.mark.slow
@@ -21,6 +24,12 @@ def test_the_report(run, shared_spark, pair, make_batch, tmp_path):
         code, out, _ = run("audit", pair.file, "--report", tmp_path / "r")
         assert code == 0
         assert "equal: every record is everywhere" in out
+    pair.trim(1, {ORDERS: 2})
+    with pair.running():
+        code, out, _ = run("audit", pair.file, "--report", tmp_path / "r")
+        assert code == 0
+        assert "expired" in out
+        assert "equal, but for what retention has taken" in out
 
 
 def test_natively_it_is_another_command(run, pair):

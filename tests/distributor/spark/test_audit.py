@@ -26,14 +26,22 @@ def compare(spark, pair, monkeypatch):
     return lambda: audit(spark, pair.topology)
 
 
-def test_equal_clusters(pair, make_batch, compare):
-    pair.fill(1, make_batch(values(0, 25)), make_batch([b"i"], partition=Partition("__own", A)))
+def test_equal_clusters_of_which_one_keeps_less(pair, make_batch, compare):
+    emptied, own = Partition("orders", B), Partition("__own", A)
+    pair.fill(1, make_batch(values(0, 4)), make_batch(values(4, 25), 4))
+    pair.fill(1, make_batch([b"i"], partition=own), make_batch(values(0, 3), partition=emptied))
     pair.fill(2, make_batch(values(0, 7), envelope=COPIED))
     pair.fill(2, make_batch(values(7, 25), 7, envelope=COPIED))
+    pair.fill(2, make_batch(values(0, 3), partition=emptied, envelope=COPIED))
+    pair.trim(1, {Partition("orders", A): 4, emptied: 3})
     with pair.running():
         found = compare()
-        assert found.first_findings(10) == []
-        assert found.records == {"c1": 25, "c2": 25}
+        assert found.equal
+        assert found.first_findings(10) == [
+            Finding("expired", "c1", "orders", A, 0, 3, 4),
+            Finding("expired", "c1", "orders", B, 0, 2, 3),
+        ]
+        assert found.records == {"c1": 21, "c2": 28}
 
 
 def test_everything_that_can_be_wrong(pair, make_batch, compare, tmp_path, spark):
@@ -56,6 +64,7 @@ def test_everything_that_can_be_wrong(pair, make_batch, compare, tmp_path, spark
             Finding("path", "c2", "orders", A, 20, 21, 2),
         ]
         assert found.first_findings(10) == expected
+        assert not found.equal
         write_report(found, tmp_path / "report", "text")
     kept = spark.read.parquet(str(tmp_path / "report" / "findings.parquet"))
     assert sorted(Finding(*row) for row in kept.collect()) == expected
