@@ -28,7 +28,9 @@ class Access:
     insecure: bool = False
 
     def introduce(self, *endpoints: Iterable[str]) -> None:
-        """Let this process use the keys at these endpoints.
+        """Let this process use the keys at these endpoints, and no others it was told of before.
+
+        Spark's workers outlive jobs.
 
         Raises:
             MisuseError: A file cannot be used.
@@ -36,5 +38,7 @@ class Access:
         every = [endpoint for some in endpoints for endpoint in some]
         if self.access is not None and self.key is not None:
             keyring.add(every, load_credentials(Path(self.access), Path(self.key)))
-        elif self.insecure:
+            return
+        keyring.forget(every)
+        if self.insecure:
             keyring.allow(every)

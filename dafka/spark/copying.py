@@ -35,7 +35,7 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
         RecordError: A row's content is no batch.
     """
     options.access.introduce(options.servers, options.towers)
-    mirror = mirror_of(options.towers, options.min_acks)
+    mirror = mirror_of(options.towers, options.min_acks, options.access)
     begun: set[Partition] = set()
     try:
         for table in tables:

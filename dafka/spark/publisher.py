@@ -16,19 +16,21 @@ from dafka.node.mirror import Mirror
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_Key = tuple[int, tuple[str, ...], int]
+    from dafka.spark.access import Access
+
+_Key = tuple[int, tuple[str, ...], int, "Access"]
 
 _mirrors: dict[_Key, Mirror] = {}
-"""By process, for a worker may be a fork of another; one for each cluster written to."""
+"""By process, for a worker may be a fork of another; one for each cluster and key."""
 
 
-def mirror_of(towers: Sequence[str], min_acks: int) -> Mirror:
-    """Return this process's mirror on a cluster.
+def mirror_of(towers: Sequence[str], min_acks: int, access: Access) -> Mirror:
+    """Return this process's mirror on a cluster, to which `access` has been introduced.
 
     Raises:
         MisuseError: A tower's endpoint cannot be used.
     """
-    key = (os.getpid(), tuple(towers), min_acks)
+    key = (os.getpid(), tuple(towers), min_acks, access)
     mirror = _mirrors.get(key)
     if mirror is None or not mirror.alive:
         mirror = Mirror(towers, host=own_host(towers[0]), min_acks=min_acks)

@@ -16,10 +16,12 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import checked_header
 from dafka.spark.options import Topics
 from dafka.spark.ranges import Range
-from dafka.spark.stores import ANSWER_TIMEOUT_MS, Stores
+from dafka.spark.stores import ANSWER_TIMEOUT_MS, patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from dafka.spark.stores import Stores
 
 BEYOND_MAX = 16
 """Tasks looked for behind those of a run: those of one with more tasks are all there, or nearly."""
@@ -61,21 +63,31 @@ def check_tasks(servers: Sequence[str], query: str, run: int, tasks: int, topic:
         QueryError: No store answers.
         RepeatedError: One has.
     """
-    with Stores(servers) as stores:
-        there = stores.there(Topics((topic,)))
-        for task in range(tasks, tasks + BEYOND_MAX):
-            partition = Partition(topic, address_for(query, task))
-            kept = there.get(partition)
-            if not kept:
-                continue
+    logs = {
+        Partition(topic, address_for(query, task)): task
+        for task in range(tasks, tasks + BEYOND_MAX)
+    }
+    for partition, written in patiently(servers, lambda stores: _runs(stores, topic, logs)).items():
+        if written == run:
+            raise RepeatedError(
+                f"task {logs[partition]} wrote to {partition} in run {run}, which had only {tasks} "
+                "tasks now: it was begun before with another number of tasks (minPartitions, "
+                "repartition(), cores), and rows of it are written twice"
+            )
+
+
+def _runs(stores: Stores, topic: str, logs: Iterable[Partition]) -> dict[Partition, int]:
+    """Which run each of these was written in last, of those of which something is kept."""
+    there = stores.there(Topics((topic,)))
+    runs = {}
+    for partition in logs:
+        kept = there.get(partition)
+        if kept:
             last = next(stores.pages(Range(partition, kept.stop - 1, kept.stop)))[-1]
             written = checked_header(last.content, last.sequence).run
-            if written is not None and written.number == run:
-                raise RepeatedError(
-                    f"task {task} wrote to {partition} in run {run}, which had only {tasks} tasks "
-                    "now: it was begun before with another number of tasks (minPartitions, "
-                    "repartition(), cores), and rows of it are written twice"
-                )
+            if written is not None:
+                runs[partition] = written.number
+    return runs
 
 
 def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: int) -> Resumed:

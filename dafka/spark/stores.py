@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import QueryError
@@ -21,6 +22,12 @@ T = TypeVar("T")
 
 ANSWER_TIMEOUT_MS = 10_000
 """How long one store may take for one answer; a busy one answers between two writes."""
+
+
+PATIENCE_S = 30.0
+"""How long the driver waits for a store to come back: an error there ends the query."""
+
+_AGAIN_S = 0.5
 
 
 class DataLossError(QueryError):
@@ -183,3 +190,20 @@ class Stores:
         if failure is not None:
             raise failure
         return []
+
+
+def patiently(servers: Sequence[str], ask: Callable[[Stores], T]) -> T:
+    """Ask stores, again and again where none answers: for the driver.
+
+    Raises:
+        QueryError: None has answered for `PATIENCE_S`.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with Stores(servers) as stores:
+                return ask(stores)
+        except QueryError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_S)

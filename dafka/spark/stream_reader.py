@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,10 +13,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from dafka.errors import QueryError
 from dafka.spark.batch_reader import Task
 from dafka.spark.offsets import Progress
-from dafka.spark.stores import Stores
+from dafka.spark.stores import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,13 +25,9 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.spark.options import SourceOptions
     from dafka.spark.rows import Rows
+    from dafka.spark.stores import Stores
 
 T = TypeVar("T")
-
-PATIENCE_S = 30.0
-"""How long planning waits for a store to come back: an error there ends the query."""
-
-_AGAIN_S = 0.5
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -115,12 +109,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _patiently(self, ask: Callable[[Stores], T]) -> T:
         self._options.access.introduce(self._options.servers)
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                with Stores(self._options.servers) as stores:
-                    return ask(stores)
-            except QueryError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_AGAIN_S)
+        return patiently(self._options.servers, ask)

@@ -40,7 +40,7 @@ def write(
         QueryError: Not enough stores answer.
     """
     options.access.introduce(options.servers, options.towers)
-    mirror = mirror_of(options.towers, options.min_acks)
+    mirror = mirror_of(options.towers, options.min_acks, options.access)
     logs: dict[str, TopicLog] = {}
     try:
         for table in tables:

@@ -152,6 +152,11 @@ class Keyring:
         """Use these credentials at these endpoints."""
         self._credentials.update(dict.fromkeys(endpoints, credentials))
 
+    def forget(self, endpoints: Iterable[str]) -> None:
+        """Use no credentials at these endpoints."""
+        for endpoint in endpoints:
+            self._credentials.pop(endpoint, None)
+
     def allow(self, endpoints: Iterable[str]) -> None:
         """The operator has said that anybody may come in there."""
         self._insecure.update(endpoints)

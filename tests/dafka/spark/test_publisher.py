@@ -3,16 +3,18 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.spark.access import Access
 from dafka.spark.publisher import mirror_of, own_host
 
 
 def test_a_process_has_one_mirror_on_a_cluster(cluster):
-    mirror = mirror_of((cluster.towers,), 1)
-    assert mirror_of((cluster.towers,), 1) is mirror
+    mirror = mirror_of((cluster.towers,), 1, Access())
+    assert mirror_of((cluster.towers,), 1, Access()) is mirror
     mirror.close()
-    other = mirror_of((cluster.towers,), 1)
+    other = mirror_of((cluster.towers,), 1, Access())
     assert other is not mirror
     assert other.alive
+    assert mirror_of((cluster.towers,), 1, Access(insecure=True)) is not other
 
 
 def test_the_way_to_a_tower_says_who_we_are():

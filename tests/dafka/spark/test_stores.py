@@ -6,7 +6,7 @@ from dafka.errors import QueryError
 from dafka.model import Partition
 from dafka.spark.options import Bound, Topics
 from dafka.spark.ranges import Range
-from dafka.spark.stores import DataLossError, Stores
+from dafka.spark.stores import DataLossError, Stores, patiently
 
 ORDERS = Partition("orders", "AB" * 16)
 EVERYTHING = Topics(pattern=".*")
@@ -76,6 +76,23 @@ def test_that_a_topic_was_deleted_is_said(serve, make_batch):
             list(pages)
         assert not lost.value.retriable
         assert list(stores.pages(Range(ORDERS, 0, 3), fail_on_data_loss=False)) == []
+
+
+def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent, monkeypatch):
+    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 100)
+    port = serve(make_batch([b"1"]))
+    asked = []
+
+    def ask(stores):
+        asked.append(stores)
+        with Stores([silent if len(asked) < 2 else port.endpoint]) as others:
+            return others.there(EVERYTHING)
+
+    assert patiently([port.endpoint], ask) == {ORDERS: range(1)}
+    assert len(asked) == 2
+    monkeypatch.setattr("dafka.spark.stores.PATIENCE_S", 0.0)
+    with pytest.raises(QueryError, match=silent):
+        patiently([silent], lambda stores: stores.there(EVERYTHING))
 
 
 def test_a_time_is_settled_by_asking(serve, make_batch):

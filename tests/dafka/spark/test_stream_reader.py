@@ -115,7 +115,7 @@ def test_what_is_available_now_ends(port, make_batch):
 
 def test_planning_waits_for_a_store_but_not_for_ever(silent, monkeypatch):
     monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 20)
-    monkeypatch.setattr("dafka.spark.stream_reader.PATIENCE_S", 0.0)
+    monkeypatch.setattr("dafka.spark.stores.PATIENCE_S", 0.0)
     with pytest.raises(QueryError, match=silent):
         reader(silent).prepareForTriggerAvailableNow()
 

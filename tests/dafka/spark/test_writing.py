@@ -82,7 +82,7 @@ class KilledError(Exception):
 def until_killed(options, *tables):
     """Rows, until everything published is stored and the attempt dies."""
     yield from tables
-    mirror_of(options.towers, options.min_acks).flush(10)
+    mirror_of(options.towers, options.min_acks, options.access).flush(10)
     raise KilledError
 
 

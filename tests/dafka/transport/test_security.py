@@ -120,3 +120,6 @@ def test_a_keyring_knows_what_it_was_told(people):
     assert keyring.of("tcp://c:1") is None
     assert keyring.insecure("tcp://c:1")
     assert not keyring.insecure("tcp://a:1")
+    keyring.forget(["tcp://a:1", "tcp://d:1"])
+    assert keyring.of("tcp://a:1") is None
+    assert keyring.of("tcp://b:1") is people[0]
