@@ -23,8 +23,8 @@ FETCH_S = 0.2
 """A second in C: how seldom the same block is asked for."""
 CHUNK = 100_000
 SETTLE_S = 0.4
-"""A producer waits so long after the last node it found, as people do who start one program after
-the other: a C consumer whose first FETCH nobody hears does not ask again."""
+"""A producer waits so long after the last node it found: a C consumer whose first FETCH nobody
+hears does not ask again, and people start one program after the other."""
 
 
 def string(text):
@@ -383,6 +383,9 @@ class Store:
         self.log = {}
         self.writer = StoreWriter(self.log, *towers)
         self.reader = StoreReader(self.log, self.writer, *towers)
+
+    def has_met_someone_since(self, moment):
+        return moment < self.writer.found_at < time.monotonic() - SETTLE_S
 
     def has_all_of(self, producer):
         kept = self.log.get((producer.topic, producer.uuid), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 
 import c_nodes
@@ -73,7 +74,10 @@ class Cluster:
             self._until(lambda: self._has_all_of(node) and heard(), WAIT_S)
             node.stop()
             return node.uuid.decode()
+        began = time.monotonic()
         with Producer(self.endpoint, wire="libdafka", **settings) as producer:
+            for store in self._c_stores:  # it acknowledges once, see below
+                self._until(lambda store=store: store.has_met_someone_since(began), WAIT_S)
             producer.send_many(topic, values)
             producer.flush(WAIT_S)
             self._until(heard, WAIT_S)
