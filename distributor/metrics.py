@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from distributor.comparing.verdict import Verdict
     from distributor.link.events import Hopped, Skipped
+    from distributor.offsets.events import Brought, PassedOver
     from topology.plan import Link
 
 _LINK = ["source", "target", "level"]
@@ -72,6 +73,16 @@ RECOVERY_POINT = Gauge(
     "distributor_recovery_point_timestamp_seconds",
     "When the newest heartbeat of an origin was sent that has come to a cluster; 0 for never",
     _PATH,
+)
+OFFSETS = Counter(
+    "distributor_offsets",
+    "Commits of groups, by what became of them: brought to the target, or why they were not",
+    [*_LINK, "result"],
+)
+POSITION_AGE_SECONDS = Gauge(
+    "distributor_position_age_seconds",
+    "For how long the target has lacked the oldest position of a group that the source has",
+    [*_LINK, "group"],
 )
 _TOPOLOGY = ["topology"]
 
@@ -267,6 +278,41 @@ class SchemaMeter:
     def written(self, source: str, target: str, entries: int) -> None:
         """So much was copied from one to the other."""
         SCHEMA_ENTRIES.labels(source, target).inc(entries)
+
+
+METERED_GROUPS_MAX = 100
+"""Groups that have a series of their own; labels must be bounded."""
+
+OTHER_GROUPS = ""
+"""The label of all others together."""
+
+
+class OffsetsMeter:
+    """The series of the positions that one link brings to one of its targets."""
+
+    def __init__(self, link: Link, target: str) -> None:
+        self._labels = (link.source, target, str(link.level))
+        self._own: set[str] = set()
+
+    def brought(self, brought: Brought) -> None:
+        """Commits are durable at the target."""
+        OFFSETS.labels(*self._labels, "brought").inc(brought.count)
+
+    def passed_over(self, passed: PassedOver) -> None:
+        """Commits were not brought there, or not now."""
+        OFFSETS.labels(*self._labels, passed.reason.value).inc(passed.count)
+
+    def ages(self, ages: Mapping[str, int]) -> None:
+        """How old the oldest position is that the target lacks, by group, in milliseconds."""
+        for group in ages:
+            if len(self._own) < METERED_GROUPS_MAX:
+                self._own.add(group)
+        others = [age_ms for group, age_ms in ages.items() if group not in self._own]
+        shown = {group: ages.get(group, 0) for group in self._own}
+        if others:
+            shown[OTHER_GROUPS] = max(others)
+        for group, age_ms in shown.items():
+            POSITION_AGE_SECONDS.labels(*self._labels, group).set(age_ms / 1_000)
 
 
 def hop_buckets(exposition: str) -> dict[tuple[str, str, str], list[tuple[float, float]]]:

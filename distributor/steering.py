@@ -20,6 +20,7 @@ from distributor.control.messages import STOPPED_MAX, LinkRow, StoppedRow
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed, Switch
 from distributor.link.stops import Reason
 from distributor.link_node import LinkNode
+from distributor.offsets_node import OffsetsNode
 from distributor.survey import gives_sign_of_life
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class SteeredLink:
         self._switches = 0
         self._failure: DafkaError | None = None
         self._node = LinkNode(topology, link)
+        self._offsets = OffsetsNode(topology, link)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="dafka-probe")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._steer, name="dafka-steering", daemon=True)
@@ -127,12 +129,13 @@ class SteeredLink:
         if self._failure is not None:
             raise self._failure
         with self._lock:
+            self._offsets.check()
             return self._node.join(timeout)
 
     def unwell(self) -> str:
         """Why it does not work, for people; empty if it does."""
         with self._lock:
-            return str(self._failure or self._node.unwell())
+            return str(self._failure or self._node.unwell() or self._offsets.unwell())
 
     def unready(self) -> str:
         """Which of its clusters it has not found, for people; empty if both are there."""
@@ -145,6 +148,7 @@ class SteeredLink:
         self._thread.join(DRAIN_TIMEOUT_MS / 1_000)
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
+            self._offsets.close()
             self._node.close()
 
     def _steer(self) -> None:
@@ -194,9 +198,11 @@ class SteeredLink:
         self._waits_for = ""
         self._all_there = False
         with self._lock:
+            self._offsets.close()
             self._node.close()
             try:
                 self._node = LinkNode(self._topology, self._link, self._aim.current)
+                self._offsets = OffsetsNode(self._topology, self._link, self._aim.current)
             except DafkaError as error:
                 # The process ends with it and is started again.
                 self._failure = error

@@ -14,6 +14,7 @@ from distributor.cli.dashboard import dashboard
 from distributor.cli.demo import demo
 from distributor.cli.doctor import doctor
 from distributor.cli.drill import drill
+from distributor.cli.offsets import offsets
 from distributor.cli.run import run
 from distributor.cli.schemas import schemas
 from distributor.cli.status import status
@@ -46,6 +47,7 @@ for command in (
     apply,
 ):
     app.command()(command)
+app.add_typer(offsets, name="offsets")
 app.add_typer(schemas, name="schemas")
 
 

@@ -14,20 +14,10 @@ from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.memory import MemoryLog
 from dafka.wire.octets import octets_of
-from distributor.offsets.events import (
-    AskHeld,
-    AskPlaces,
-    AskTimes,
-    Brought,
-    HeldRead,
-    PassedOver,
-    PlacesRead,
-    TimesRead,
-    Write,
-    Written,
-)
+from distributor.offsets.events import PassedOver
 from distributor.offsets.machine import OffsetsMachine
-from distributor.offsets.reading import Follower, held, places, times
+from distributor.offsets.reading import Follower
+from distributor.offsets.rounds import turn
 from topology.model import ClusterName
 from topology.plan import plan as plan_of
 
@@ -36,7 +26,6 @@ if TYPE_CHECKING:
 
     from dafka.groups.commit import Commit, CommitKey
     from dafka.storage.log import RecordLog
-    from distributor.offsets.events import OffsetsEvent, Request
     from distributor.offsets.translation import Reason
     from topology.model import Offsets, Topology
     from topology.plan import Link
@@ -127,6 +116,25 @@ class LogCluster:
         return commit_of(self.log, key)
 
 
+class LogEnds:
+    """Both ends of a link: everything is answered and done at once."""
+
+    def __init__(self, link: Link, source: LogCluster, target: LogCluster) -> None:
+        self._writer = f"LINK-{link.source}-{link.level}"
+        self._target = target
+        self.source = source.view
+        self.target = target.view
+
+    def live(self, groups: frozenset[str]) -> frozenset[str]:
+        """As the cluster was told."""
+        return groups & self._target.live
+
+    def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
+        """Append them to the target's log."""
+        for key, commit in commits:
+            self._target.commit(key, commit, self._writer)
+
+
 @dataclass
 class LogLink:
     """The offsets of one link between two such clusters."""
@@ -141,31 +149,13 @@ class LogLink:
 
     def turn(self, now_ms: int = 0) -> None:
         """Read what is new at the source, and bring it to the target."""
-        effects = self.machine.handle(self.follower.read(self.source.view, now_ms))
-        effects += self.machine.begin()
-        while effects:
-            effect = effects.pop(0)
+        ends = LogEnds(self.link, self.source, self.target)
+        for effect in turn(self.machine, self.follower, ends, now_ms):
             if isinstance(effect, PassedOver):
                 self.passed[effect.reason] = self.passed.get(effect.reason, 0) + effect.count
-            elif isinstance(effect, Brought):
-                self.brought += effect.count
             else:
-                effects += self.machine.handle(self._answered(effect))
+                self.brought += effect.count
         self.machine.check()
-
-    def _answered(self, request: Request) -> OffsetsEvent:
-        match request:
-            case AskHeld(groups):
-                live = groups & self.target.live
-                return HeldRead(held(self.target.view, groups), frozenset(live))
-            case AskTimes(records):
-                return TimesRead(times(self.source.view, records))
-            case AskPlaces(asked):
-                return PlacesRead(places(self.target.view, asked))
-            case Write(commits):
-                for key, commit in commits:
-                    self.target.commit(key, commit, f"LINK-{self.source.name}-{self.link.level}")
-                return Written()
 
 
 class LogWorld:

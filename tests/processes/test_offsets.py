@@ -1,0 +1,126 @@
+"""Three groups consume at c1, it is killed at a random moment, they go on at c4: real processes."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+
+import pytest
+
+from dafka.errors import DafkaError
+from dafka.node.consumer import Consumer
+from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
+from distributor.declared import load
+from distributor.processes import processes_of
+from distributor.supervisor import Supervisor
+from topology import plan
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+GROUPS = ("billing", "audit", "search")
+COMMIT_MS = 200
+RATE = 500
+MARGIN_MS = 1_000
+
+
+class Member(Thread):
+    """Reads for a group at one cluster until told to stop; notes the numbers it has seen."""
+
+    def __init__(self, cluster, group):
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._group = group
+        self.stopping = Event()
+        self.seen: list[int] = []
+
+    def run(self):
+        consumer = Consumer(
+            self._cluster.towers,
+            "orders",
+            group=self._group,
+            stores=[store.query for store in self._cluster.stores],
+            auto_commit_ms=COMMIT_MS,
+            session_timeout_ms=2_000,
+        )
+        while not self.stopping.is_set():
+            record = consumer.poll(0.1)
+            if record is not None:
+                self.seen.append(int(record.value))
+        with suppress(DafkaError):  # its cluster may be gone: that is what is tested
+            consumer.close()
+
+
+@contextmanager
+def running(topology, file, logs):
+    supervisor = Supervisor(processes_of(plan(topology), file), logs)
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+@pytest.mark.parametrize("translation", ["timestamp", "exact"])
+def test_groups_go_on_at_another_cluster_and_miss_nothing(
+    topology_file, tmp_path, wait_until, translation
+):
+    with topology_file.open("a") as file:
+        file.write(f"offsets: {{translation: {translation}, margin_ms: {MARGIN_MS}}}\n")
+    topology = load(topology_file)
+    first, *_, fourth = topology.clusters
+    chance = random.Random(translation)
+    with running(topology, topology_file, tmp_path / "logs") as supervisor:
+        members = [Member(first, group) for group in GROUPS]
+        for member in members:
+            member.start()
+        # At c2: what it publishes is not lost with c1, so every number must be seen.
+        with Producer(topology.clusters[1].towers) as producer:
+            total = publish(producer, members, chance, supervisor, wait_until, fourth)
+            for member in members:
+                member.stopping.set()
+            successors = [Member(fourth, group) for group in GROUPS]
+            for member in successors:
+                member.start()
+            for one, other in zip(members, successors, strict=True):
+                wait_until(
+                    lambda one=one, other=other: (
+                        set(one.seen) | set(other.seen) == set(range(total))
+                    ),
+                    f"every record seen by {one._group}",
+                )
+            for member in (*members, *successors):
+                member.stopping.set()
+                member.join(20)
+    for one, other in zip(members, successors, strict=True):
+        again = len(set(one.seen) & set(other.seen))
+        margin_ms = MARGIN_MS if translation == "timestamp" else 0
+        # Generous: the machine may pause, and positions take some looks to come across.
+        assert again <= RATE * (COMMIT_MS + margin_ms + 2_000) / 1_000
+        assert other.seen == sorted(other.seen)
+
+
+def publish(producer, members, chance, supervisor, wait_until, fourth):
+    """Publish numbers at a steady rate; kill c1 at a random moment; returns how many."""
+    producer.send("orders", b"0")
+    producer.flush(20)
+    wait_until(lambda: all(member.seen for member in members), "members read")
+    count = 1
+    end_s = time.monotonic() + 3 + 2 * chance.random()
+    while time.monotonic() < end_s:
+        count = send_one(producer, count)
+    with StoreClient(fourth.stores[0].query) as client:
+        wait_until(lambda: all(client.offsets(group) for group in GROUPS), "positions at c4")
+    assert supervisor.take_down("c1") == 4
+    for _ in range(RATE):
+        count = send_one(producer, count)
+    producer.flush(20)
+    return count
+
+
+def send_one(producer, count):
+    producer.send("orders", str(count).encode())
+    time.sleep(1 / RATE)
+    return count + 1
