@@ -20,6 +20,7 @@ from benchmarks.hop import hop, tree
 from benchmarks.latency import latency
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import pipeline
+from benchmarks.positions import positions
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.steps import steps
@@ -77,6 +78,10 @@ def _latency(results: Results, _records: int) -> None:
     latency(results)
 
 
+def _positions(results: Results, _records: int) -> None:
+    positions(results)
+
+
 def _growth(results: Results, records: int) -> None:
     partitions(results, records * 8)
     opening(results, records * 40)
@@ -104,6 +109,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
     "hop": _hops,
     "latency": _latency,
+    "positions": _positions,
     "growth": _growth,
     "storage": _storage,
     "simulator": _simulator,

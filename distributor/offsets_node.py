@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 INTERVAL_MS = 250
 """How often the source is asked for commits: a position is at the target after some of these."""
 
+RETRY_MS = 2_000
+"""When to go on after a store did not answer: the source's commits are then all read again."""
+
 ANSWER_TIMEOUT_MS = 2_000
 """How long a store may take to answer."""
 
@@ -85,7 +88,7 @@ class OffsetsNode:
 
     def _main(self) -> None:
         try:
-            while not self._stopping.wait(INTERVAL_MS / 1_000):
+            while not self._stopping.wait((RETRY_MS if self._complaint else INTERVAL_MS) / 1_000):
                 self._turn()
         except DafkaError as error:
             self._failure = error
