@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from itertools import count
 
 import pytest
 from hypothesis import settings
@@ -91,8 +90,9 @@ FIRST_PORT = 26_000
 PORTS_PER_WORKER = 400
 WORKERS_MAX = 16
 
-# Runs side by side on one machine begin at different places.
-_tried = count(os.getpid() * 7)
+# Runs side by side on one machine begin at different places. Blocks follow each other, so that none
+# contains a port of one that was given out a moment ago and is not bound yet.
+_next_port = os.getpid() * 7 % PORTS_PER_WORKER
 
 
 def _is_free(port: int) -> bool:
@@ -107,8 +107,12 @@ def _is_free(port: int) -> bool:
 def _free_ports(number: int) -> int:
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS_MAX
     begin = FIRST_PORT + worker * PORTS_PER_WORKER
+    global _next_port
     for _ in range(PORTS_PER_WORKER):
-        first = begin + next(_tried) * number % (PORTS_PER_WORKER - number)
+        if _next_port + number > PORTS_PER_WORKER:
+            _next_port = 0
+        first = begin + _next_port
+        _next_port += number
         if all(_is_free(port) for port in range(first, first + number)):
             return first
     raise AssertionError(f"no {number} free ports from {begin} on")

@@ -107,7 +107,7 @@ def test_distributors_stop_first_and_towers_last(supervise, tmp_path):
     code = {kind: NOTES.format(file=str(notes), name=kind.value) for kind in Kind}
     supervisor = supervise(*(process(kind.value, code[kind], kind) for kind in Kind))
     supervisor.stop()
-    assert notes.read_text().split() == ["distributor", "store", "tower"]
+    assert notes.read_text().split() == ["schemas", "registry", "distributor", "store", "tower"]
     assert all(child.running is None for child in supervisor.children)
     supervisor.stop()
 

@@ -7,7 +7,10 @@ from dafka.cli.main import app
 
 pytestmark = pytest.mark.slow
 
-COMMANDS = ("tower", "store", "produce", "consume", "topics", "peek", "keys", "schemas")
+COMMANDS = (
+    *("tower", "store", "produce", "consume", "topics", "peek", "keys", "schemas"),
+    "groups",
+)
 
 
 def test_every_command_is_there():
