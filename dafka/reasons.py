@@ -53,6 +53,7 @@ Reason = Literal[
     "too many partitions",
     "too many stores",
     # What the peer's key does not allow.
+    "no subscription",
     "not permitted",
     "subscription not permitted",
     # A question at a store's query port, a command at a distributor's control port.

@@ -99,6 +99,8 @@ class Mesh:
         )
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
+        self._disordered = False
+        """Whether ZeroMQ may take one peer's subscription for another's."""
         guard(self._publisher, credentials)
         groups = [ANYBODY] if credentials is None else credentials.access.groups()
         self._subscribers = {rights: sockets.subscriber() for rights in groups}
@@ -242,17 +244,21 @@ class Mesh:
             try:
                 frame = self._publisher.recv(zmq.NOBLOCK, copy=False)
             except zmq.Again:
+                self._disordered = False
                 return
             verb, prefix = frame.bytes[:1], frame.bytes[1:]
+            if verb not in (b"\x00", b"\x01"):
+                # ZeroMQ takes the next subscriber off its queue for this too, so until all is read
+                # the one that `set` would apply to is not the one whose subscription it is.
+                self._disordered = True
+                yield Dropped("no subscription")
+                continue
             subscription = self._dialect.subscription(prefix)
-            if verb != b"\x01":
-                if subscription is not None:
-                    self._singles.left(*subscription)
-                if self._credentials is not None:
-                    self._publisher.set(zmq.UNSUBSCRIBE, prefix)
+            if verb == b"\x00":
+                self._unsubscribe(prefix, subscription)
                 continue
             if self._credentials is not None:
-                if not self._may_subscribe(user_of(frame), subscription):
+                if self._disordered or not self._may_subscribe(user_of(frame), subscription):
                     yield Dropped("subscription not permitted")
                     continue
                 # To whom the subscription just received belongs: nobody is subscribed otherwise.
@@ -264,6 +270,12 @@ class Mesh:
                     # connected to it yet, so it has to wait for the interval.
                     continue
                 yield PeerListened(*subscription)
+
+    def _unsubscribe(self, prefix: bytes, subscription: tuple[MessageId, str] | None) -> None:
+        if subscription is not None:
+            self._singles.left(*subscription)
+        if self._credentials is not None and not self._disordered:
+            self._publisher.set(zmq.UNSUBSCRIBE, prefix)
 
     def _may_subscribe(self, key: str, subscription: tuple[MessageId, str] | None) -> bool:
         assert self._credentials is not None

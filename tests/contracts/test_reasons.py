@@ -7,6 +7,7 @@ filters keep away, is given to a machine in its node.
 from __future__ import annotations
 
 import pytest
+import zmq
 from hostile_node import Stranger, content, diverge, fed, garbled
 from prometheus_client import REGISTRY
 
@@ -181,6 +182,15 @@ def subscribes_without_right(stranger, store, _port, credentials):
     socket.close(0)
 
 
+def says_to_publisher(stranger, store, _port, credentials):
+    socket = zmq.Context.instance().socket(zmq.XSUB)
+    prove(socket, credentials)
+    socket.connect(store._node._meshes[None]._publisher.last_endpoint.decode())
+    socket.send(b"hello")
+    stranger.until(lambda: counted("store", "no subscription"))
+    socket.close(0)
+
+
 def producer():
     machine = ProducerMachine("ME", ProducerSettings())
     builder = BatchBuilder(1 << 16)
@@ -254,6 +264,7 @@ CAUSES = {
         "STORES_MAX",
         says(lambda stranger: [messages.DirectHead(stranger.store, "flights", "AA", 0, "S1")]),
     ),
+    "no subscription": with_keys(says_to_publisher),
     "not permitted": with_keys(asks_without_right),
     "subscription not permitted": with_keys(subscribes_without_right),
     "question frames": asks(b"1234567", b"question"),

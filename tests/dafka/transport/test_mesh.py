@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 import zmq
@@ -9,12 +10,14 @@ from dafka.errors import MisuseError
 from dafka.model import Endpoint, TowerEndpoints
 from dafka.node.clock import now_ms
 from dafka.protocol import presence
-from dafka.protocol.access import ANYBODY
+from dafka.protocol.access import ANYBODY, Access, Rights
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport import sockets
+from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import FRAMES_MAX, Mesh, receive_frames
+from dafka.transport.security import prove
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
 from dafka.wire.messages import MessageId
@@ -262,3 +265,102 @@ def test_a_host_of_another_machine_is_refused(world):
             towers=[world.endpoints],
             settings=PresenceSettings(),
         )
+
+
+class Keyed:
+    """A mesh in a cluster with keys, whose publisher is read only when the test says so."""
+
+    def __init__(self, endpoints, opened):
+        cluster, reader, nobody = new_keys(), new_keys(), new_keys()
+        access = Access(cluster[0], {reader[0]: Rights(read=("orders",)), nobody[0]: Rights()})
+        self._keys = Credentials(access, *cluster)
+        self.mesh = opened(
+            Mesh(
+                address="AA",
+                host="127.0.0.1",
+                towers=[endpoints],
+                settings=PresenceSettings(),
+                credentials=self._keys,
+            )
+        )
+        self._publisher = self.mesh._publisher
+        self._asked = 0
+        self.reader = self._peer(opened, Credentials(access, *reader))
+        self.nobody = self._peer(opened, Credentials(access, *nobody))
+
+    def _peer(self, opened, credentials):
+        """A peer that has been heard of, so that it is connected."""
+        peer = opened(zmq.Context.instance().socket(zmq.XSUB))
+        prove(peer, credentials, self._keys.public)
+        peer.connect(self._publisher.last_endpoint.decode())
+        peer.send(b"\1L")
+        assert self._publisher.poll(WAIT_MS)
+        self.read()
+        return peer
+
+    def queue(self, peer, frame):
+        """Have it arrive behind what has, unread: ZeroMQ takes it in when it is asked for news."""
+        peer.send(frame)
+        for _ in range(5):
+            assert self._publisher.poll(WAIT_MS)
+            threading.Event().wait(0.01)
+
+    def read(self):
+        return list(self.mesh.receive(self._publisher, 0))
+
+    def hears(self, peer):
+        """Whether a head of orders is sent to a peer, and nothing else."""
+        self._asked += 1
+        end = f"S{self._asked}"
+        for topic in ("orders", "audit"):
+            self.mesh.publish(messages.Head(topic, "AA", 7))
+        self.mesh.publish(messages.StoreHello(end, "S1"))
+        found = []
+        while f"L{end}".encode() not in found:
+            assert peer.poll(WAIT_MS)
+            found.append(peer.recv_multipart()[0])
+        own = found[-2:-1] if found[-2:-1] == [b"Horders"] else []
+        assert b"Haudit" not in found
+        return own != []
+
+
+@pytest.fixture
+def keyed(world, opened):
+    return Keyed(world.endpoints, opened)
+
+
+ORDERS = rfc46.prefix(MessageId.HEAD, "orders")
+
+
+def test_who_may_read_is_subscribed_and_nobody_else(keyed):
+    keyed.queue(keyed.nobody, b"\1" + ORDERS)
+    keyed.queue(keyed.reader, b"\1" + ORDERS)
+    listened = PeerListened(MessageId.HEAD, "orders")
+    assert keyed.read() == [Dropped("subscription not permitted"), listened]
+    assert (keyed.hears(keyed.reader), keyed.hears(keyed.nobody)) == (True, False)
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\2" + ORDERS, b"hello"], ids=repr)
+def test_garbage_does_not_give_one_peers_subscription_to_another(keyed, garbage):
+    keyed.queue(keyed.nobody, garbage)
+    keyed.queue(keyed.reader, b"\1" + ORDERS)
+    keyed.queue(keyed.nobody, b"\1" + ORDERS)
+    found = keyed.read()
+    assert not keyed.hears(keyed.nobody)
+    unclear = Dropped("subscription not permitted")
+    assert found == [Dropped("no subscription"), unclear, unclear]
+    # What comes when all that is in disorder has been read can be told apart again.
+    keyed.queue(keyed.reader, b"\1" + ORDERS)
+    assert keyed.read() == [PeerListened(MessageId.HEAD, "orders")]
+    assert keyed.hears(keyed.reader)
+
+
+@pytest.mark.parametrize("verb", [b"\0", b"\2"], ids=repr)
+def test_nobody_unsubscribes_another_peer(keyed, verb):
+    keyed.queue(keyed.reader, b"\1" + ORDERS)
+    keyed.queue(keyed.nobody, verb + ORDERS)
+    keyed.read()
+    keyed.queue(keyed.nobody, b"hello")
+    keyed.queue(keyed.nobody, b"\0" + ORDERS)
+    keyed.read()
+    assert keyed.hears(keyed.reader)
