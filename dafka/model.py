@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
@@ -95,6 +96,15 @@ def checked_topic(topic: str) -> str:
             f"topic {topic!r} cannot be used: 1 to {TOPIC_BYTES_MAX} bytes without NUL, got {size}"
         )
     return topic
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an address, in brackets if it is one of IPv6, and not a name."""
+    try:
+        ip_address(host[1:-1] if host.startswith("[") else host)
+    except ValueError:
+        return False
+    return True
 
 
 class Endpoint(NamedTuple):

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dafka.errors import MisuseError
+from dafka.errors import WireError
 from dafka.limits import PEERS_MAX
-from dafka.model import Reach, endpoint_of
+from dafka.model import Reach
 from dafka.protocol.effects import Dropped
-from dafka.wire.beacon import NodeBeacon, TowerBeacon
+from dafka.wire.beacon import NodeBeacon, TowerBeacon, peer_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -251,8 +251,8 @@ def tower_beacon(
     if ":" in host and not host.startswith("[") and beacon.port:
         host = f"[{host}]"
     try:
-        endpoint = endpoint_of(f"tcp://{host}:{beacon.port}" if beacon.port else host)
-    except MisuseError:
+        endpoint = peer_endpoint(f"tcp://{host}:{beacon.port}" if beacon.port else host)
+    except WireError:
         return None
     if Reach.of_node(str(endpoint)) < reach:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -14,17 +13,13 @@ from dafka.transport import sockets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MAPPED = re.compile(r"\[::ffff:([0-9.]+)\]")
-"""An IPv4 address as a socket for both families sees it."""
-
 _names = count()
 
 
 class Connections:
     """Reports of one connecting socket's connections, from now on.
 
-    A peer that was connected to by name is reported under its address when its connection is
-    renewed, which its name does not tell; inproc reports nothing.
+    Endpoints with a name are not known again: reported are addresses. Inproc reports nothing.
 
     Args:
         socket: Not connected yet.
@@ -48,7 +43,7 @@ class Connections:
             except zmq.Again:
                 return
             report = parse_monitor_message(frames)
-            endpoint = _MAPPED.sub(r"\1", report["endpoint"].decode("utf-8", "replace"))
+            endpoint = sockets.unmapped(report["endpoint"].decode("utf-8", "replace"))
             yield endpoint, report["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
 
     def close(self) -> None:

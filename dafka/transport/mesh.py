@@ -232,12 +232,13 @@ class Mesh:
             sockets.bind(self._publisher, endpoint)
         except zmq.ZMQError as error:
             raise MisuseError(f"cannot bind a node at {str(place)!r}: {error}") from error
-        in_tcp = place.scheme == "tcp"
-        self._endpoint = self._publisher.get_string(zmq.LAST_ENDPOINT) if in_tcp else endpoint
+        if place.scheme == "tcp":
+            endpoint = sockets.unmapped(self._publisher.get_string(zmq.LAST_ENDPOINT))
+        self._endpoint = endpoint
 
     def _connect_tower(self, tower: TowerEndpoints) -> None:
-        self._beacons_out.connect(tower.inbound)
-        self._beacons_in[tower.inbound].connect(tower.outbound)
+        sockets.connect(self._beacons_out, tower.inbound)
+        sockets.connect(self._beacons_in[tower.inbound], tower.outbound)
 
     def _receive_subscriptions(self) -> Iterator[PeerListened | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
@@ -344,7 +345,7 @@ class Mesh:
         assert rights is not None
         socket = self._subscribers[rights]
         prove(socket, self._credentials, effect.key)
-        socket.connect(effect.endpoint)
+        sockets.connect(socket, effect.endpoint)
         self._connected[effect.endpoint] = socket
 
     def _announce(self, beacon: NodeBeacon) -> None:

@@ -8,7 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
-from dafka.model import LocalEndpoint, Reach
+from dafka.model import LocalEndpoint, Reach, is_address
+from dafka.transport.sockets import numeric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,26 +100,34 @@ class Place(NamedTuple):
         """The host and port of the node's beacon.
 
         Of a node at every interface the host is empty: its towers see where it connects from. At
-        ipc and inproc the host is the endpoint, and the port 0.
+        ipc and inproc the host is the endpoint, and the port 0. Names are looked up here, once:
+        nobody takes one from a beacon.
 
         Args:
             advertise: `HOST` or `HOST:PORT`, as others reach it; None if that is where it is bound.
             bound: The endpoint that ZeroMQ has bound.
 
         Raises:
-            MisuseError: `advertise` is neither, or names every interface, or this is no TCP.
+            MisuseError: `advertise` is neither, or names every interface or what has no address, or
+                this is no TCP.
         """
         if self.scheme != "tcp":
             if advertise is not None:
                 raise MisuseError(f"cannot advertise {advertise!r}: the node is at {str(self)!r}")
             return bound, 0
-        port = int(bound.rpartition(":")[2])
+        host, _, port = bound.removeprefix("tcp://").rpartition(":")
         if advertise is None:
-            return "" if self.host in EVERY_HOST else self.host, port
+            return "" if self.host in EVERY_HOST else host, int(port)
         told = Place.parse(advertise)
         if told.scheme != "tcp" or told.host in EVERY_HOST:
             raise MisuseError(f"cannot advertise {advertise!r}: nobody can connect to it")
-        return told.host, told.port or port
+        address = numeric(told.host)
+        if not is_address(address):
+            raise MisuseError(
+                f"cannot advertise {advertise!r}: no address is known for that name here; say the "
+                "address"
+            )
+        return address, told.port or int(port)
 
 
 _BEYOND = {Reach.PROCESS: "in other processes", Reach.MACHINE: "on other machines"}

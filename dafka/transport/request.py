@@ -123,7 +123,7 @@ class QueryClient:
         """To be polled; when it is readable, call `receive`."""
         self._asked = 0
         try:
-            self.socket.connect(endpoint)
+            sockets.connect(self.socket, endpoint)
         except zmq.ZMQError as error:
             self.socket.close(0)
             raise MisuseError(f"cannot ask at {endpoint!r}: {error}") from error

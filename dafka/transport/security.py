@@ -14,6 +14,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from dafka.errors import MisuseError
+from dafka.transport.sockets import context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +84,7 @@ class Authenticator:
         """Let in the keys of `access` at sockets of its domain."""
         with self._lock:
             if self._thread is None:
-                self._thread = ThreadAuthenticator(zmq.Context.instance())
+                self._thread = ThreadAuthenticator(context())
                 self._thread.start()
             self._thread.configure_curve_callback(access.domain, _Provider(access))
 

@@ -7,6 +7,7 @@ mark x batch size within tens of megabytes a peer.
 from __future__ import annotations
 
 import errno
+import re
 import socket as system
 import time
 
@@ -14,6 +15,7 @@ import zmq
 
 from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX
+from dafka.model import is_address
 
 LIBZMQ_MIN = (4, 3, 4)
 """Older ones can be crashed or filled from outside (CVE-2021-20236 and before)."""
@@ -49,13 +51,31 @@ ANSWER_MARK = 8
 SOCKETS_MAX = 16_384
 """Of one process: some 2,700 nodes. ZeroMQ's default of 1,023 is reached with 170."""
 
+_MAIN_THREAD, _NAMES_THREAD = 1, 2
+"""Masks of ZeroMQ's two IO threads. It looks names up on the thread of the connection, at every
+attempt, and waits there for a name server that does not answer. So connections to names, which only
+towers and query ports have, share no thread with the others."""
+
 BIND_S = 0.5
 """How long a taken endpoint is waited for."""
 
 BIND_AGAIN_S = 0.02
 
+_MAPPED = re.compile(r"\[::ffff:([0-9.]+)\]")
+
 if zmq.zmq_version_info() < LIBZMQ_MIN:
     raise ImportError(f"libzmq {zmq.zmq_version()} is too old: at least 4.3.4 is needed")
+
+
+class _Context(zmq.Context[zmq.Socket[bytes]]):
+    """Of this process's nodes. The application's own has other threads, and another ZAP domain."""
+
+    _instance = None  # else the base class's would be found
+
+
+def context() -> zmq.Context[zmq.Socket[bytes]]:
+    """Return the context that all sockets of this process are in; a forked one has its own."""
+    return _Context.instance(io_threads=2)
 
 
 def numeric(host: str) -> str:
@@ -70,6 +90,11 @@ def numeric(host: str) -> str:
         return host
     address = str(found[0][4][0])
     return f"[{address}]" if ":" in address else address
+
+
+def unmapped(endpoint: str) -> str:
+    """An endpoint as nodes write it: sockets for both families show IPv4 as a part of IPv6."""
+    return _MAPPED.sub(r"\1", endpoint)
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
@@ -98,6 +123,18 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
             time.sleep(BIND_AGAIN_S)
         else:
             return
+
+
+def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Connect a socket; to a name, where waiting for the name server stops nobody else.
+
+    Raises:
+        zmq.ZMQError: It is no endpoint.
+    """
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0]
+    named = endpoint.startswith("tcp://") and not is_address(host)
+    socket.set(zmq.AFFINITY, _NAMES_THREAD if named else _MAIN_THREAD)
+    socket.connect(endpoint)
 
 
 def _refuse_taken_path(endpoint: str) -> None:
@@ -157,10 +194,10 @@ def monitor() -> zmq.Socket[bytes]:
 def _socket(
     kind: int, send_mark: int, receive_mark: int, frame_bytes_max: int = FRAME_BYTES_MAX
 ) -> zmq.Socket[bytes]:
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
-    context.set(zmq.MAX_SOCKETS, SOCKETS_MAX)  # counts until the first is made
+    ours = context()
+    ours.set(zmq.MAX_SOCKETS, SOCKETS_MAX)  # counts until the first is made
     try:
-        socket = context.socket(kind)
+        socket = ours.socket(kind)
     except zmq.ZMQError as error:
         if error.errno != errno.EMFILE:
             raise
@@ -180,4 +217,5 @@ def _socket(
     socket.set(zmq.TCP_KEEPALIVE, 1)
     socket.set(zmq.IPV6, 1)
     socket.set(zmq.LINGER, 0)
+    socket.set(zmq.AFFINITY, _MAIN_THREAD)
     return socket

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError, WireError
 from dafka.limits import ADDRESS_BYTES_MAX
-from dafka.model import endpoint_of
+from dafka.model import Endpoint, endpoint_of, is_address
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dafka.model import LocalEndpoint
 
 BEACON = b"B"
 WELCOME = b"W"
@@ -94,11 +96,26 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
     if len(frames) not in (3, 4) or frames[0] != BEACON:
         raise WireError("beacon")
     _check_address(frames[1])
+    endpoint = peer_endpoint(text(frames[2]))
+    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]))
+
+
+def peer_endpoint(text: str) -> Endpoint | LocalEndpoint:
+    """Read where a node is said to be: at an address, never at a name.
+
+    ZeroMQ looks names up on the thread that serves all data connections. A peer that told one which
+    no name server answers for would stop them all, for as long as that is waited for.
+
+    Raises:
+        WireError: It is no endpoint, or has a name in it.
+    """
     try:
-        endpoint = endpoint_of(text(frames[2]))
+        endpoint = endpoint_of(text)
     except MisuseError as error:
         raise WireError("beacon endpoint") from error
-    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]))
+    if isinstance(endpoint, Endpoint) and not is_address(endpoint.host):
+        raise WireError("beacon endpoint")
+    return endpoint
 
 
 def _key_frame(key: str) -> list[bytes]:

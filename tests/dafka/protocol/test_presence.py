@@ -111,7 +111,9 @@ def test_a_tower_passes_on_where_a_node_can_be_reached(beacon, peer_host, endpoi
     assert tower_beacon(beacon, peer_host) == TowerBeacon("A", endpoint)
 
 
-@pytest.mark.parametrize("beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0)])
+@pytest.mark.parametrize(
+    "beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0), NodeBeacon("A", "h", 5)]
+)
 def test_a_node_that_cannot_be_reached_is_not_passed_on(beacon):
     assert tower_beacon(beacon, "") is None
 

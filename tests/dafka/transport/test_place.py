@@ -39,19 +39,28 @@ def test_anything_else_is_refused(text):
 @pytest.mark.parametrize(
     ("host", "advertise", "told"),
     [
-        ("10.0.0.1", None, ("10.0.0.1", 5)),
-        ("127.0.0.1", None, ("127.0.0.1", 5)),
+        ("10.0.0.1", None, ("10.9.8.7", 5)),
+        ("eth0", None, ("10.9.8.7", 5)),
         ("*", None, ("", 5)),
         ("0.0.0.0", None, ("", 5)),
         ("[::]", None, ("", 5)),
-        ("*", "gate.example", ("gate.example", 5)),
+        ("*", "10.0.0.2", ("10.0.0.2", 5)),
+        ("*", "gate.example", ("192.0.2.7", 5)),
         # In brackets: C towers put it into an endpoint as it is.
         ("*", "fd00::1", ("[fd00::1]", 5)),
-        ("10.0.0.1", "gate.example:7000", ("gate.example", 7_000)),
+        ("10.0.0.1", "gate.example:7000", ("192.0.2.7", 7_000)),
     ],
 )
-def test_what_others_are_told(host, advertise, told):
-    assert Place.parse(host).told(advertise, "tcp://0.0.0.0:5") == told
+def test_what_others_are_told(monkeypatch, host, advertise, told):
+    known = {"gate.example": "192.0.2.7"}
+    monkeypatch.setattr("dafka.transport.place.numeric", lambda host: known.get(host, host))
+    assert Place.parse(host).told(advertise, "tcp://10.9.8.7:5") == told
+
+
+def test_a_name_without_an_address_is_told_to_nobody(monkeypatch):
+    monkeypatch.setattr("dafka.transport.place.numeric", lambda host: host)
+    with pytest.raises(MisuseError, match=r"advertise 'gate\.example': no address is known"):
+        Place.parse("*").told("gate.example", "tcp://0.0.0.0:5")
 
 
 def test_of_a_place_without_a_network_its_endpoint_is_told():

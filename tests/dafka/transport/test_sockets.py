@@ -1,5 +1,6 @@
 import ast
 import inspect
+import socket as system
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ import zmq
 from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX
 from dafka.transport import sockets
+
+_MAIN, _NAMES = 1, 2
+TOO_LONG = "a" * 64
+"""A name that no name server is asked for."""
 
 ROOT = Path(__file__).parents[3]
 KINDS = {
@@ -37,14 +42,23 @@ def test_every_bound_is_set(make):
     assert socket.get(zmq.TCP_KEEPALIVE) == 1
     assert socket.get(zmq.IPV6) == 1
     assert socket.get(zmq.LINGER) == 0
+    assert socket.get(zmq.AFFINITY) == _MAIN
     socket.close()
 
 
 def test_every_factory_is_among_them():
     made = {name for name, one in vars(sockets).items() if inspect.isfunction(one)}
-    assert made - {"numeric", "bind", "_socket", "_refuse_taken_path"} == {
-        make.__name__ for make in KINDS if make.__name__ != "<lambda>"
+    others = {
+        "context",
+        "numeric",
+        "unmapped",
+        "bind",
+        "connect",
+        "is_address",
+        "_socket",
+        "_refuse_taken_path",
     }
+    assert made - others == {make.__name__ for make in KINDS if make.__name__ != "<lambda>"}
 
 
 def test_nobody_else_makes_sockets():
@@ -113,12 +127,50 @@ def test_an_endpoint_that_stays_taken_cannot_be_bound(free_ports):
 
 
 @pytest.mark.parametrize(
+    ("endpoint", "thread"),
+    [
+        ("tcp://localhost:9", _NAMES),
+        ("tcp://127.0.0.1:9", _MAIN),
+        ("tcp://[::1]:9", _MAIN),
+        ("inproc://tower", _MAIN),
+    ],
+)
+def test_names_are_looked_up_where_no_other_connection_waits(endpoint, thread):
+    # ZeroMQ gives a connection the thread that the socket has when it is made.
+    socket = sockets.dealer()
+    sockets.connect(socket, endpoint)
+    assert socket.get(zmq.AFFINITY) == thread
+    sockets.connect(socket, "tcp://127.0.0.1:9")
+    assert socket.get(zmq.AFFINITY) == _MAIN
+    socket.close()
+
+
+def test_the_applications_own_context_is_another_one():
+    assert sockets.context() is sockets.context()
+    assert sockets.context() is not zmq.Context.instance()
+    assert sockets.context().get(zmq.IO_THREADS) == 2
+
+
+@pytest.fixture
+def no_names(monkeypatch):
+    """A machine without a name server: asking the tests' own may take seconds."""
+
+    def unknown(host, *_, **__):
+        raise system.gaierror(system.EAI_NONAME, f"{host} is not known")
+
+    monkeypatch.setattr(sockets.system, "getaddrinfo", unknown)
+
+
+def test_what_is_not_known_stays_a_name(no_names):
+    assert sockets.numeric("no-such-host.invalid") == "no-such-host.invalid"
+
+
+@pytest.mark.parametrize(
     ("host", "address"),
     [
         ("127.0.0.1", "127.0.0.1"),
         ("[::1]", "[::1]"),
-        ("no-such-host.invalid", "no-such-host.invalid"),
-        ("a" * 64, "a" * 64),
+        (TOO_LONG, TOO_LONG),
     ],
 )
 def test_a_host_is_looked_up_where_it_can_be(host, address):
@@ -135,13 +187,13 @@ def test_a_name_is_bound_at_its_address(free_ports):
 def test_a_name_that_stands_for_nothing_here_is_refused():
     socket = sockets.publisher()
     with pytest.raises(zmq.ZMQError, match="No such device"):
-        sockets.bind(socket, "tcp://no-such-host.invalid:5556")
+        sockets.bind(socket, f"tcp://{TOO_LONG}:5556")
     socket.close()
 
 
 def test_one_socket_too_many_is_refused_with_what_to_do(monkeypatch):
-    context = zmq.Context()
-    monkeypatch.setattr(zmq.Context, "instance", lambda: context)
+    context = zmq.Context(io_threads=2)
+    monkeypatch.setattr(sockets, "context", lambda: context)
     monkeypatch.setattr(sockets, "SOCKETS_MAX", 2)
     made = [sockets.dealer() for _ in range(2)]
     with pytest.raises(MisuseError, match=r"this process has 2, .* run fewer nodes in it"):

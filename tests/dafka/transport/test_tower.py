@@ -109,14 +109,14 @@ def test_what_is_no_beacon_is_dropped_with_a_reason(tower, speaker, frames, reas
 
 def test_a_bad_beacon_does_not_keep_the_next_from_going_out(tower, speaker, listener):
     speaker.send_multipart([b"B", b"bad"])
-    speaker.send_multipart(encode_node_beacon(NodeBeacon("AB", "h", 7)))
+    speaker.send_multipart(encode_node_beacon(NodeBeacon("AB", "::1", 7)))
     beacons, dropped = relayed(tower)
     while not beacons:
         more, others = relayed(tower)
         beacons, dropped = beacons + more, dropped + others
-    assert beacons == [TowerBeacon("AB", "tcp://h:7")]
+    assert beacons == [TowerBeacon("AB", "tcp://[::1]:7")]
     assert dropped == ["beacon"]
-    assert heard(listener) == [b"B", b"AB", b"tcp://h:7"]
+    assert heard(listener) == [b"B", b"AB", b"tcp://[::1]:7"]
 
 
 def test_nothing_to_relay(tower):

@@ -25,7 +25,9 @@ def test_node_beacons_survive(address, host, port):
     assert decode_node_beacon(encode_node_beacon(beacon)) == beacon
 
 
-@given(addresses, st.integers(1, 65_535), st.sampled_from(["host-1", "10.0.0.1", "[::1]"]))
+@given(
+    addresses, st.integers(1, 65_535), st.sampled_from(["10.0.0.1", "[::1]", "[::ffff:10.0.0.1]"])
+)
 def test_tower_beacons_survive(address, port, host):
     beacon = TowerBeacon(address, f"tcp://{host}:{port}")
     assert decode_tower_beacon(encode_tower_beacon(beacon)) == beacon
@@ -75,11 +77,18 @@ def test_refused_node_beacons(reason, frames):
         ("beacon address", [b"B", b"", b"tcp://h:1"]),
         ("beacon endpoint", [b"B", b"AB", b"ipc://relative"]),
         ("beacon endpoint", [b"B", b"AB", b"inproc://"]),
-        ("beacon endpoint", [b"B", b"AB", b"udp://h:1"]),
-        ("beacon endpoint", [b"B", b"AB", b"tcp://h:0"]),
-        ("beacon endpoint", [b"B", b"AB", b"tcp://h:1\n"]),
+        ("beacon endpoint", [b"B", b"AB", b"udp://10.0.0.1:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://10.0.0.1:0"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://10.0.0.1:1\n"]),
+        # Names: whoever connects to one may have to wait for a name server.
+        ("beacon endpoint", [b"B", b"AB", b"tcp://localhost:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://h:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://1.2.3.4.5:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://256.0.0.1:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://127.1:1"]),
+        ("beacon endpoint", [b"B", b"AB", b"tcp://[1.2]:1"]),
         ("beacon endpoint", [b"B", b"AB", b"tcp://\xff:1"]),
-        ("beacon endpoint", [b"B", b"AB", "tcp://h:\u0661".encode()]),
+        ("beacon endpoint", [b"B", b"AB", "tcp://10.0.0.1:\u0661".encode()]),
     ],
 )
 def test_refused_tower_beacons(reason, frames):
@@ -109,7 +118,7 @@ def test_mutated_bytes_raise_nothing_else():
 
 
 def test_a_key_travels_as_a_last_frame():
-    node, tower = NodeBeacon("AB", "h", 7, "k" * 40), TowerBeacon("AB", "tcp://h:7", "k" * 40)
+    node, tower = NodeBeacon("AB", "::1", 7, "k" * 40), TowerBeacon("AB", "tcp://[::1]:7", "k" * 40)
     assert encode_node_beacon(node)[4:] == [b"k" * 40]
     assert decode_node_beacon(encode_node_beacon(node)) == node
     assert encode_tower_beacon(tower)[3:] == [b"k" * 40]
