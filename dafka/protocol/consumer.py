@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.errors import RecordError
 from dafka.limits import FETCHES_IN_FLIGHT_MAX, PARTITIONS_MAX
-from dafka.model import Batch, Partition
+from dafka.model import Partition
+from dafka.protocol.arrival import arrived
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import (
@@ -35,6 +37,7 @@ from dafka.wire.messages import MessageId
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dafka.model import Batch
     from dafka.wire.messages import Message
 
 
@@ -199,14 +202,17 @@ class ConsumerMachine:
         partition = Partition(message.topic, message.address)
         if not self._subscribed(partition):
             return []
-        last = message.sequence + message.count - 1
+        try:
+            batch = arrived(message)
+        except RecordError as error:
+            return [Dropped(error.reason)]
+        last = batch.end - 1
         if partition not in self._next:
             effects = self._begin(partition, message.sequence, last)
             if partition not in self._next:
                 return effects
         else:
             effects = []
-        batch = Batch(partition, message.sequence, message.count, message.content)
         if not self._has_room_for(batch):
             self._learn(partition, last)
             return [*effects, Dropped("consumer full"), *self._overrun(message, now_ms)]

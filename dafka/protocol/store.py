@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import RecordError
 from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
+from dafka.protocol.arrival import arrived
 from dafka.protocol.disputes import Disputes
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import (
@@ -42,7 +43,7 @@ from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
 from dafka.protocol.reminders import Reminders
 from dafka.protocol.unacked import direct_records
-from dafka.records.batch import checked_count, without_first
+from dafka.records.batch import without_first
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -153,14 +154,11 @@ class StoreMachine:
         if partition not in self._inflow and not self._inflow.start(partition, 0):
             return [Dropped("too many partitions")]
         try:
-            count = checked_count(message.content, message.sequence)
+            batch = arrived(message)
         except RecordError as error:
             return [Dropped(error.reason)]
-        if count != message.count:
-            return [Dropped("batch count")]
         if partition in self._disputes:
             return [Dropped("disputed partition")]
-        batch = Batch(partition, message.sequence, count, message.content)
         expected = self._inflow.expected(partition)
         if batch.sequence < expected and isinstance(message, messages.Records | messages.Record):
             # What is new of it is fetched, should it be the same so far.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from uuid import uuid4
 
 import lmdb
 
-from dafka.errors import StorageError
+from dafka.errors import RecordError, StorageError
 from dafka.model import address_of
 from dafka.storage.lock import DirectoryLock
 
@@ -36,7 +37,15 @@ _DRAFT = "draft"
 """A directory in which a file is made whole before it gets its name. Whatever a process that died
 has left in it is of no use."""
 
-_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.PanicError)
+_DAMAGE = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.PanicError,
+    RecordError,
+    struct.error,
+)
+"""What a damaged file shows: to LMDB, or in rows that are not what was written there."""
 
 
 class Environment:
@@ -136,7 +145,7 @@ class Environment:
 
     @contextmanager
     def errors(self, attempt: str) -> Iterator[None]:
-        """Say of the library's errors what was attempted, and where."""
+        """Say of errors at the file, the library's and the rows', what was attempted, and where."""
         try:
             yield
         except _DAMAGE as error:

@@ -16,7 +16,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from dafka.errors import RecordError
 from dafka.model import Batch, Partition
+from dafka.records.batch import checked_count
 from dafka.storage.environment import Environment
 from dafka.storage.growth import heads_after
 from dafka.wire.octets import octets_of, text
@@ -71,7 +73,7 @@ class LmdbSpool:
         """Return what was appended and not forgotten, each topic in order.
 
         Raises:
-            StorageError: The disk refused.
+            StorageError: The disk refused, or has kept something else. No store would take that.
         """
         found = []
         with self._environment.reading() as transaction:
@@ -79,6 +81,8 @@ class LmdbSpool:
                 topic, sequence = _place(bytes(key))
                 (count,) = _COUNT.unpack_from(value)
                 content = bytes(value[_COUNT.size :])
+                if checked_count(content, sequence) != count:
+                    raise RecordError("batch count")
                 found.append(Batch(Partition(topic, self.address), sequence, count, content))
         return found
 

@@ -338,8 +338,7 @@ class LinkMachine:
         if partition in self.stops:
             return [(Side.SOURCE, Dropped("stopped")), *self._drain(size, now_ms)]
         envelope = unpack(batch.content)
-        if envelope is None:
-            return [(Side.SOURCE, Dropped("envelope")), *self._drain(size, now_ms)]
+        assert envelope is not None  # the consumer takes no batch without one
         pulled = self._is_pulled(batch)
         flags = in_epoch(envelope.copy_flags, envelope.epoch, self._epoch)
         if should_forward(flags, self._level):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dafka.model import Partition
@@ -144,6 +146,18 @@ def test_a_single_record_is_a_batch_of_one(batch):
     one = batch(0)
     message = messages.Record("flights", "AA", 0, one.content)
     assert delivered(Bench().hear(message)) == [(0, 1)]
+
+
+@pytest.mark.parametrize("come", [live, direct])
+def test_a_damaged_batch_takes_nobodys_place_and_is_asked_for(batch, come):
+    bench = Bench()
+    bench.hear(live(batch(0)))
+    good = come(batch(1, 2))
+    damaged = replace(good, content=good.content[:-1] + bytes([good.content[-1] ^ 1]))
+    assert bench.hear(damaged) == [Dropped("batch checksum")]
+    assert bench.hear(replace(good, count=3)) == [Dropped("batch count")]
+    assert fetched(bench.hear(head(2))) == [(1, 2)]
+    assert delivered(bench.hear(good)) == [(1, 3)]
 
 
 def test_a_gap_is_fetched_and_order_is_kept(batch):

@@ -2,15 +2,20 @@ from __future__ import annotations
 
 import os
 
+import lmdb
 import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import LmdbLog
 from dafka.storage.lmdb_spool import LmdbSpool
 
 
-def batch(spool, sequence, topic="orders", content=b"x"):
+def batch(spool, sequence, topic="orders", value=b"x"):
+    builder = BatchBuilder(1 << 20)
+    builder.append(0, None, value, ())
+    content = enclosed(builder.build(), sequence)
     return Batch(Partition(topic, spool.address), sequence, 1, content)
 
 
@@ -41,7 +46,7 @@ def test_closing_deletes_what_is_stored(tmp_path):
 def test_it_stays_as_small_as_what_is_in_it(tmp_path):
     spool = LmdbSpool(tmp_path)
     for sequence in range(500):
-        spool.append([batch(spool, sequence, content=bytes(10_000))])
+        spool.append([batch(spool, sequence, value=bytes(10_000))])
         spool.forget("orders", sequence - 3)
     assert (tmp_path / "data.mdb").stat().st_size < 60 * 10_000
     spool.close()
@@ -61,3 +66,36 @@ def test_a_store_and_a_producer_do_not_open_each_others_directory(tmp_path):
         LmdbLog(tmp_path / "spool")
     with pytest.raises(StorageError, match="its format is '2', this version reads 'spool 1'"):
         LmdbSpool(tmp_path / "log")
+
+
+def change(directory, table, work):
+    """Change rows of a spool behind its back, as a bad disk does."""
+    with (
+        lmdb.open(str(directory), max_dbs=8) as environment,
+        environment.begin(write=True, db=environment.open_db(table)) as transaction,
+    ):
+        (row,) = transaction.cursor()
+        work(transaction, *row)
+
+
+@pytest.mark.parametrize(
+    ("table", "work"),
+    [
+        (b"topics", lambda rows, key, value: rows.put(key, value[:-1])),
+        (b"batches", lambda rows, key, value: rows.put(key, value[:3])),
+        (b"batches", lambda rows, key, value: rows.put(key, value[:4])),
+        (b"batches", lambda rows, key, value: rows.put(key, value[:-1])),
+        (b"batches", lambda rows, key, value: rows.put(key, value[:-1] + b"?")),
+        (b"batches", lambda rows, key, value: rows.put(key, b"\0\0\0\7" + value[4:])),
+        (b"batches", lambda rows, key, value: rows.put(b"short", value)),
+        (b"batches", lambda rows, key, value: rows.put(key[:-1] + b"\7", value)),
+    ],
+    ids=range(8),
+)
+def test_a_row_that_is_not_what_was_written_is_said(tmp_path, table, work):
+    first = LmdbSpool(tmp_path)
+    first.append([batch(first, 0)])
+    first.close()
+    change(tmp_path, table, work)
+    with pytest.raises(StorageError, match=r"spool at .*data\.mdb is damaged"):
+        LmdbSpool(tmp_path).batches()

@@ -6,6 +6,7 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_spool import LmdbSpool
 from dafka.storage.spool import MemorySpool
 
@@ -18,7 +19,11 @@ def spool(request, tmp_path):
 
 
 def batch(spool, topic, sequence, count=2):
-    return Batch(Partition(topic, spool.address), sequence, count, f"{topic}{sequence}".encode())
+    builder = BatchBuilder(1 << 20)
+    for _ in range(count):
+        builder.append(0, None, f"{topic}{sequence}".encode(), ())
+    content = enclosed(builder.build(), sequence)
+    return Batch(Partition(topic, spool.address), sequence, count, content)
 
 
 def test_a_new_one_is_empty(spool):

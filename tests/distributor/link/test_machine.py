@@ -109,11 +109,12 @@ def test_a_batch_that_begins_below_is_cut():
     assert [record.value.strip() for record in records_of(batch(3, 3))] == [b"3", b"4", b"5"]
 
 
-def test_content_without_an_envelope_is_dropped_and_does_not_stop_the_partition():
+def test_damaged_content_is_dropped_and_its_place_kept_for_what_belongs_there():
     bench = Bench().placed()
     effects = bench.source(Received(messages.Records(P.topic, P.address, 0, 2, b"bare")))
-    assert [effect.reason for _, effect in effects if hasattr(effect, "reason")] == ["envelope"]
-    assert sequences(bench.source(live(batch(2)))) == [2, 3]
+    assert [effect.reason for _, effect in effects if hasattr(effect, "reason")] == ["batch size"]
+    assert sequences(bench.source(live(batch(2)))) == []
+    assert sequences(bench.source(live(batch(0)))) == [0, 1, 2, 3]
 
 
 def test_a_hop_is_measured_from_delivery_to_durability():
