@@ -85,8 +85,12 @@ class ProducerMachine:
         """Topics in which another producer publishes under this one's address."""
         self._heads = {topic: end - 1 for topic, end in self._ends.items()}
         """Last sequence published; with a spool it may be behind."""
+        self._waiting: dict[str, list[Batch]] = {}
+        """By topic, what is not published before a store has confirmed what an earlier life left.
+        An ACK says whose record the last one is, and of that only: a later life published beside it
+        would speak for records that another producer's have taken the place of."""
         for batch in kept:
-            self._unacked.add(batch)
+            self._goes_out(batch)
         self._staged: list[Batch] = []
         self._appending: list[Batch] = []
         """The write under way; one at a time, so that none overtakes what it follows."""
@@ -104,7 +108,7 @@ class ProducerMachine:
             case Submitted():
                 return self._submit(event, now_ms)
             case Received():
-                return self._receive(event.message)
+                return self._receive(event.message, now_ms)
             case PeerListened():
                 return self._welcome(event)
             case Woke():
@@ -161,17 +165,26 @@ class ProducerMachine:
         for batch in batches:
             if batch.partition.topic in self._disputed:
                 continue
-            self._unacked.add(batch)
-            self._heads[batch.partition.topic] = batch.end - 1
-            self._due.moved(batch.partition, now_ms)
-            effects.append(Publish(records(batch)))
+            if self._goes_out(batch):
+                self._due.moved(batch.partition, now_ms)
+                effects.append(Publish(records(batch)))
         # What was submitted while the disk was busy; without a spool there is nothing.
         return effects + self._flush()
 
-    def _receive(self, message: Message) -> list[Effect]:
+    def _goes_out(self, batch: Batch) -> bool:
+        """Note that a batch is published; False if it has to wait."""
+        topic, _ = batch.partition
+        if topic in self._waiting or not self._unacked.may_follow(batch):
+            self._waiting.setdefault(topic, []).append(batch)
+            return False
+        self._unacked.add(batch)
+        self._heads[topic] = batch.end - 1
+        return True
+
+    def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         match message:
             case messages.Ack():
-                return self._acknowledged(message)
+                return self._acknowledged(message, now_ms)
             case messages.Fetch():
                 answers = self._unacked.answer(message)
                 return [] if answers is None else [Publish(answer) for answer in answers]
@@ -184,7 +197,7 @@ class ProducerMachine:
             case _:
                 return [Dropped("not for a producer")]
 
-    def _acknowledged(self, ack: messages.Ack) -> list[Effect]:
+    def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)
         if ack.topic in self._disputed:
             return [Dropped("disputed partition")]
@@ -196,15 +209,14 @@ class ProducerMachine:
         if not self._unacked.knows(partition, ack.store):
             return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
-        if progress is None:
-            return []
-        end, size = progress
-        return [Stored(partition, end, size)]
+        effects: list[Effect] = [] if progress is None else [Stored(partition, *progress)]
+        return effects + self._publish(self._waiting.pop(ack.topic, ()), now_ms)
 
     def _dispute(self, partition: Partition, sequence: int) -> list[Effect]:
         """Publish nothing more there: a store has records of another producer."""
         del self._heads[partition.topic]
         self._disputed.add(partition.topic)
+        self._waiting.pop(partition.topic, None)
         self._due.forget(partition)
         self._unacked.drop(partition)
         return [Dropped("disputed partition"), Disputed(partition, sequence)]

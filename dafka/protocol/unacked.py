@@ -58,6 +58,16 @@ class Unacked:
         window.batches.append(batch)
         window.end = batch.end
 
+    def may_follow(self, batch: Batch) -> bool:
+        """Whether all before `batch` is of the same life of its producer, or some store has it."""
+        window = self._windows.get(batch.partition)
+        if window is None or not window.batches:
+            return True
+        last, run = run_of(window.batches[-1].content), run_of(batch.content)
+        if (last and last.number) == (run and run.number):
+            return True
+        return window.end <= max(window.acked.values(), default=0)
+
     def knows(self, partition: Partition, store: str | None) -> bool:
         """Whether ACKs of `store` can be counted: of very many distinct ones some are not."""
         window = self._windows.get(partition)

@@ -183,6 +183,47 @@ def test_what_an_earlier_life_has_sent_is_acknowledged_as_that(batch):
     assert Disputed(P, 3) in kept_and_acknowledged_as(7)
 
 
+@pytest.fixture
+def third_life(batch):
+    """A producer whose spool has what two earlier lives left, and what it has been given itself."""
+    kept = [batch(2, 2, run=Run(6, 0)), batch(4, 1, run=Run(7, 0)), batch(5, 1, run=Run(7, 1))]
+    settings = ProducerSettings(spooled=True, min_acks=2)
+    producer = ProducerMachine("AA", settings, {"flights": 6}, kept)
+    producer.handle(submitted(1, run=Run(8, 0)), 0)
+    (write,) = producer.handle(TurnEnded(), 0)
+    assert producer.handle(Appended(write.token), 0) == []
+    producer.check()
+    return producer
+
+
+def said_by(store, end, run):
+    return Received(messages.Ack("flights", "AA", store, end - 1, run=run))
+
+
+def test_a_later_life_is_published_when_a_store_has_confirmed_the_earlier_one(third_life):
+    assert sent(third_life.handle(Woke(), 0))[-1] == messages.Head("flights", "AA", 3)
+    fetch = messages.Fetch("flights", "AA", "YOU", 2, 10)
+    *answers, end = sent(third_life.handle(Received(fetch), 0))
+    assert ([one.sequence for one in answers], end.sequence) == ([2], 3)
+    assert third_life.handle(said_by("S1", 3, 6), 1) == [], "not all of it"
+    assert [one.sequence for one in sent(third_life.handle(said_by("S1", 4, 6), 1))] == [4, 5]
+    assert [one.sequence for one in sent(third_life.handle(said_by("S1", 6, 7), 2))] == [6]
+    third_life.check()
+    stored = [effect.end for end in (4, 6, 7) for effect in third_life.handle(ack(end, "S2"), 3)]
+    assert stored == [4, 6]
+    assert third_life.handle(said_by("S1", 7, 8), 4)[0].end == 7
+
+
+def test_what_another_producer_has_published_instead_is_seen_before_more_is_added(third_life):
+    assert Disputed(P, 3) in third_life.handle(said_by("S1", 4, 9), 1)
+    assert sent(third_life.handle(said_by("S1", 4, 6), 1)) == []
+    assert third_life.handle(Woke(), 100_000) == [
+        *(Listen(one, "AA") for one in (MessageId.ACK, MessageId.FETCH)),
+        Listen(MessageId.GET_HEADS, ""),
+    ]
+    third_life.check()
+
+
 def test_what_was_spooled_behind_a_dispute_is_not_published():
     producer = ProducerMachine("AA", ProducerSettings(spooled=True))
     producer.handle(submitted(run=Run(7, 0)), 0)
