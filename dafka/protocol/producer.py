@@ -26,7 +26,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.heads import HeadSchedule
-from dafka.protocol.unacked import Unacked, records
+from dafka.protocol.unacked import Unacked, contradicts, records
 from dafka.records.batch import enclosed
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -203,8 +203,14 @@ class ProducerMachine:
             return [Dropped("disputed partition")]
         if ack.address != self._address or ack.topic not in self._heads:
             return []
-        beyond = ack.sequence > self._heads[ack.topic]
-        if beyond or self._unacked.contradicted(partition, ack.sequence, ack.run):
+        # An earlier life may have published what waits.
+        waiting = self._waiting.get(ack.topic, [])
+        beyond = ack.sequence > (waiting[-1].end - 1 if waiting else self._heads[ack.topic])
+        if (
+            beyond
+            or self._unacked.contradicted(partition, ack.sequence, ack.run)
+            or contradicts(waiting, ack.sequence, ack.run)
+        ):
             return self._dispute(partition, ack.sequence)
         if not self._unacked.knows(partition, ack.store):
             return [Dropped("too many stores")]

@@ -14,6 +14,8 @@ from dafka.records.batch import run_of
 from dafka.wire import messages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dafka.model import Batch
 
 
@@ -102,13 +104,7 @@ class Unacked:
     def contradicted(self, partition: Partition, sequence: int, run: int | None) -> bool:
         """Whether the record that is kept at `sequence` is not of the run that a store says."""
         window = self._windows.get(partition)
-        if window is None or run is None:
-            return False
-        first = bisect_right(window.batches, sequence, key=attrgetter("end"))
-        if first == len(window.batches) or window.batches[first].sequence > sequence:
-            return False
-        kept = run_of(window.batches[first].content)
-        return kept is not None and kept.number != run
+        return window is not None and contradicts(window.batches, sequence, run)
 
     def drop(self, partition: Partition) -> int:
         """Forget a partition's window; returns the bytes it held."""
@@ -161,6 +157,21 @@ class Unacked:
             messages.DirectHead(fetch.requester, fetch.topic, fetch.address, window.end - 1)
         )
         return answers
+
+
+def contradicts(kept: Sequence[Batch], sequence: int, run: int | None) -> bool:
+    """Whether a record of another run than `run` is kept at `sequence`.
+
+    Args:
+        kept: In order.
+        sequence: Where to look.
+        run: None if it is not known; nothing contradicts that.
+    """
+    first = bisect_right(kept, sequence, key=attrgetter("end"))
+    if run is None or first == len(kept) or kept[first].sequence > sequence:
+        return False
+    own = run_of(kept[first].content)
+    return own is not None and own.number != run
 
 
 def direct_records(requester: str, batch: Batch) -> messages.DirectRecords:

@@ -214,6 +214,18 @@ def test_a_later_life_is_published_when_a_store_has_confirmed_the_earlier_one(th
     assert third_life.handle(said_by("S1", 7, 8), 4)[0].end == 7
 
 
+def test_what_waits_may_have_been_stored_already(third_life):
+    effects = third_life.handle(said_by("S1", 6, 7), 1)
+    assert [one.sequence for one in sent(effects)] == [4, 5], "the store says again that it has it"
+    assert [one.sequence for one in sent(third_life.handle(said_by("S1", 6, 7), 2))] == [6]
+    third_life.check()
+
+
+@pytest.mark.parametrize(("end", "run"), [(6, 9), (7, 7), (8, 8)])
+def test_what_waits_can_have_been_published_by_another(third_life, end, run):
+    assert Disputed(P, end - 1) in third_life.handle(said_by("S1", end, run), 1)
+
+
 def test_what_another_producer_has_published_instead_is_seen_before_more_is_added(third_life):
     assert Disputed(P, 3) in third_life.handle(said_by("S1", 4, 9), 1)
     assert sent(third_life.handle(said_by("S1", 4, 6), 1)) == []
