@@ -198,7 +198,7 @@ class _LinkRole:
                 self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
                 self.stops = dict(self._machine.stops.by_partition)
                 self.shortened = len(self._machine.shortened)
-                self._meter.lag(sum(self._machine.lag().values()), self._machine.lag_ms(now_ms))
+                self._meter.lag(*self._machine.lag(now_ms))
             return ()
         return self._machine.handle(side, event, now_ms)
 

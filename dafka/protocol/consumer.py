@@ -225,9 +225,10 @@ class ConsumerMachine:
         return effects + self._deliver(partition)
 
     def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
-        """There was no room for a batch: if it came live, no more of these for a while."""
+        """There was no room for a batch: if too many such come live, no more for a while."""
         live = isinstance(dropped, messages.Records | messages.Record)
-        if not live or not self._live.overrun(now_ms):
+        size, partitions = len(dropped.content), len(self._next)
+        if not live or not self._live.overrun(size, partitions, now_ms):
             return []
         self._inquiry.renew(now_ms)
         return [Unlisten(message_id, topic) for message_id, topic in self._live_topics()]

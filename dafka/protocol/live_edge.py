@@ -15,6 +15,10 @@ from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
 if TYPE_CHECKING:
     from dafka.model import Batch
 
+LEAVING_BYTES = 65_536
+"""What leaving and coming back costs, per partition: everybody who has it tells its head twice, in
+a message each time. As many bytes received in vain cost as much."""
+
 AWAY_MS = 1_000
 """Least time between leaving and coming back: each costs every peer a subscription."""
 
@@ -23,7 +27,7 @@ CHECK_MS = 100
 
 
 class LiveEdge:
-    """Leaves when a live record had to be dropped; comes back with little missing, and room for it.
+    """Leaves when dropped live records cost more than that; comes back with little missing.
 
     That the reorder buffer is full is the one and that a quarter of it is missing the other: in
     between, nothing changes.
@@ -37,6 +41,8 @@ class LiveEdge:
         self._missing_bytes_max = min(REORDER_BYTES_MAX, buffer_bytes_max) // 4
         self._records = self._bytes = 0
         """What was taken in so far: what is missing is as large on average."""
+        self._in_vain = 0
+        """Bytes of live records that had to be dropped."""
         self.due_ms: int | None = None
         """When to look next; None while it listens."""
 
@@ -54,10 +60,14 @@ class LiveEdge:
         """How many records so many bytes are, at least one; many if none was seen yet."""
         return max(1, size * self._records // self._bytes) if self._bytes else BATCH_RECORDS_MAX
 
-    def overrun(self, now_ms: int) -> bool:
-        """A live record had to be dropped; whether to leave now."""
+    def overrun(self, size: int, partitions: int, now_ms: int) -> bool:
+        """Live records of `size` bytes had to be dropped; whether to leave now."""
         if self.away:
             return False
+        self._in_vain += size
+        if self._in_vain < LEAVING_BYTES * partitions:
+            return False
+        self._in_vain = 0
         self.due_ms = now_ms + AWAY_MS
         return True
 

@@ -178,12 +178,21 @@ class LinkMachine:
             ends = [hop.end for hop in hops]
             assert ends == sorted(ends)
 
-    def lag(self) -> dict[Partition, int]:
-        """Records per partition that the source has and this link has not finished with."""
-        return {
-            partition: max(0, head + 1 - self._done(partition))
-            for partition, head in self._source.heads.items()
-        }
+    def lag(self, now_ms: int) -> tuple[int, int]:
+        """Records that the source has and this link has not finished with, and for how long.
+
+        The time, in ms, is the age of the oldest batch in hand; where a partition has none in hand,
+        how long ago it moved.
+        """
+        records = longest_ms = 0
+        for partition, head in self._source.heads.items():
+            missing = head + 1 - self._done(partition)
+            if missing > 0:
+                records += missing
+                hops = self._hops.get(partition)
+                since_ms = hops[0].taken_ms if hops else self._moved_ms.get(partition, now_ms)
+                longest_ms = max(longest_ms, now_ms - since_ms)
+        return records, longest_ms
 
     def standing(self, now_ms: int) -> tuple[int, int]:
         """How many partitions the target lacks something of, and how long one stands still (ms).
@@ -191,16 +200,6 @@ class LinkMachine:
         From the heads of both ends, so it cannot be 0 because the link is stuck.
         """
         return self._comparison.standing(now_ms)
-
-    def lag_ms(self, now_ms: int) -> int:
-        """Age of the oldest batch in hand; with none in hand, how long ago a late one moved."""
-        ages = [now_ms - hops[0].taken_ms for hops in self._hops.values() if hops]
-        ages += [
-            now_ms - self._moved_ms.get(partition, now_ms)
-            for partition, records in self.lag().items()
-            if records and not self._hops.get(partition)
-        ]
-        return max(ages, default=0)
 
     def _done(self, partition: Partition) -> int:
         """Sequence below which the link has nothing left to do, or can do nothing."""

@@ -8,6 +8,7 @@ import pytest
 
 from dafka.model import Partition
 from dafka.protocol import consumer as module
+from dafka.protocol import live_edge
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Dropped, Found, Listen, Publish, Unlisten
 from dafka.protocol.events import (
@@ -236,6 +237,13 @@ def left_and_back(kind):
     return [(kind, MessageId.RECORDS, "flights"), (kind, MessageId.RECORD, "flights")]
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Leaving costs nothing."""
+    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_has(batch):
     size = len(batch(0).content)
     bench = Bench(buffer_bytes_max=8 * size)
@@ -254,12 +262,14 @@ def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_ha
     assert delivered(bench.hear(direct(batch(9)))) == [(9, 10), (10, 11)]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_was_fetched_and_finds_no_room_makes_nobody_leave(batch):
     bench = Bench(buffer_bytes_max=1)
     bench.hear(live(batch(0)))
     assert changes(bench.hear(direct(batch(1)))) == []
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("start", [Start.LATEST, Start.EARLIEST])
 def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(batch, start):
     bench = Bench(buffer_bytes_max=1, start=start)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.live_edge import AWAY_MS, CHECK_MS, LiveEdge
+from dafka.protocol.live_edge import AWAY_MS, CHECK_MS, LEAVING_BYTES, LiveEdge
 
 SIZE = 1_000
 """Bytes of a record."""
@@ -20,14 +20,23 @@ def away():
     """One that has left at 0, and knows how large records are."""
     edge = LiveEdge(ROOM)
     edge.took(Batch(Partition("flights", "AA"), 0, 3, bytes(3 * SIZE)))
-    assert edge.overrun(0)
+    assert edge.overrun(LEAVING_BYTES, 1, 0)
     return edge
 
 
 def test_it_listens_until_something_has_to_be_dropped(away):
     assert not LiveEdge(ROOM).away
     assert away.away
-    assert not away.overrun(1), "it has left already"
+    assert not away.overrun(LEAVING_BYTES, 1, 1), "it has left already"
+
+
+def test_it_leaves_when_what_is_dropped_costs_more_than_leaving():
+    edge = LiveEdge(ROOM)
+    assert not edge.overrun(LEAVING_BYTES, 10, 0)
+    assert not edge.overrun(9 * LEAVING_BYTES - 1, 10, 0)
+    assert edge.overrun(1, 10, 0)
+    assert edge.reached(0, 0, AWAY_MS)
+    assert not edge.overrun(LEAVING_BYTES, 10, AWAY_MS), "it counts anew"
 
 
 def test_it_stays_away_for_a_while_and_then_looks_often(away):
@@ -42,7 +51,7 @@ def test_it_comes_back_with_little_missing_and_room_for_it(away):
     assert not away.reached(FEW, ROOM // 2 + 1, AWAY_MS)
     assert away.reached(FEW, ROOM // 2, AWAY_MS)
     assert not away.away
-    assert away.overrun(AWAY_MS + 1), "it may leave again"
+    assert away.overrun(LEAVING_BYTES, 1, AWAY_MS + 1), "it may leave again"
 
 
 def test_how_many_records_fit_is_known_from_those_that_came(away):
@@ -58,7 +67,7 @@ def test_it_never_changes_twice_within_the_least_time_away(steps):
     now_ms, left_ms = 0, None
     for passed_ms, missing in steps:
         now_ms += passed_ms
-        if edge.overrun(now_ms):
+        if edge.overrun(LEAVING_BYTES, 1, now_ms):
             left_ms = now_ms
         if edge.is_due(now_ms) and edge.reached(missing, 0, now_ms):
             assert now_ms - left_ms >= AWAY_MS
