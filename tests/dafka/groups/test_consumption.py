@@ -31,12 +31,20 @@ from dafka.groups.membership import Member
 from dafka.model import Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import Received, Woke
+from dafka.records.batch import BatchBuilder, enclosed
 from dafka.wire import messages
 
 ABOUT = Member((b"orders",), 1_000)
 A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
 OTHER = "N4"
 """A member that takes A1 from "M", by the hashes, and not B2."""
+
+
+def two_records(partition, sequence):
+    builder = BatchBuilder(1_000)
+    for _ in range(2):
+        builder.append(0, None, b"", ())
+    return messages.Records(*partition, sequence, 2, enclosed(builder.build(), sequence))
 
 
 class ScriptedMember:
@@ -164,7 +172,7 @@ def test_where_it_begins_at_the_end_is_committed_so_that_it_holds():
 
 
 def test_records_are_handed_over_with_their_run(scene):
-    record = messages.Records("orders", "A1", 5, 2, b"")
+    record = two_records(A1, 5)
     (handed,) = scene.tell(Received(record))
     assert isinstance(handed, Handed)
     assert (handed.start, handed.batch.sequence) == (5, 5)
@@ -242,13 +250,13 @@ def test_what_stays_is_not_interrupted(scene):
     scene.find(B2)
     (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
     assert B2 not in revoke.partitions
-    (handed,) = scene.tell(Received(messages.Records("orders", "B2", 0, 2, b"")))
+    (handed,) = scene.tell(Received(two_records(B2, 0)))
     assert handed.batch.partition == B2
 
 
 def test_everything_is_lost_with_the_lease(scene):
     assert scene.comes(Expelled()) == [Expelled()]
-    assert scene.tell(Received(messages.Records("orders", "A1", 5, 2, b""))) == []
+    assert scene.tell(Received(two_records(A1, 5))) == []
     (done,) = scene.tell(CommitWanted(1, {A1: 8}))
     assert done.lost == {A1}
     assert begun(scene.settle(3, ["M"], (A1, 6))) == {A1: 6}
