@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
+import socket
 import statistics
 import time
 from contextlib import contextmanager
@@ -123,3 +125,20 @@ class Results:
 def rate(count: int, began: float) -> float:
     """How many a second since `began`, a reading of `time.perf_counter`."""
     return count / (time.perf_counter() - began)
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` free ports in a row, none of which an outgoing connection may take."""
+    while True:
+        first = random.randrange(20_000, 32_000)  # noqa: S311 (no secret)
+        if all(_is_free(first + step) for step in range(count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results, Worker, cpu_seconds, rate, scratch, until_told
+from benchmarks.harness import Results, Worker, cpu_seconds, free_ports, rate, scratch, until_told
 from dafka import Consumer, Producer, Store, Tower
 from dafka.node.memory import keep_freed_memory
 
@@ -22,12 +21,8 @@ CHUNK = 1_000
 
 def _ports() -> tuple[str, str]:
     """Endpoints of a tower and a query port on free ports next to each other."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port < 65_000:
-            return f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
+    port = free_ports(3)
+    return f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
 
 
 def _serve(pipe: Connection, tower: str, query: str, data: Path) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from benchmarks.harness import Results, Worker, rate, scratch, until_told
-from benchmarks.system import free_ports
+from benchmarks.harness import Results, Worker, free_ports, rate, scratch, until_told
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.spark.columns import TYPES, all_columns, record_batch

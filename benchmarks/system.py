@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import scratch
+from benchmarks.harness import free_ports, scratch
 from dafka import StoreClient
 from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
@@ -137,22 +136,3 @@ def system(tree: str, further: str = "") -> Iterator[System]:
         finally:
             stack.close()
             supervisor.stop()
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` free ports in a row."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first: int = probe.getsockname()[1]
-        if first + count < 65_000 and all(_is_free(first + step) for step in range(count)):
-            return first
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
