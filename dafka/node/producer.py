@@ -127,7 +127,7 @@ class Producer:
             mesh = open_mesh(*where, insecure=insecure, wire=wire, content=content)
             opened.pop_all()  # all there: from here on the node's thread closes them
         settings = ProducerSettings(
-            min_acks=min_acks, spooled=spool is not None, even_heads=mesh.foreign
+            min_acks=min_acks, spooled=spool is not None, foreign=mesh.foreign
         )
         machine = ProducerMachine(self.address, settings, ends, kept)
         role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)

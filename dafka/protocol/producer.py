@@ -47,14 +47,15 @@ class ProducerSettings:
     Attributes:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles, up to
         head_interval_ms_max: for as long as the producer lives.
-        even_heads: Whether the interval stays as it is: others than ours rely on it.
+        foreign: Whether nodes of another make may be there: HEAD comes at an even interval, and no
+            word is waited for that their stores do not give.
         min_acks: How many distinct stores must have a record before it counts as stored.
         spooled: Whether batches are published only after `Append` is done.
     """
 
     head_interval_ms: int = 1_000
     head_interval_ms_max: int = 32_000
-    even_heads: bool = False
+    foreign: bool = False
     min_acks: int = 1
     spooled: bool = False
 
@@ -78,6 +79,7 @@ class ProducerMachine:
     ) -> None:
         self._address = address
         self._spooled = settings.spooled
+        self._foreign = settings.foreign
         self._unacked = Unacked(settings.min_acks)
         self._ends = dict(ends or {})
         """Sequence of the next record, by topic."""
@@ -88,7 +90,8 @@ class ProducerMachine:
         self._waiting: dict[str, list[Batch]] = {}
         """By topic, what is not published before a store has confirmed what an earlier life left.
         An ACK says whose record the last one is, and of that only: a later life published beside it
-        would speak for records that another producer's have taken the place of."""
+        would speak for records that another producer's have taken the place of. Stores of another
+        make say neither whose it is nor anything when it comes again: there nothing waits."""
         for batch in kept:
             self._goes_out(batch)
         self._staged: list[Batch] = []
@@ -97,7 +100,7 @@ class ProducerMachine:
         self._token = 0
         self._retry_due_ms: int | None = None
         longest_ms = settings.head_interval_ms_max
-        if settings.even_heads:
+        if settings.foreign:
             longest_ms = settings.head_interval_ms
         self._due = HeadSchedule(settings.head_interval_ms, longest_ms)
         self._greeted = False
@@ -174,7 +177,8 @@ class ProducerMachine:
     def _goes_out(self, batch: Batch) -> bool:
         """Note that a batch is published; False if it has to wait."""
         topic, _ = batch.partition
-        if topic in self._waiting or not self._unacked.may_follow(batch):
+        may_follow = self._foreign or self._unacked.may_follow(batch)
+        if topic in self._waiting or not may_follow:
             self._waiting.setdefault(topic, []).append(batch)
             return False
         self._unacked.add(batch)

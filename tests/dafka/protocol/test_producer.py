@@ -214,6 +214,18 @@ def test_a_later_life_is_published_when_a_store_has_confirmed_the_earlier_one(th
     assert third_life.handle(said_by("S1", 7, 8), 4)[0].end == 7
 
 
+def test_stores_of_another_make_are_not_waited_for(batch):
+    # They do not acknowledge again what they have.
+    settings = ProducerSettings(spooled=True, foreign=True)
+    kept = [batch(2, 2, run=Run(6, 0)), batch(4, 1, run=Run(7, 0))]
+    producer = ProducerMachine("AA", settings, {"flights": 5}, kept)
+    assert sent(producer.handle(Woke(), 0))[-1] == messages.Head("flights", "AA", 4)
+    producer.handle(submitted(1, run=Run(8, 0)), 0)
+    (write,) = producer.handle(TurnEnded(), 0)
+    assert [one.sequence for one in sent(producer.handle(Appended(write.token), 0))] == [5]
+    producer.check()
+
+
 def test_what_waits_may_have_been_stored_already(third_life):
     effects = third_life.handle(said_by("S1", 6, 7), 1)
     assert [one.sequence for one in sent(effects)] == [4, 5], "the store says again that it has it"
