@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+from traffic import Traffic
 
-from dafka import Producer
 from distributor.survey import survey
 from distributor.verify import verify
 from topology import load
@@ -32,29 +30,6 @@ def topology_file(topology_file):
     lines = topology_file.read_text().splitlines(keepends=True)
     topology_file.write_text("".join(line for line in lines if not line.startswith("metrics:")))
     return topology_file
-
-
-class Traffic(threading.Thread):
-    """A few records a moment on one cluster, until told to stop."""
-
-    def __init__(self, tower: str) -> None:
-        super().__init__(daemon=True)
-        self._producer = Producer(tower, linger_ms=5)
-        self._stopping = threading.Event()
-        self.sent = 0
-
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            for _ in range(10):
-                self._producer.send("orders", str(self.sent).encode())
-                self.sent += 1
-            time.sleep(0.02)
-
-    def finish(self) -> None:
-        self._stopping.set()
-        self.join()
-        self._producer.flush(60)
-        self._producer.close()
 
 
 def apply(file: Path, logs: Path, *words: str) -> subprocess.CompletedProcess[str]:

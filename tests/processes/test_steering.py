@@ -7,12 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
+from traffic import Traffic
 
-from dafka import Producer
 from distributor.survey import survey
 from distributor.verify import verify
 from topology import load
@@ -34,29 +32,6 @@ def targets(file) -> dict[tuple[str, int], str]:
     found = distributor("links", str(file), "--json")
     rows = json.loads(found.stdout)["links"]
     return {(row["source"], row["level"]): row["target"] for row in rows}
-
-
-class Traffic(threading.Thread):
-    """A few records a moment on one cluster, until told to stop."""
-
-    def __init__(self, tower: str) -> None:
-        super().__init__(daemon=True)
-        self._producer = Producer(tower, linger_ms=5)
-        self._stopping = threading.Event()
-        self.sent = 0
-
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            for _ in range(10):
-                self._producer.send("orders", str(self.sent).encode())
-                self.sent += 1
-            time.sleep(0.02)
-
-    def finish(self) -> None:
-        self._stopping.set()
-        self.join()
-        self._producer.flush(60)
-        self._producer.close()
 
 
 @pytest.mark.timeout(300)
