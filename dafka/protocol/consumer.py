@@ -9,6 +9,7 @@ Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch
     from dafka.wire.messages import Message
+
+
+LIVE_PATIENCE_MS = 100
+"""How long live records may come later than the ACK of a store. They travel apart, and on a busy
+machine some milliseconds; to ask for them at once would be to receive them twice."""
 
 
 class Start(Enum):
@@ -99,6 +105,8 @@ class ConsumerMachine:
         """Next sequence to deliver."""
         self._durable: dict[Partition, int] = {}
         """Sequence below which a store has everything (`committed` only)."""
+        self._awaited: OrderedDict[Partition, int] = OrderedDict()
+        """Partitions acknowledged further than they were received, and when to ask for that."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
@@ -124,6 +132,10 @@ class ConsumerMachine:
                 return []
             case _:
                 raise AssertionError(event)
+        while self._awaited and next(iter(self._awaited.values())) <= now_ms:
+            partition, _ = self._awaited.popitem(last=False)
+            if partition in self._next:
+                self._learn(partition, self._durable[partition] - 1)
         if self._live.is_due(now_ms):
             effects += self._return(now_ms)
         return effects if self._full else effects + self._fetches(now_ms)
@@ -131,7 +143,8 @@ class ConsumerMachine:
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
         fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
-        return earliest(self._inquiry.due_ms, self._live.due_ms, fetch_due_ms)
+        awaited_due_ms = next(iter(self._awaited.values()), None)
+        return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
 
     def check(self) -> None:
         """Assert order and bounds."""
@@ -186,8 +199,7 @@ class ConsumerMachine:
             case messages.LogStart():
                 return self._log_start(message, now_ms)
             case messages.Ack():
-                partition = Partition(message.topic, message.address)
-                return self._committed(partition, message.sequence + 1)
+                return self._acknowledged(message, now_ms)
             case messages.StoreHello():
                 # Some store has just seen us; what it holds may be new.
                 self._inquiry.renew(now_ms)
@@ -268,13 +280,25 @@ class ConsumerMachine:
         effects: list[Effect] = []
         if partition not in self._next:
             effects = self._begin(partition, message.sequence + 1, message.sequence)
+        if isinstance(message, messages.DirectHead) and message.store is not None:
+            effects += self._committed(partition, message.sequence + 1)
         if partition in self._next:
             self._learn(partition, message.sequence)
-        if isinstance(message, messages.DirectHead):
-            if message.store is not None:
-                effects += self._committed(partition, message.sequence + 1)
-            if partition in self._next:
+            if isinstance(message, messages.DirectHead):
                 self._inflow.answered(partition, message.store, message.sequence)
+        return effects
+
+    def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
+        """A store has more of a partition, which may still be on its way here."""
+        partition = Partition(ack.topic, ack.address)
+        effects = self._committed(partition, ack.sequence + 1)
+        if partition not in self._next or partition not in self._durable:
+            return effects
+        expected = self._inflow.expected(partition)
+        if expected <= self._inflow.head(partition):
+            self._learn(partition, ack.sequence)  # it is behind anyway
+        elif expected <= ack.sequence:
+            self._awaited.setdefault(partition, now_ms + LIVE_PATIENCE_MS)
         return effects
 
     def _log_start(self, message: messages.LogStart, now_ms: int) -> list[Effect]:
@@ -333,7 +357,6 @@ class ConsumerMachine:
         if partition not in self._next:
             effects = self._begin(partition, end, end - 1)
         if partition in self._next:
-            self._learn(partition, end - 1)
             effects += self._deliver(partition)
         return effects
 

@@ -9,7 +9,7 @@ import pytest
 from dafka.model import Partition
 from dafka.protocol import consumer as module
 from dafka.protocol import live_edge
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import LIVE_PATIENCE_MS, ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Dropped, Found, Listen, Publish, Unlisten
 from dafka.protocol.events import (
     Drained,
@@ -41,6 +41,10 @@ class Bench:
             effects += self.machine.handle(event, self.now_ms)
             self.machine.check()
         return effects
+
+    def wait(self, ms) -> list:
+        self.now_ms += ms
+        return self.give(Woke())
 
     def hear(self, *heard) -> list:
         return self.give(*(Received(message) for message in heard))
@@ -295,7 +299,33 @@ def test_committed_does_not_believe_a_producers_own_head(batch):
 
 def test_committed_finds_partitions_by_acks_alone():
     bench = Bench(committed=True)
-    assert fetched(bench.hear(ack(3))) == [(0, 4)]
+    bench.give(Woke())
+    assert fetched(bench.hear(ack(3))) == []
+    assert bench.machine.wakeup_ms() == LIVE_PATIENCE_MS
+    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == [(0, 4)]
+
+
+def test_an_ack_may_overtake_the_records_that_come_live(batch):
+    bench = Bench(committed=True)
+    for number in range(3):
+        assert fetched(bench.hear(ack(number))) == []
+        assert delivered(bench.hear(live(batch(number)))) == [(number, number + 1)]
+    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == []
+
+
+def test_who_is_behind_learns_from_an_ack_at_once(batch):
+    bench = Bench(committed=True)
+    bench.hear(live(batch(0)), stored_head(1))
+    assert fetched(bench.hear(ack(9), direct(batch(1)), stored_head(1))) == [(2, 8)]
+
+
+def test_a_partition_given_up_while_it_is_awaited_is_not_asked_for(batch):
+    bench = Bench(committed=True, start=Start.ASSIGNED)
+    bench.hear(live(batch(0)))
+    bench.give(Positioned(P, 0))
+    bench.hear(ack(9))
+    bench.give(Unassigned(P))
+    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == []
 
 
 def test_a_tail_that_no_store_ever_gets_does_not_keep_out_what_is_durable(batch):
@@ -306,7 +336,7 @@ def test_a_tail_that_no_store_ever_gets_does_not_keep_out_what_is_durable(batch)
     assert reasons(effects) == ["consumer full"]
     effects = bench.hear(live(batch(0)), ack(0))
     assert reasons(effects) == ["consumer full"]
-    assert fetched(effects) == [(0, 1)]
+    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == [(0, 1)]
     assert delivered(bench.hear(direct(batch(0)))) == [(0, 1)]
 
 
