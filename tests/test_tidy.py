@@ -29,6 +29,7 @@ ONLY_VALUES = {
     "dafka/reasons.py",
     "dafka/protocol/events.py",
     "dafka/protocol/effects.py",
+    "dafka/protocol/streams.py",
     "distributor/link/events.py",
     "distributor/offsets/events.py",
 }

@@ -8,6 +8,7 @@ Source: 46/DAFKA, The HEAD Command.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ class HeadSchedule:
         self._intervals_ms = [interval_ms]
         while self._intervals_ms[-1] * 2 <= interval_ms_max:
             self._intervals_ms.append(self._intervals_ms[-1] * 2)
-        # All of one level wait equally long, so each of these stays in the order it is due in.
-        self._levels: list[dict[Partition, int]] = [{} for _ in self._intervals_ms]
+        # All of one level wait equally long, so each of these stays in the order it is due in. Only
+        # an ordered dictionary finds its first entry at once, however many have left before it.
+        self._levels: list[OrderedDict[Partition, int]] = [
+            OrderedDict() for _ in self._intervals_ms
+        ]
         """Per interval: partitions and when they are due."""
         self._level: dict[Partition, int] = {}
 

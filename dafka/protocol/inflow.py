@@ -19,7 +19,7 @@ has said so, or nobody has anything else to say three times in a row.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from collections import OrderedDict
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from dafka.limits import (
     STORES_MAX,
 )
 from dafka.protocol.stores import Stores
+from dafka.protocol.streams import Stream, Window
 from dafka.wire import messages
 
 if TYPE_CHECKING:
@@ -54,42 +55,6 @@ BARREN_WINDOWS_MAX = 2
 """So many windows may bring nothing but log starts before the next one is enough to skip."""
 
 
-@dataclass(slots=True)
-class _Stream:
-    """One partition being received."""
-
-    expected: int
-    """Next sequence that continues what was received."""
-    head: int = -1
-    """Highest sequence heard of."""
-    # A list, not a deque: thousands of partitions are idle, and an empty deque has 600 bytes.
-    ready: list[Batch] = field(default_factory=list)
-    """Received in order, not taken yet. The first may begin below what is wanted."""
-    ahead: dict[int, Batch] = field(default_factory=dict)
-    """Received beyond a gap, by first sequence."""
-    store: str | None = None
-    """The store that is asked."""
-    answered: bool = False
-    """Whether a FETCH has brought something."""
-    barren: int = 0
-    """Windows in a row that brought nothing but log starts."""
-
-
-@dataclass(slots=True)
-class _Window:
-    """One FETCH without an answer yet."""
-
-    reached: int
-    """What was expected when it was sent, or when it last brought something."""
-    due_ms: int
-    rest_ms: int
-    """How long to wait before asking again, should it bring nothing."""
-    store: str | None
-    """The one that was asked; None is everybody."""
-    without: dict[str, int] = field(default_factory=dict)
-    """Who does not have it: a log start behind it, or 0 for who has not come so far."""
-
-
 class Inflow:
     """The partitions a node receives.
 
@@ -99,14 +64,16 @@ class Inflow:
 
     def __init__(self, requester: str) -> None:
         self._requester = requester
-        self._streams: dict[Partition, _Stream] = {}
+        self._streams: dict[Partition, Stream] = {}
         # A partition with a gap is in exactly one of these three.
-        self._behind: dict[Partition, int] = {}
+        self._behind: OrderedDict[Partition, int] = OrderedDict()
         """To be asked for as soon as there is room; the value is its `rest_ms`."""
-        self._windows: dict[Partition, _Window] = {}
+        self._windows: dict[Partition, Window] = {}
         """Asked for."""
-        self._resting: dict[Partition, _Window] = {}
+        self._resting: dict[Partition, Window] = {}
         """Asked for in vain; `due_ms` is when to ask again."""
+        self._due_ms = 0
+        """Of all these windows, none is due before."""
         self._stores = Stores()
         self._began_ms: int | None = None
         """When the first FETCH was sent."""
@@ -135,12 +102,12 @@ class Inflow:
         if stream is None:
             if len(self._streams) >= PARTITIONS_MAX:
                 return False
-            self._streams[partition] = _Stream(sequence)
+            self._streams[partition] = Stream(sequence)
             return True
         ahead = stream.ahead.values()
         self._count_ahead(-len(ahead), -sum(len(batch.content) for batch in ahead))
         self.ready_bytes -= sum(len(batch.content) for batch in stream.ready)
-        self._streams[partition] = _Stream(sequence, stream.head)
+        self._streams[partition] = Stream(sequence, stream.head)
         self._forget_gap(partition)
         self._note_gap(partition, self._streams[partition])
         return True
@@ -251,7 +218,7 @@ class Inflow:
         self._note_gap(partition, stream)
 
     def _go_without(
-        self, partition: Partition, stream: _Stream, window: _Window, sender: str, start: int
+        self, partition: Partition, stream: Stream, window: Window, sender: str, start: int
     ) -> bool:
         """Note that `sender` does not have what is asked for; False if others are asked now."""
         if window.store is None:
@@ -263,7 +230,7 @@ class Inflow:
         self._behind[partition] = window.rest_ms
         return False
 
-    def _keep_ahead(self, stream: _Stream, batch: Batch) -> Reason | None:
+    def _keep_ahead(self, stream: Stream, batch: Batch) -> Reason | None:
         self._note_gap(batch.partition, stream)
         size = len(batch.content)
         if batch.sequence in stream.ahead:
@@ -281,7 +248,7 @@ class Inflow:
         self._ahead_batches += batches
         self._ahead_bytes += size
 
-    def _close_gap(self, stream: _Stream) -> None:
+    def _close_gap(self, stream: Stream) -> None:
         """Move what was waiting behind the gap to `ready`."""
         while True:
             batch = stream.ahead.pop(stream.expected, None)
@@ -294,7 +261,7 @@ class Inflow:
             self.ready_bytes += len(batch.content)
             stream.expected = batch.end
 
-    def _overlapping(self, stream: _Stream) -> Batch | None:
+    def _overlapping(self, stream: Stream) -> Batch | None:
         """Take out a waiting batch that covers `expected`, dropping those already passed."""
         passed = [first for first in stream.ahead if first < stream.expected]
         for first in passed:
@@ -304,7 +271,7 @@ class Inflow:
             self._count_ahead(-1, -len(batch.content))
         return None
 
-    def _note_gap(self, partition: Partition, stream: _Stream) -> None:
+    def _note_gap(self, partition: Partition, stream: Stream) -> None:
         if (
             stream.expected <= stream.head
             and partition not in self._windows
@@ -313,7 +280,7 @@ class Inflow:
         ):
             self._behind[partition] = FETCH_SILENCE_MS
 
-    def _progressed(self, partition: Partition, stream: _Stream) -> None:
+    def _progressed(self, partition: Partition, stream: Stream) -> None:
         if not self._behind and not self._windows and not self._resting:
             return
         if stream.expected > stream.head:
@@ -333,8 +300,7 @@ class Inflow:
         self._expire(now_ms)
         fetches = []
         while self._behind and len(self._windows) < FETCHES_IN_FLIGHT_MAX:
-            partition, rest_ms = next(iter(self._behind.items()))
-            del self._behind[partition]
+            partition, rest_ms = self._behind.popitem(last=False)
             stream = self._streams[partition]
             end = min(stream.ahead, default=stream.head + 1)
             if stream.expected >= end:
@@ -342,17 +308,20 @@ class Inflow:
             if self._began_ms is None:
                 self._began_ms = now_ms
             due_ms = now_ms + FETCH_SILENCE_MS
-            self._windows[partition] = _Window(stream.expected, due_ms, rest_ms, stream.store)
+            self._due_ms = min(self._due_ms, due_ms)
+            self._windows[partition] = Window(stream.expected, due_ms, rest_ms, stream.store)
             fetches.append(self._fetch(partition, stream, min(end, stream.expected + count_max)))
         return fetches
 
-    def _fetch(self, partition: Partition, stream: _Stream, end: int) -> messages.Fetch:
+    def _fetch(self, partition: Partition, stream: Stream, end: int) -> messages.Fetch:
         topic, address = partition
         tried = stream.answered or stream.store is not None
         count = min(end - stream.expected, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
         return messages.Fetch(topic, address, self._requester, stream.expected, count, stream.store)
 
     def _expire(self, now_ms: int) -> None:
+        if now_ms < self._due_ms:
+            return
         for partition, window in [*self._windows.items()]:
             if window.due_ms <= now_ms:
                 stream = self._streams[partition]
@@ -368,12 +337,12 @@ class Inflow:
             if window.due_ms <= now_ms:
                 del self._resting[partition]
                 self._behind[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
+        waiting = (*self._windows.values(), *self._resting.values())
+        self._due_ms = min((one.due_ms for one in waiting), default=now_ms + FETCH_SILENCE_MS)
 
     def wakeup_ms(self) -> int | None:
-        """When `fetches` has something to do because time has passed."""
-        if not self._windows and not self._resting:
-            return None
-        return min(one.due_ms for one in (*self._windows.values(), *self._resting.values()))
+        """When `fetches` has something to do because time has passed; sometimes nothing then."""
+        return self._due_ms if self._windows or self._resting else None
 
     def missing(self) -> int:
         """How many records are known of and not received, less what was asked for in vain."""
@@ -396,5 +365,7 @@ class Inflow:
         assert ahead_batches == self._ahead_batches <= REORDER_BATCHES_MAX
         assert ready_bytes == self.ready_bytes
         assert len(self._windows) <= FETCHES_IN_FLIGHT_MAX
+        for window in (*self._windows.values(), *self._resting.values()):
+            assert self._due_ms <= window.due_ms
         assert not self._windows.keys() & self._behind.keys()
         assert not self._resting.keys() & (self._behind.keys() | self._windows.keys())
