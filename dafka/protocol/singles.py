@@ -97,14 +97,16 @@ class Singles:
             message = event.message if isinstance(event, Received) else None
             if isinstance(message, messages.Record) and message.batched:
                 continue  # the batch brings it, with everything that belongs to it
-            if isinstance(message, messages.Record | messages.DirectRecord):
-                if unpack(message.content) is None:
-                    if not run.extended(message):
-                        yield from run.ended()
-                        if not run.begun(message):
-                            yield Dropped("content size")
-                    continue
-            elif message is not None:
+            if (
+                isinstance(message, messages.Record | messages.DirectRecord)
+                and unpack(message.content) is None
+            ):
+                if not run.extended(message):
+                    yield from run.ended()
+                    if not run.begun(message):
+                        yield Dropped("content size")
+                continue
+            if isinstance(message, messages.Fetch | messages.ConsumerHello):
                 event = Received(self._marked(message))
             yield from run.ended()
             yield event
@@ -123,13 +125,9 @@ class Singles:
             return [message, records[-1]]
         return [message, *records] if batched else records
 
-    def _marked(self, message: Message) -> Message:
-        match message:
-            case messages.Fetch() if self._wants_singles(message.requester):
-                return replace(message, foreign=True)
-            case messages.ConsumerHello() if self._wants_singles(message.consumer):
-                return replace(message, foreign=True)
-        return message
+    def _marked(self, asking: messages.Fetch | messages.ConsumerHello) -> Message:
+        who = asking.requester if isinstance(asking, messages.Fetch) else asking.consumer
+        return replace(asking, foreign=True) if self._wants_singles(who) else asking
 
     def _wants_singles(self, requester: str) -> bool:
         return self._known.get(requester) == {MessageId.DIRECT_RECORD}

@@ -185,7 +185,7 @@ def read_position(reader: Reader) -> tuple[str, int]:
         WireError: One is not what it may be.
     """
     topic, sequence = reader.string(), reader.number_8()
-    if not topic or len(octets_of(topic)) > TOPIC_BYTES_MAX or "\0" in topic:
+    if not topic or "\0" in topic or _too_long(topic):
         raise WireError("topic")
     if sequence > SEQUENCE_MAX:
         raise WireError("sequence")
@@ -197,9 +197,14 @@ def _read_topics(reader: Reader) -> tuple[str, ...]:
     if count > HELLO_TOPICS_MAX or count * 4 > reader.remaining:
         raise WireError("topic count")
     topics = tuple(reader.longstr() for _ in range(count))
-    if any(len(octets_of(topic)) > TOPIC_BYTES_MAX or "\0" in topic for topic in topics):
+    if any("\0" in topic or _too_long(topic) for topic in topics):
         raise WireError("topic")
     return topics
+
+
+def _too_long(topic: str) -> bool:
+    # A character has four bytes at most, so most names need not be encoded to tell.
+    return len(topic) > TOPIC_BYTES_MAX // 4 and len(octets_of(topic)) > TOPIC_BYTES_MAX
 
 
 def _read_address(reader: Reader) -> str:

@@ -25,13 +25,23 @@ from dafka.wire.octets import Reader, octets_of, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dafka.reasons import Reason
+
 SIGNATURE = b"\xaa\xa5"
 VERSION = 1
 
 _IDS = {message_id.value: message_id for message_id in MessageId}
-_PREAMBLES = {
-    message_id: SIGNATURE + message_id.value + bytes((VERSION,)) for message_id in MessageId
+_BEGINNINGS = {
+    message_id: (message_id.value, SIGNATURE + message_id.value + bytes((VERSION,)))
+    for message_id in MessageId
 }
+"""What the topic frame and the header of each message begin with."""
+
+_KINDS = {
+    preamble: (message_id, message_id in fields.WITH_CONTENT)
+    for message_id, (_, preamble) in _BEGINNINGS.items()
+}
+"""By how a header begins: which message it is of, and whether a content frame belongs to it."""
 
 
 def prefix(message_id: MessageId, key: str) -> bytes:
@@ -50,7 +60,8 @@ def subscription(prefix_octets: bytes) -> tuple[MessageId, str] | None:
 def encode(message: Message) -> list[bytes]:
     """Return the frames of `message`: topic, header and, for records, content."""
     key, octets, content = fields.parts(message)
-    frames = [prefix(message.id, key), _PREAMBLES[message.id] + octets]
+    octet, preamble = _BEGINNINGS[message.id]
+    frames = [octet + octets_of(key), preamble + octets]
     if content is not None:
         frames.append(content)
     return frames
@@ -65,21 +76,25 @@ def decode(frames: Sequence[bytes]) -> Message:
     if not 2 <= len(frames) <= 3:
         raise WireError("frame count")
     topic_frame, header = frames[0], frames[1]
-    if header[:2] != SIGNATURE:
-        raise WireError("signature")
-    message_id = _IDS.get(header[2:3])
-    if message_id is None or topic_frame[:1] != message_id.value:
-        raise WireError("message id")
-    if header[3:4] != bytes((VERSION,)):
-        raise WireError("version")
+    kind = _KINDS.get(header[:4])
+    if kind is None or topic_frame[:1] != header[2:3]:
+        raise WireError(_complaint(header))
     if len(header) > HEADER_BYTES_MAX or len(topic_frame) > 1 + 255:
         raise WireError("header size")
+    message_id, with_content = kind
+    if len(frames) != 2 + with_content:
+        raise WireError("frame count")
     key = text(topic_frame[1:])
     reader = Reader(header, 4)
-    if message_id in fields.WITH_CONTENT:
-        if len(frames) != 3:
-            raise WireError("frame count")
+    if with_content:
         return fields.read_batch(message_id, key, reader, frames[2])
-    if len(frames) != 2:
-        raise WireError("frame count")
     return fields.read_control(message_id, key, reader)
+
+
+def _complaint(header: bytes) -> Reason:
+    """Why a header cannot begin like that."""
+    if header[:2] != SIGNATURE:
+        return "signature"
+    if header[2:3] in _IDS and header[3:4] != bytes((VERSION,)):
+        return "version"
+    return "message id"

@@ -14,10 +14,11 @@ is the link's bound. Source: Axual distribution model, "Copy flags and algorithm
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
+from dafka.model import Batch
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
 from dafka.protocol.events import Drained, Mirrored, Positioned, Woke
@@ -43,7 +44,7 @@ from distributor.link.stops import Stops
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:
-    from dafka.model import Batch, Partition
+    from dafka.model import Partition
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
 
@@ -372,7 +373,7 @@ class LinkMachine:
     def _copied(self, batch: Batch, envelope: Envelope, flags: int) -> Batch:
         """The batch as it stands in the target: the same records under new flags."""
         envelope = Envelope(envelope.origin or self._origin, flags, self._epoch)
-        return replace(batch, content=stamped(batch.content, envelope))
+        return Batch(batch.partition, batch.sequence, batch.count, stamped(batch.content, envelope))
 
     def _stored(self, stored: Stored, now_ms: int) -> list[Sided]:
         sided: list[Sided] = []
