@@ -192,6 +192,7 @@ class _LinkRole:
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
         if isinstance(event, TurnEnded):
+            self._meter.tell()
             if now_ms >= self._lag_due_ms:
                 self._lag_due_ms = now_ms + LAG_INTERVAL_MS
                 self._meter.standing(*self._machine.standing(now_ms))

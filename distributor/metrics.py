@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from dafka.node.metrics import Tally
 from distributor.comparing.verdict import Kind
 from distributor.link.stops import Reason
 
@@ -191,11 +192,10 @@ class LinkMeter:
 
     def __init__(self, link: Link, target: str = "") -> None:
         labels = (link.source, target or link.target, link.crossing)
-        self._forwarded = RECORDS.labels(*labels, "forwarded")
-        self._pulled = RECORDS.labels(*labels, "pulled")
+        copied = BATCHES.labels(*labels), BYTES.labels(*labels)
+        self._forwarded = Tally(RECORDS.labels(*labels, "forwarded"), *copied)
+        self._pulled = Tally(RECORDS.labels(*labels, "pulled"), *copied)
         self._skipped = RECORDS.labels(*labels, "skipped")
-        self._bytes = BYTES.labels(*labels)
-        self._batches = BATCHES.labels(*labels)
         self._hop_seconds = HOP_SECONDS.labels(*labels)
         self._behind = BEHIND_PARTITIONS.labels(*labels)
         self._standstill = STANDSTILL_SECONDS.labels(*labels)
@@ -207,10 +207,13 @@ class LinkMeter:
 
     def hopped(self, hopped: Hopped) -> None:
         """A batch is durable at the target."""
-        (self._pulled if hopped.pulled else self._forwarded).inc(hopped.records)
-        self._bytes.inc(hopped.size)
-        self._batches.inc()
+        (self._pulled if hopped.pulled else self._forwarded).add(hopped.records, hopped.size)
         self._hop_seconds.observe(hopped.latency_ms / 1_000)
+
+    def tell(self) -> None:
+        """Add what has hopped to the series."""
+        self._forwarded.tell()
+        self._pulled.tell()
 
     def skipped(self, skipped: Skipped) -> None:
         """Records need not cross this level."""

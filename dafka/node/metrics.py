@@ -6,7 +6,6 @@ addresses are never labels: there may be a hundred thousand of them.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
@@ -71,12 +70,40 @@ REGISTRY_PRIMARY = Gauge(
 )
 
 
-def count_batch(role: str, direction: str, records: int, size: int) -> None:
-    """Count one batch going `in` or `out`."""
-    records_counter, batches_counter, bytes_counter = _batch_counters(role, direction)
-    records_counter.inc(records)
-    batches_counter.inc()
-    bytes_counter.inc(size)
+class Tally:
+    """Counts batches, and tells Prometheus once for many: counting there costs a microsecond.
+
+    Args:
+        records: Series of their records.
+        batches: Of themselves.
+        size: Of their bytes.
+    """
+
+    def __init__(self, records: Counter, batches: Counter, size: Counter) -> None:
+        self._series = records, batches, size
+        self._records = self._batches = self._bytes = 0
+
+    def add(self, records: int, size: int) -> None:
+        """Count one batch."""
+        self._records += records
+        self._batches += 1
+        self._bytes += size
+
+    def tell(self) -> None:
+        """Add what was counted since the last time to the series."""
+        if not self._batches:
+            return
+        records, batches, size = self._series
+        records.inc(self._records)
+        batches.inc(self._batches)
+        size.inc(self._bytes)
+        self._records = self._batches = self._bytes = 0
+
+
+def traffic(role: str, direction: str) -> Tally:
+    """A tally of batches going `in` or `out` in a role."""
+    labels = role, direction
+    return Tally(RECORDS.labels(*labels), BATCHES.labels(*labels), BYTES.labels(*labels))
 
 
 def count_commits(commits: int, refused: int) -> None:
@@ -85,13 +112,6 @@ def count_commits(commits: int, refused: int) -> None:
         COMMITS.inc(commits)
     if refused:
         NO_COMMITS.inc(refused)
-
-
-@cache
-def _batch_counters(role: str, direction: str) -> tuple[Counter, Counter, Counter]:
-    """Looked up once: finding a labelled counter costs as much as sending a message."""
-    labels = role, direction
-    return RECORDS.labels(*labels), BATCHES.labels(*labels), BYTES.labels(*labels)
 
 
 application: WSGIApplication = make_wsgi_app()

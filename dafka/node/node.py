@@ -104,6 +104,8 @@ class Node(Generic[S, E]):
         self._address = address
         self._meshes = dict(meshes)
         self._linger_ms = linger_ms
+        self._taken_in = metrics.traffic(role.name, "in")
+        self._sent_out = metrics.traffic(role.name, "out")
         self._first = next(iter(self._meshes))
         self._inbox: deque[tuple[S, Event | E]] = deque()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -194,19 +196,24 @@ class Node(Generic[S, E]):
         for pollable, handler in self._role.pollable().items():
             poller.add(pollable, partial(self._complete, handler))
         self._feed(self._first, Woke())
+        self._wake_due(now_ms())
         stopping = False
         while not stopping:
             # From here on `wake` writes to the pipe; what came before is seen by the next line.
             self._wake_pending = False
-            poller.turn(0 if self._inbox or self._stopping else self._timeout_ms())
+            due_ms = self._due_ms()
+            poller.turn(0 if self._inbox or self._stopping else _until(due_ms))
             self._wake_pending = True
             self._turned_ms = now_ms()
             # Read before the inbox is emptied: what was posted before `stop` is still handled.
             stopping = self._stopping
-            self._wake_due()
+            if due_ms is not None and due_ms <= self._turned_ms:
+                self._wake_due(self._turned_ms)
             while self._inbox:
                 self._feed(*self._inbox.popleft())
+            self._taken_in.tell()
             self._feed(self._first, TurnEnded())
+            self._sent_out.tell()
 
     def _receive(self, side: S, mesh: Mesh, socket: Socket) -> None:
         for event in mesh.receive(socket, now_ms(), wall_ms()):
@@ -215,7 +222,7 @@ class Node(Generic[S, E]):
                 continue
             if isinstance(event, Received) and isinstance(event.message, _BATCHES):
                 message = event.message
-                metrics.count_batch(self._role.name, "in", message.count, len(message.content))
+                self._taken_in.add(message.count, len(message.content))
             self._feed(side, event)
 
     def _complete(self, handler: Callable[[], Iterable[tuple[S, Event | E]]]) -> None:
@@ -225,9 +232,9 @@ class Node(Generic[S, E]):
 
     def _feed(self, side: S, event: Event | E) -> None:
         """Hand an event to the machine and perform what it asks for, to the end."""
-        pending: deque[tuple[S, Event | E]] = deque([(side, event)])
-        while pending:
-            for effect_side, effect in self._role.handle(*pending.popleft(), now_ms()):
+        pending: list[tuple[S, Event | E]] = [(side, event)]
+        for happened in pending:  # which grows on the way
+            for effect_side, effect in self._role.handle(*happened, now_ms()):
                 completed = self._perform(effect_side, effect)
                 if completed is not None:
                     pending.append((effect_side, completed))
@@ -236,7 +243,7 @@ class Node(Generic[S, E]):
         if isinstance(effect, Publish):
             message = effect.message
             if isinstance(message, _BATCHES):
-                metrics.count_batch(self._role.name, "out", message.count, len(message.content))
+                self._sent_out.add(message.count, len(message.content))
             dropped = self._meshes[side].publish(message)
             if dropped is not None:
                 self._drop(dropped)
@@ -289,8 +296,7 @@ class Node(Generic[S, E]):
         metrics.LOST.labels(self._role.name).inc(lost.end - lost.start)
         log.warning("records skipped: no store has them any more", extra=place)
 
-    def _wake_due(self) -> None:
-        now = now_ms()
+    def _wake_due(self, now: int) -> None:
         due_ms = self._role.wakeup_ms()
         if due_ms is not None and due_ms <= now:
             self._feed(self._first, Woke())
@@ -303,13 +309,20 @@ class Node(Generic[S, E]):
                     sum(each.peers for each in self._meshes.values())
                 )
 
-    def _timeout_ms(self) -> int:
+    def _due_ms(self) -> int | None:
+        """When the role or a mesh is to be woken first."""
         meshes = [mesh.wakeup_ms() for mesh in self._meshes.values()]
-        due_ms = earliest(self._role.wakeup_ms(), *meshes)
-        return IDLE_MS if due_ms is None else max(0, min(due_ms - now_ms(), IDLE_MS))
+        return earliest(self._role.wakeup_ms(), *meshes)
 
     def _drain_wakes(self) -> None:
         os.read(self._wake_read, 4_096)
+        # Whoever has woken it may have made something due.
+        self._wake_due(now_ms())
+
+
+def _until(due_ms: int | None) -> int:
+    """How long to sleep, in milliseconds."""
+    return IDLE_MS if due_ms is None else max(0, min(due_ms - now_ms(), IDLE_MS))
 
 
 def open_mesh(

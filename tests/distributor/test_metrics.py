@@ -34,6 +34,7 @@ def test_a_hop_counts_its_batch_records_and_bytes(meter):
     before = [value(name) for name in names]
     records = value("distributor_records_total", result="forwarded")
     meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+    meter.tell()
     assert [value(name) for name in names] == [before[0] + 1, before[1] + 100]
     assert value("distributor_records_total", result="forwarded") == records + 3
 
@@ -42,6 +43,7 @@ def test_pulled_records_are_counted_apart(meter):
     before = value("distributor_records_total", result="forwarded")
     pulled = value("distributor_records_total", result="pulled")
     meter.hopped(Hopped(records=4, size=100, latency_ms=30, pulled=True))
+    meter.tell()
     assert value("distributor_records_total", result="pulled") == pulled + 4
     assert value("distributor_records_total", result="forwarded") == before
 
@@ -84,6 +86,7 @@ def test_totals_are_read_back_from_what_is_served(meter):
     meter.hopped(Hopped(records=3, size=100, latency_ms=30))
     meter.hopped(Hopped(records=4, size=100, latency_ms=30, pulled=True))
     meter.skipped(Skipped(records=5))
+    meter.tell()
     after = link_totals(generate_latest().decode())[link]
     assert (after.records - before.records, after.size - before.size) == (7, 200)
     assert link_totals("") == {}
