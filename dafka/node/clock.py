@@ -20,19 +20,14 @@ wall_ns = time.time_ns
 
 
 class Pace:
-    """Keeps what is repeated apart.
+    """Keeps what is repeated apart."""
 
-    Args:
-        gap_s: The shortest time from one `wait` to the next.
-    """
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
 
-    def __init__(self, gap_s: float) -> None:
-        self._gap_s = gap_s
-        self._due_s = time.monotonic()
-
-    def wait(self) -> None:
-        """Return at once if the last time is long enough ago, else when it is."""
-        left_s = self._due_s - time.monotonic()
+    def wait(self, gap_s: float) -> None:
+        """Return at once if the last time is `gap_s` ago, else when it is."""
+        left_s = self._last_s + gap_s - time.monotonic()
         if left_s > 0:
             time.sleep(left_s)
-        self._due_s = time.monotonic() + self._gap_s
+        self._last_s = time.monotonic()

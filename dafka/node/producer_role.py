@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import StorageError
+from dafka.model import Partition
 from dafka.node import metrics
 from dafka.node.clock import Pace
 from dafka.protocol.dues import earliest
-from dafka.protocol.effects import Append, Disputed, Stored
+from dafka.protocol.effects import Append, Disputed, Publish, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
+from dafka.protocol.seal_gap import SealGap
+from dafka.wire.messages import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +26,6 @@ if TYPE_CHECKING:
     from dafka.transport.poller import Pollable
 
 log = logging.getLogger(__name__)
-
-
-_SEAL_GAP_S = 0.0003
-"""Between two times that open batches are sealed. Without linger a fast sender would make a batch
-of every record, and everybody down the line pays for batches, not for records."""
 
 
 class Owner(Protocol):
@@ -70,14 +69,22 @@ class ProducerRole:
         self._machine = machine
         self._linger_ms = linger_ms
         self._spool = spool
-        self._pace = Pace(_SEAL_GAP_S)
+        self._pace = Pace()
+        self._gap = SealGap()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine."""
         if isinstance(event, Woke):
-            self._pace.wait()
+            self._pace.wait(self._gap.seconds)
             self._owner.seal_older(now_ms - self._linger_ms)
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+        effects = self._machine.handle(event, now_ms)
+        for effect in effects:
+            if isinstance(effect, Publish) and isinstance(effect.message, Records):
+                message = effect.message
+                partition = Partition(message.topic, message.address)
+                end = message.sequence + message.count
+                self._gap.published(partition, end, time.monotonic())
+        return [(side, effect) for effect in effects]
 
     def wakeup_ms(self) -> int | None:
         """When a batch has lingered long enough, or the machine wants to be woken."""
@@ -93,6 +100,7 @@ class ProducerRole:
             self._report(effect)
             return None
         assert isinstance(effect, Stored)
+        self._gap.stored(effect.partition, effect.end, time.monotonic())
         if self._spool is not None:
             self._spool.forget(effect.partition.topic, effect.end)
         self._owner.stored(effect)
