@@ -25,8 +25,6 @@ class _Window:
 
     # A list, not a deque: thousands of partitions are idle, and an empty deque has 600 bytes.
     batches: list[Batch] = field(default_factory=list)
-    acked: dict[str | None, int] = field(default_factory=dict)
-    """Per store, the sequence below which it has everything; those without a name are one."""
     stored: int = 0
     """Sequence below which enough stores have everything."""
     end: int = 0
@@ -43,6 +41,9 @@ class Unacked:
     def __init__(self, min_acks: int) -> None:
         self._min_acks = min_acks
         self._windows: dict[Partition, _Window] = {}
+        # Not in the windows: of thousands of partitions each would have a dictionary of its own.
+        self._acked: dict[str | None, dict[Partition, int]] = {}
+        """Per store, the sequence below which it has everything; those without a name are one."""
 
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._windows
@@ -68,12 +69,12 @@ class Unacked:
         last, run = run_of(window.batches[-1].content), run_of(batch.content)
         if (last and last.number) == (run and run.number):
             return True
-        return window.end <= max(window.acked.values(), default=0)
+        return window.end <= max(self._ends(batch.partition), default=0)
 
     def knows(self, partition: Partition, store: str | None) -> bool:
         """Whether ACKs of `store` can be counted: of very many distinct ones some are not."""
-        window = self._windows.get(partition)
-        return window is None or store in window.acked or len(window.acked) < STORES_MAX
+        known = self._acked
+        return partition not in self._windows or store in known or len(known) < STORES_MAX
 
     def acked(self, partition: Partition, store: str | None, end: int) -> tuple[int, int] | None:
         """`store` has everything below `end`.
@@ -87,12 +88,14 @@ class Unacked:
             return None
         # An ACK for what was never sent is a peer's fault; it must not free what comes later.
         end = min(end, window.end)
-        if end <= window.acked.get(store, 0):
+        acked = self._acked.setdefault(store, {})
+        if end <= acked.get(partition, 0):
             return None
-        window.acked[store] = end
-        if len(window.acked) < self._min_acks:
+        acked[partition] = end
+        ends = self._ends(partition)
+        if len(ends) < self._min_acks:
             return None
-        stored = sorted(window.acked.values(), reverse=True)[self._min_acks - 1]
+        stored = sorted(ends, reverse=True)[self._min_acks - 1]
         if stored <= window.stored:
             return None
         window.stored = stored
@@ -100,6 +103,10 @@ class Unacked:
         freed = sum(len(batch.content) for batch in window.batches[:count])
         del window.batches[:count]
         return stored, freed
+
+    def _ends(self, partition: Partition) -> list[int]:
+        """How far each store that has acknowledged something of a partition has it."""
+        return [acked[partition] for acked in self._acked.values() if partition in acked]
 
     def contradicted(self, partition: Partition, sequence: int, run: int | None) -> bool:
         """Whether the record that is kept at `sequence` is not of the run that a store says."""
@@ -109,6 +116,8 @@ class Unacked:
     def drop(self, partition: Partition) -> int:
         """Forget a partition's window; returns the bytes it held."""
         window = self._windows.pop(partition, None)
+        for acked in self._acked.values():
+            acked.pop(partition, None)
         return sum(len(batch.content) for batch in window.batches) if window else 0
 
     def stored(self, partition: Partition) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import CommitError, QueryError, WireError
@@ -77,13 +76,11 @@ class StoreClient:
         """
         name = None if topic is None else octets_of(topic)
         found: dict[Partition, range] = {}
-        # Each name once: links keep what they are told, and partitions share names by the thousand.
-        name_of = cache(text)
         after: messages.Place | None = None
         while True:
             page = self._ask(messages.Ranges(name, after), messages.RangePage)
             for found_topic, address, start, end in page.ranges:
-                found[Partition(name_of(found_topic), name_of(address))] = range(start, end)
+                found[Partition(text(found_topic), text(address))] = range(start, end)
             if not page.more:
                 return found
             after = self._continued(

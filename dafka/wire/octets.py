@@ -7,6 +7,7 @@ surrogate escapes, because the RFC allows any bytes in names and they must survi
 from __future__ import annotations
 
 import struct
+from sys import intern
 
 from dafka.errors import WireError
 
@@ -15,8 +16,12 @@ _U64 = struct.Struct(">Q")
 
 
 def text(octets: bytes) -> str:
-    """Bytes of a name as text; every byte string has exactly one text."""
-    return octets.decode("utf-8", "surrogateescape")
+    """Bytes of a name as text; every byte string has exactly one text.
+
+    And every name is there only once: what is kept of ten thousand partitions is mostly names, and
+    one that is met again need not be hashed again.
+    """
+    return intern(octets.decode("utf-8", "surrogateescape"))
 
 
 def octets_of(name: str) -> bytes:
@@ -89,7 +94,7 @@ class Reader:
         end = self._position = start + frame[start - 1]
         if end > len(frame):
             raise WireError("truncated")
-        return frame[start:end].decode("utf-8", "surrogateescape")
+        return text(frame[start:end])
 
     def longstr(self) -> str:
         """Read a string with a 32-bit length."""
