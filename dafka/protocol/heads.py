@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from dafka.protocol.dues import earliest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -74,8 +76,7 @@ class HeadSchedule:
 
     def wakeup_ms(self) -> int | None:
         """When the first is due."""
-        dues = [next(iter(waiting.values())) for waiting in self._levels if waiting]
-        return min(dues, default=None)
+        return earliest(*[next(iter(each.values()), None) for each in self._levels])
 
     def _plan(self, partition: Partition, level: int, now_ms: int) -> None:
         self._level[partition] = level
