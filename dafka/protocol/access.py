@@ -133,5 +133,7 @@ def may_send(rights: Rights, message: Message) -> bool:
             return all(rights.may_read(topic) for topic in message.topics)
         case messages.Ack() | messages.StoreHello():
             return False
+        case messages.DirectHead() if message.store is not None:
+            return False  # as good as an ACK
         case _:
             return rights.may_write(message.topic)

@@ -100,7 +100,11 @@ WRITING = [
     messages.DirectHead("C", "orders", "P", 0),
     messages.LogStart("C", "orders", "P", 0, "S"),
 ]
-STORING = [messages.Ack("orders", "P", "S", 0), messages.StoreHello("C", "S")]
+STORING = [
+    messages.Ack("orders", "P", "S", 0),
+    messages.StoreHello("C", "S"),
+    messages.DirectHead("C", "orders", "P", 0, "S"),
+]
 
 
 @pytest.mark.parametrize("message", READING + WRITING + STORING, ids=lambda one: one.id.name)
