@@ -50,6 +50,10 @@ class HeadSchedule:
         self.forget(partition)
         self._plan(partition, 0, now_ms)
 
+    def repeated(self, partition: Partition) -> bool:
+        """Whether what was `due` last was not the first HEAD since it moved."""
+        return self._level[partition] > 1
+
     def rests(self, partition: Partition) -> bool:
         """Whether it has reached the longest interval."""
         return self._level[partition] == len(self._levels) - 1

@@ -147,4 +147,5 @@ class MirrorMachine:
 
     def _head(self, partition: Partition) -> Publish:
         topic, address = partition
-        return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1))
+        stored = self._heads.repeated(partition) and self._unacked.low(partition) is None
+        return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1, stored))

@@ -258,4 +258,8 @@ class ProducerMachine:
         return effects
 
     def _head(self, topic: str) -> Publish:
-        return Publish(messages.Head(topic, self._address, self._heads[topic]))
+        partition, head = Partition(topic, self._address), self._heads[topic]
+        # Of what an earlier life has published this one does not know it, and asks.
+        known = self._unacked.stored(partition) > head
+        stored = known and partition in self._due and self._due.repeated(partition)
+        return Publish(messages.Head(topic, self._address, head, stored))

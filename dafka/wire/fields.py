@@ -26,6 +26,9 @@ SEQUENCE_MAX = 2**63 - 2
 _BATCHED = b"B"
 """Behind the fields of a RECORD whose record is in a RECORDS, too."""
 
+_STORED = b"S"
+"""Behind the fields of a HEAD up to which enough stores have everything."""
+
 
 def parts(message: Message) -> tuple[str, bytes, bytes | None]:
     """Key, fields and content of a message; the content is None where there is no such frame."""
@@ -35,12 +38,12 @@ def parts(message: Message) -> tuple[str, bytes, bytes | None]:
         case messages.DirectRecords():
             return message.requester, _place(message) + number_4(message.count), message.content
         case messages.Record():
-            mark = _BATCHED if message.batched else b""
-            return message.topic, _place(message) + mark, message.content
+            octets = _place(message) + (_BATCHED if message.batched else b"")
+            return message.topic, octets, message.content
         case messages.DirectRecord():
             return message.requester, _place(message), message.content
         case messages.Head():
-            return message.topic, _place(message), None
+            return message.topic, _place(message) + (_STORED if message.stored else b""), None
         case _:
             return _control_parts(message)
 
@@ -111,7 +114,7 @@ def read_batch(message_id: MessageId, key: str, reader: Reader, content: bytes) 
     if len(content) > FRAME_BYTES_MAX:
         raise WireError("content size")
     if message_id is MessageId.RECORD:
-        batched = bool(reader.remaining) and reader.number_1() == _BATCHED[0]
+        batched = _read_mark(reader, _BATCHED)
         return messages.Record(_same(topic, key), address, sequence, content, batched)
     if message_id is MessageId.DIRECT_RECORD:
         return messages.DirectRecord(named(key), topic, address, sequence, content)
@@ -134,7 +137,8 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
     match message_id:
         case MessageId.HEAD:
             address, topic, sequence = _read_place(reader)
-            return messages.Head(_same(topic, key), address, sequence)
+            stored = _read_mark(reader, _STORED)
+            return messages.Head(_same(topic, key), address, sequence, stored)
         case MessageId.DIRECT_HEAD:
             address, topic, sequence = _read_place(reader)
             return messages.DirectHead(named(key), topic, address, sequence, read_trailer(reader))
@@ -161,6 +165,10 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
 def read_trailer(reader: Reader) -> str | None:
     """The inverse of `trailer`."""
     return _read_address(reader) if reader.remaining else None
+
+
+def _read_mark(reader: Reader, mark: bytes) -> bool:
+    return bool(reader.remaining) and reader.number_1() == mark[0]
 
 
 def run_trailer(run: int | None) -> bytes:

@@ -121,12 +121,17 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last published sequence of a partition. Listened to by topic."""
+    """The last published sequence of a partition. Listened to by topic.
+
+    `stored` says that enough stores have acknowledged all of it, and that it is not the first HEAD
+    since (extension: a trailing byte, ignored by others): who has it, too, need not say so again.
+    """
 
     id: ClassVar[MessageId] = MessageId.HEAD
     topic: str
     address: str
     sequence: int
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class Peers:
             messages.DirectRecords(OURS, topic, address, sequence, count, content),
             messages.Record(topic, address, sequence, content),
             messages.DirectRecord(OURS, topic, address, sequence, content),
-            messages.Head(topic, address, told),
+            messages.Head(topic, address, told, self.pick(True, False)),
             messages.DirectHead(OURS, topic, address, told, self.pick(None, store)),
             messages.LogStart(OURS, topic, address, told, store),
             messages.Ack(topic, address, self.pick(None, store), told),

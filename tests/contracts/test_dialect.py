@@ -65,6 +65,7 @@ def test_a_cut_header_is_refused_or_lacks_only_an_extension(wire, message, cut):
     assert shorter.id is message.id
     assert getattr(shorter, "store", None) is None
     assert not getattr(shorter, "batched", False)
+    assert not getattr(shorter, "stored", False)
 
 
 def message_header_first(frames):

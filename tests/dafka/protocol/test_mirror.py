@@ -85,7 +85,8 @@ def test_heads_go_on_until_all_is_stored_and_it_is_quiet(mirror, batch):
         assert mirror.wakeup_ms() == now_ms
         assert heads(mirror.handle(Woke(), now_ms)) == [messages.Head("flights", "AA", 41)]
     mirror.handle(ack(42), 12_000)
-    assert heads(mirror.handle(Woke(), 15_000)) == [messages.Head("flights", "AA", 41)]
+    last = messages.Head("flights", "AA", 41, stored=True)
+    assert heads(mirror.handle(Woke(), 15_000)) == [last]
     assert mirror.wakeup_ms() is None
     mirror.check()
     mirror.handle(Mirrored(batch(42, 2)), 20_000)

@@ -81,9 +81,27 @@ def test_head_comes_for_ever_after_ever_more_rarely(producer):
     assert sent(producer.handle(Woke(), 1_500)) == [messages.Head("flights", "AA", 1)]
     producer.handle(ack(2), 1_600)
     assert sent(producer.handle(Woke(), 2_500)) == []
-    assert sent(producer.handle(Woke(), 3_500)) == [messages.Head("flights", "AA", 1)]
-    for now_ms in range(60_000, 600_000, 60_000):
-        assert sent(producer.handle(Woke(), now_ms)) == [messages.Head("flights", "AA", 1)]
+    again = messages.Head("flights", "AA", 1, stored=True)
+    for now_ms in (3_500, *range(60_000, 600_000, 60_000)):
+        assert sent(producer.handle(Woke(), now_ms)) == [again]
+
+
+def test_only_a_head_that_comes_again_says_that_all_is_stored(producer):
+    producer.handle(submitted(), 0)
+    producer.handle(ack(2), 1)
+    assert sent(producer.handle(Woke(), 1_000)) == [messages.Head("flights", "AA", 1)]
+    assert sent(producer.handle(Woke(), 3_000))[0].stored
+    assert sent(producer.handle(PeerListened(MessageId.HEAD, ""), 3_001))[0].stored
+    producer.handle(submitted(), 3_500)
+    producer.handle(Woke(), 4_500)
+    assert not sent(producer.handle(Woke(), 6_500))[0].stored
+
+
+def test_of_an_earlier_life_it_does_not_say_that_all_is_stored():
+    machine = ProducerMachine("AA", ProducerSettings(), {"flights": 5})
+    for now_ms in (0, 1_000, 3_000, 7_000):
+        heads = [one for one in sent(machine.handle(Woke(), now_ms)) if one.id is MessageId.HEAD]
+        assert heads == [messages.Head("flights", "AA", 4)]
 
 
 def test_who_begins_to_listen_for_head_gets_it_at_once(producer):

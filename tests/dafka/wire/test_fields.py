@@ -29,6 +29,13 @@ def test_a_record_that_is_in_a_batch_too_says_so():
     assert fields.read_batch(MessageId.RECORD, key, Reader(octets), content) == record
 
 
+def test_a_head_that_is_stored_says_so():
+    head = messages.Head("he", "AB", 9, stored=True)
+    key, octets, content = fields.parts(head)
+    assert (octets, content) == (bytes.fromhex(PLACE) + b"S", None)
+    assert fields.read_control(MessageId.HEAD, key, Reader(octets)) == head
+
+
 @pytest.mark.parametrize(
     ("reason", "message_id", "key", "octets"),
     [
