@@ -305,13 +305,18 @@ class GroupMachine:
             position = self._published[partition] = commit.position
         elif self._settings.latest:
             position = self._latest[partition]
-            self._published[partition] = -1  # so that it is committed, and holds from now on
+            self._published[partition] = -1
+            effects = self._run(partition, position, now_ms)
+            self._auto_ms = now_ms  # it is committed at once, and holds from now on
+            return effects
         else:
             position = self._published[partition] = _EARLIEST
         return self._run(partition, position, now_ms)
 
     def _run(self, partition: Partition, position: int, now_ms: int) -> list[GroupEffect]:
         self._token += 1
+        if not self._runs:
+            self._auto_ms = now_ms + (self._settings.auto_commit_ms or 0)
         self._runs[partition] = self._token
         began = Began(partition, self._token, position)
         return [began, *self._consume(Positioned(partition, position), now_ms)]

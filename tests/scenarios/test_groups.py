@@ -204,22 +204,23 @@ def test_members_share_the_partitions_and_nothing_comes_twice(running):
 
 
 def test_an_application_that_holds_a_record_too_long_loses_its_place(running, until):
-    send(running.producer(), range(5))
-    idle = member(running, max_hold_ms=300)
-    take(idle, 1)
+    send(running.producer(), range(25))
 
     def settled_or_failed():
         return other._role._machine._member.settled or idle._role.failure
 
-    for _ in range(20):  # each time it is the other's with a chance of one half
+    for _ in range(20):  # each time the partition is the other's with a chance of one half
+        idle = member(running, max_hold_ms=300)
+        (held,) = numbers_of(take(idle, 1))
         other = member(running)
         until(settled_or_failed)
         if idle._role.failure:
             break
+        idle.close()  # which commits what it has taken
         other.close()
     with pytest.raises(RebalancedError, match="more than 300 ms"):
         idle.poll(1)
-    assert numbers_of(take(other, 5)) == list(range(5))
+    assert numbers_of(take(other, 5)) == list(range(held, held + 5))
 
 
 def test_commits_of_partitions_that_were_lost_are_refused(running, until):

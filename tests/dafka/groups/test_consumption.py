@@ -167,8 +167,17 @@ def test_where_it_begins_at_the_end_is_committed_so_that_it_holds():
     scene = Scene(latest=True)
     scene.find(A1, head=9)
     scene.settle(1, ["M"])
+    assert scene.tell(Woke()) == [Collect()]
     (publish,) = scene.tell(Collected({A1: 10}))
     assert publish.positions == {A1: 10}
+
+
+def test_otherwise_the_first_commit_comes_when_an_interval_has_passed(scene):
+    assert scene.machine.wakeup_ms() <= 100
+    scene.now_ms = 99
+    assert scene.tell(Woke()) == []
+    scene.now_ms = 100
+    assert scene.tell(Woke()) == [Collect()]
 
 
 def test_records_are_handed_over_with_their_run(scene):
