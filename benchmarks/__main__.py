@@ -14,6 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.baseline import file_append, raw_messages
+from benchmarks.chain import chain
 from benchmarks.growth import opening, partitions
 from benchmarks.harness import Results
 from benchmarks.hop import hop, tree
@@ -76,6 +77,7 @@ def _hops(results: Results, records: int) -> None:
 
 def _latency(results: Results, _records: int) -> None:
     latency(results)
+    chain(results)
 
 
 def _positions(results: Results, _records: int) -> None:
