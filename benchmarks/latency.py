@@ -1,4 +1,4 @@
-"""From `send` to the consumer at a steady rate: at home, and one hop away."""
+"""From `send` to the consumer at a steady rate: in one cluster, and with a hop beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, until_told
+from benchmarks.pipeline import one_cluster
 from benchmarks.publisher import TOPIC, publish_paced
 from benchmarks.system import PAIR, SETTLE_S, system
 from dafka import Consumer
@@ -35,19 +36,28 @@ def _listen(pipe: Connection, tower: str, count: int) -> None:
 
 
 def latency(results: Results) -> None:
-    """10,000 records a second without linger; every record its own batch."""
-    count = int(RATE * SECONDS)
+    """10,000 records a second without linger."""
+    with one_cluster() as (tower, _):
+        (alone,) = _latencies(tower, [tower])
     with system(PAIR) as pair:
-        listeners = [Worker(_listen, pair.tower(name), count) for name in ("c1", "c2")]
-        for listener in listeners:
-            listener.hear()
-        producer = Worker(publish_paced, pair.tower("c1"), RATE, SECONDS)
-        producer.hear()
-        producer.tell("go")
-        home, away = (listener.hear() for listener in listeners)
-        for place, latencies in (("at home", home), ("one hop away", away)):
-            for percent in (50, 99):
-                value = latencies[len(latencies) * percent // 100] / 1e6
-                results.add(f"latency {place}, p{percent}", "ms", value)
-        for worker in (producer, *listeners):
-            worker.end()
+        home, away = _latencies(pair.tower("c1"), [pair.tower(name) for name in ("c1", "c2")])
+    places = ("in one cluster", alone), ("beside a hop", home), ("one hop away", away)
+    for place, latencies in places:
+        for percent in (50, 99):
+            value = latencies[len(latencies) * percent // 100] / 1e6
+            results.add(f"latency {place}, p{percent}", "ms", value)
+
+
+def _latencies(source: str, places: list[str]) -> list[list[int]]:
+    """What listeners at these places see of a producer at `source`."""
+    count = int(RATE * SECONDS)
+    listeners = [Worker(_listen, place, count) for place in places]
+    for listener in listeners:
+        listener.hear()
+    producer = Worker(publish_paced, source, RATE, SECONDS)
+    producer.hear()
+    producer.tell("go")
+    found = [listener.hear() for listener in listeners]
+    for worker in (producer, *listeners):
+        worker.end()
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, cpu_seconds, free_ports, rate, scratch, until_told
@@ -10,6 +11,7 @@ from dafka import Consumer, Producer, Store, Tower
 from dafka.node.memory import keep_freed_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from multiprocessing.connection import Connection
     from pathlib import Path
 
@@ -85,26 +87,35 @@ def _consume(pipe: Connection, tower: str, count: int, bulk: bool, skip: int) ->
         until_told(pipe)
 
 
-def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) -> None:
-    """Everything at once; then a consumer that comes late, after the producer has left."""
+@contextmanager
+def one_cluster() -> Iterator[tuple[str, Worker]]:
+    """A tower and a store; yields where nodes find them, and the store's process."""
     tower, query = _ports()
     with scratch() as data:
-        servers = [Worker(_serve, tower, query, data), Worker(_store, tower, query, data)]
+        servers = [Worker(work, tower, query, data) for work in (_serve, _store)]
         for server in servers:
             server.hear()
+        yield tower, servers[1]
+        for server in reversed(servers):
+            server.end()
+
+
+def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) -> None:
+    """Everything at once; then a consumer that comes late, after the producer has left."""
+    with one_cluster() as (tower, store):
         consumer = Worker(_consume, tower, count, bulk, WARM_UP)
         producer = Worker(_produce, tower, count, size, bulk)
         consumer.hear()
         time.sleep(2.0)  # beacons: everybody has found everybody
         producer.tell("warm up")
         producer.hear()
-        servers[1].tell("count")
-        servers[1].hear()
+        store.tell("count")
+        store.hear()
         producer.tell("go")
         stored_rate, producer_cpu = producer.hear()
         consumed_rate, consumer_cpu = consumer.hear()
-        servers[1].tell("counted")
-        store_cpu = servers[1].hear() / count
+        store.tell("counted")
+        store_cpu = store.hear() / count
         results.add(name, "records/s", min(stored_rate, consumed_rate))
         results.add(f"{name}: CPU producer", "us/record", producer_cpu * 1e6)
         results.add(f"{name}: CPU store", "us/record", store_cpu * 1e6)
@@ -117,5 +128,3 @@ def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) 
         results.add(f"{name}, late consumer", "records/s", late_rate)
         results.add(f"{name}, late consumer: CPU", "us/record", late_cpu * 1e6)
         late.end()
-        for server in reversed(servers):
-            server.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -95,12 +96,17 @@ WORKERS_MAX = 16
 _next_port = os.getpid() * 7 % PORTS_PER_WORKER
 
 
+LOOPBACKS = (socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")
+
+
 def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+    for family, host in LOOPBACKS:
+        with socket.socket(family) as probe:
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                if error.errno != errno.EADDRNOTAVAIL:  # a machine need not have both
+                    return False
     return True
 
 

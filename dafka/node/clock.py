@@ -25,9 +25,15 @@ class Pace:
     def __init__(self) -> None:
         self._last_s = time.monotonic()
 
-    def wait(self, gap_s: float) -> None:
-        """Return at once if the last time is `gap_s` ago, else when it is."""
-        left_s = self._last_s + gap_s - time.monotonic()
+    def wait(self, gap_s: float) -> int:
+        """Return at once if the last time is `gap_s` ago, else when it is.
+
+        Returns:
+            How many whole milliseconds that took.
+        """
+        began_s = time.monotonic()
+        left_s = self._last_s + gap_s - began_s
         if left_s > 0:
             time.sleep(left_s)
         self._last_s = time.monotonic()
+        return int((self._last_s - began_s) * 1_000)

@@ -110,6 +110,7 @@ class Node(Generic[S, E]):
         self._inbox: deque[tuple[S, Event | E]] = deque()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wake_pending = False
+        self._woken = False
         self._stopping = False
         self._stopped = False
         self._thread = threading.Thread(target=self._main, name=f"dafka-{role.name}", daemon=True)
@@ -207,7 +208,9 @@ class Node(Generic[S, E]):
             self._turned_ms = now_ms()
             # Read before the inbox is emptied: what was posted before `stop` is still handled.
             stopping = self._stopping
-            if due_ms is not None and due_ms <= self._turned_ms:
+            # Whoever has woken it may have made something due.
+            if self._woken or (due_ms is not None and due_ms <= self._turned_ms):
+                self._woken = False
                 self._wake_due(self._turned_ms)
             while self._inbox:
                 self._feed(*self._inbox.popleft())
@@ -316,8 +319,7 @@ class Node(Generic[S, E]):
 
     def _drain_wakes(self) -> None:
         os.read(self._wake_read, 4_096)
-        # Whoever has woken it may have made something due.
-        self._wake_due(now_ms())
+        self._woken = True
 
 
 def _until(due_ms: int | None) -> int:

@@ -52,7 +52,7 @@ class Producer:
         advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
             where its towers see it connect from.
         linger_ms: How long a record may wait for others to share its batch. With 0 it goes out at
-            once; a fast sender's still share batches made 0.3 ms apart.
+            once; a fast sender's still share batches made 0.3 to 2 ms apart, as stores are busy.
         batch_bytes_max: Size at which a batch goes out.
         buffer_bytes_max: Bytes sent and not stored yet at which `send` begins to wait.
         max_block_ms: How long it waits.

@@ -75,8 +75,8 @@ class ProducerRole:
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine."""
         if isinstance(event, Woke):
-            self._pace.wait(self._gap.seconds)
-            self._owner.seal_older(now_ms - self._linger_ms)
+            waited_ms = self._pace.wait(self._gap.seconds)
+            self._owner.seal_older(now_ms + waited_ms - self._linger_ms)
         effects = self._machine.handle(event, now_ms)
         for effect in effects:
             if isinstance(effect, Publish) and isinstance(effect.message, Records):

@@ -105,8 +105,9 @@ class ConsumerMachine:
         """Next sequence to deliver."""
         self._durable: dict[Partition, int] = {}
         """Sequence below which a store has everything (`committed` only)."""
-        self._awaited: OrderedDict[Partition, int] = OrderedDict()
-        """Partitions acknowledged further than they were received, and when to ask for that."""
+        self._awaited: OrderedDict[Partition, tuple[int, int]] = OrderedDict()
+        """Partitions acknowledged further than they were received: when to ask for that, and up to
+        which sequence."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
@@ -132,10 +133,11 @@ class ConsumerMachine:
                 return []
             case _:
                 raise AssertionError(event)
-        while self._awaited and next(iter(self._awaited.values())) <= now_ms:
-            partition, _ = self._awaited.popitem(last=False)
+        while self._awaited and next(iter(self._awaited.values()))[0] <= now_ms:
+            partition, (_, end) = self._awaited.popitem(last=False)
             if partition in self._next:
-                self._learn(partition, self._durable[partition] - 1)
+                self._learn(partition, end - 1)
+                self._await(partition, now_ms)
         if self._live.is_due(now_ms):
             effects += self._return(now_ms)
         return effects if self._full else effects + self._fetches(now_ms)
@@ -143,7 +145,7 @@ class ConsumerMachine:
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
         fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
-        awaited_due_ms = next(iter(self._awaited.values()), None)
+        awaited_due_ms, _ = next(iter(self._awaited.values()), (None, 0))
         return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
 
     def check(self) -> None:
@@ -292,14 +294,17 @@ class ConsumerMachine:
         """A store has more of a partition, which may still be on its way here."""
         partition = Partition(ack.topic, ack.address)
         effects = self._committed(partition, ack.sequence + 1)
-        if partition not in self._next or partition not in self._durable:
-            return effects
-        expected = self._inflow.expected(partition)
-        if expected <= self._inflow.head(partition):
-            self._learn(partition, ack.sequence)  # it is behind anyway
-        elif expected <= ack.sequence:
-            self._awaited.setdefault(partition, now_ms + LIVE_PATIENCE_MS)
+        if partition in self._next:
+            self._await(partition, now_ms)
         return effects
+
+    def _await(self, partition: Partition, now_ms: int) -> None:
+        """Ask later for what is durable and not here; at once where it will not come by itself."""
+        end, expected = self._durable.get(partition, 0), self._inflow.expected(partition)
+        if self._live.away or expected <= self._inflow.head(partition):
+            self._learn(partition, end - 1)
+        elif expected < end:
+            self._awaited.setdefault(partition, (now_ms + LIVE_PATIENCE_MS, end))
 
     def _log_start(self, message: messages.LogStart, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
@@ -332,9 +337,8 @@ class ConsumerMachine:
         if not self._inflow.start(partition, sequence):
             return [Dropped("too many partitions")]
         self._next[partition] = sequence
-        self._learn(
-            partition, max(self._unpositioned.pop(partition, -1), self._inflow.head(partition))
-        )
+        head = max(self._unpositioned.pop(partition, -1), self._durable.get(partition, 0) - 1)
+        self._learn(partition, max(head, self._inflow.head(partition)))
         return []
 
     def _unassign(self, partition: Partition) -> list[Effect]:

@@ -52,5 +52,8 @@ class SealGap:
         if probe is None or probe.partition != partition or end < probe.end:
             return
         self._probe = None
-        gap_s = min(max(SHARE * (now_s - probe.published_s), GAP_S_MIN), GAP_S_MAX)
+        took_s = now_s - probe.published_s
+        if took_s > _PROBE_S_MAX:
+            return
+        gap_s = min(max(SHARE * took_s, GAP_S_MIN), GAP_S_MAX)
         self.seconds += _SMOOTHING * (gap_s - self.seconds)

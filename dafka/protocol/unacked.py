@@ -116,8 +116,10 @@ class Unacked:
     def drop(self, partition: Partition) -> int:
         """Forget a partition's window; returns the bytes it held."""
         window = self._windows.pop(partition, None)
-        for acked in self._acked.values():
+        for store, acked in [*self._acked.items()]:
             acked.pop(partition, None)
+            if not acked:
+                del self._acked[store]
         return sum(len(batch.content) for batch in window.batches) if window else 0
 
     def stored(self, partition: Partition) -> int:

@@ -7,21 +7,29 @@ surrogate escapes, because the RFC allows any bytes in names and they must survi
 from __future__ import annotations
 
 import struct
-from sys import intern
 
 from dafka.errors import WireError
+from dafka.limits import NAMES_MAX
 
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
+_names: dict[str, str] = {}
 
 
 def text(octets: bytes) -> str:
     """Bytes of a name as text; every byte string has exactly one text.
 
     And every name is there only once: what is kept of ten thousand partitions is mostly names, and
-    one that is met again need not be hashed again.
+    one that is met again need not be hashed again. Not by `sys.intern`: some Pythons never forget.
     """
-    return intern(octets.decode("utf-8", "surrogateescape"))
+    name = octets.decode("utf-8", "surrogateescape")
+    known = _names.get(name)
+    if known is not None:
+        return known
+    if len(_names) >= NAMES_MAX:
+        _names.clear()
+    _names[name] = name
+    return name
 
 
 def octets_of(name: str) -> bytes:
@@ -98,4 +106,4 @@ class Reader:
 
     def longstr(self) -> str:
         """Read a string with a 32-bit length."""
-        return text(self._take(self.number_4()))
+        return self._take(self.number_4()).decode("utf-8", "surrogateescape")

@@ -299,18 +299,47 @@ def test_committed_does_not_believe_a_producers_own_head(batch):
 
 def test_committed_finds_partitions_by_acks_alone():
     bench = Bench(committed=True)
-    bench.give(Woke())
-    assert fetched(bench.hear(ack(3))) == []
-    assert bench.machine.wakeup_ms() == LIVE_PATIENCE_MS
-    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == [(0, 4)]
+    assert fetched(bench.hear(ack(3))) == [(0, 4)]
 
 
 def test_an_ack_may_overtake_the_records_that_come_live(batch):
     bench = Bench(committed=True)
-    for number in range(3):
+    bench.give(Woke())
+    bench.hear(live(batch(0)), ack(0))
+    for number in range(1, 4):
         assert fetched(bench.hear(ack(number))) == []
         assert delivered(bench.hear(live(batch(number)))) == [(number, number + 1)]
+    assert bench.machine.wakeup_ms() == LIVE_PATIENCE_MS
     assert fetched(bench.wait(LIVE_PATIENCE_MS)) == []
+
+
+def test_each_ack_that_overtakes_is_waited_for_as_long(batch):
+    bench = Bench(committed=True)
+    bench.hear(live(batch(0)), ack(0), ack(1), live(batch(1)))
+    bench.now_ms = LIVE_PATIENCE_MS - 1
+    bench.hear(ack(2))
+    assert fetched(bench.wait(1)) == []
+    assert fetched(bench.wait(LIVE_PATIENCE_MS - 1)) == []
+    assert fetched(bench.wait(1)) == [(2, 1)]
+
+
+def test_away_from_the_live_topics_nothing_is_waited_for(batch, monkeypatch):
+    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 1)
+    size = len(batch(0).content)
+    bench = Bench(committed=True, buffer_bytes_max=2 * size)
+    bench.hear(*(live(batch(number)) for number in range(4)))
+    assert bench.machine._live.away
+    assert fetched(bench.hear(ack(5))) == []  # full
+    bench.give(Drained(2 * size))
+    assert bench.machine.heads == {P: 5}
+
+
+def test_what_is_known_to_be_durable_is_asked_for_when_it_is_positioned(batch):
+    bench = Bench(committed=True)
+    bench.hear(live(batch(0)), ack(9))
+    bench.give(Unassigned(P))
+    bench.wait(LIVE_PATIENCE_MS)
+    assert fetched(bench.give(Positioned(P, 1))) == [(1, 9)]
 
 
 def test_who_is_behind_learns_from_an_ack_at_once(batch):

@@ -57,5 +57,8 @@ def test_a_batch_that_is_never_stored_does_not_end_the_timing():
     gap = SealGap()
     gap.published(P, 10, 0.0)
     gap.published(Q, 5, 2.0)
-    gap.stored(Q, 5, 2.1)
+    gap.stored(Q, 5, 3.1)
+    assert gap.seconds == GAP_S_MIN  # too late to tell anything of the load
+    gap.published(Q, 9, 4.0)
+    gap.stored(Q, 9, 4.1)
     assert gap.seconds > GAP_S_MIN

@@ -3,12 +3,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import WireError
+from dafka.wire import octets as module
 from dafka.wire.octets import Reader, longstr, number_4, number_8, octets_of, string, text
 
 
 @given(st.binary())
 def test_every_name_survives(octets):
     assert octets_of(text(octets)) == octets
+
+
+def test_a_name_is_there_once_and_not_for_ever(monkeypatch):
+    monkeypatch.setattr(module, "NAMES_MAX", 2)
+    monkeypatch.setattr(module, "_names", {})
+    first = text(b"some name")
+    assert text(bytearray(b"some name")) is first
+    assert Reader(string("some name")).string() is first
+    for number in range(5):
+        text(f"name {number}".encode())
+        assert len(module._names) <= 2
+    assert text(b"some name") == first
 
 
 @given(st.binary(), st.binary())
