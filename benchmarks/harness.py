@@ -67,12 +67,13 @@ def cpu_seconds() -> float:
     return times.user + times.system
 
 
-def until_told(pipe: Connection) -> None:
-    """Sleep until the other end says something or goes away."""
+def until_told(pipe: Connection) -> bool:
+    """Sleep until the other end says something (True) or goes away."""
     try:
         pipe.recv()
     except (EOFError, ConnectionResetError):
-        return
+        return False
+    return True
 
 
 @dataclass(slots=True)

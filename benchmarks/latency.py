@@ -58,6 +58,7 @@ def _latencies(source: str, places: list[str]) -> list[list[int]]:
     producer.hear()
     producer.tell("go")
     found = [listener.hear() for listener in listeners]
+    producer.hear()
     for worker in (producer, *listeners):
         worker.end()
     return found

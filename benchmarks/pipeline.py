@@ -37,7 +37,8 @@ def _store(pipe: Connection, tower: str, query: str, data: Path) -> None:
     keep_freed_memory()  # as `dafka store` does
     with Store(data, tower, query=query):
         pipe.send("up")
-        until_told(pipe)
+        if not until_told(pipe):
+            return
         began_cpu = cpu_seconds()
         pipe.send("counting")
         until_told(pipe)
