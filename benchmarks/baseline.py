@@ -37,12 +37,18 @@ def publish(pipe: Connection, count: int, content: bytes) -> None:
     socket.close(0)
 
 
-def subscribe(pipe: Connection, port: int, count: int) -> None:
-    """Three plain receives a message."""
+def subscriber(port: int) -> zmq.Socket[bytes]:
+    """A SUB for everything that is published at a port of this machine."""
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
     socket.set(zmq.RCVHWM, 10_000)
     socket.connect(f"tcp://127.0.0.1:{port}")
-    socket.subscribe(b"M")
+    socket.subscribe(b"")
+    return socket
+
+
+def subscribe(pipe: Connection, port: int, count: int) -> None:
+    """Three plain receives a message."""
+    socket = subscriber(port)
     recv = socket.recv
     for _ in range(WARM_UP):
         recv(), recv(), recv()
@@ -57,16 +63,16 @@ def subscribe(pipe: Connection, port: int, count: int) -> None:
 def raw_messages(results: Results, name: str, messages: int, per_message: int, size: int) -> None:
     """Publisher to subscriber, `per_message` records of `size` bytes in each message."""
     publisher = Worker(publish, messages, bytes(size * per_message))
-    subscriber = Worker(subscribe, publisher.hear(), messages)
+    listener = Worker(subscribe, publisher.hear(), messages)
     time.sleep(0.3)  # the subscription is on its way
     publisher.tell("go")
     publisher_cpu = publisher.hear()
-    message_rate, subscriber_cpu = subscriber.hear()
+    message_rate, subscriber_cpu = listener.hear()
     results.add(name, "records/s", message_rate * per_message)
     results.add(f"{name}: CPU sending", "us/record", publisher_cpu / per_message * 1e6)
     results.add(f"{name}: CPU receiving", "us/record", subscriber_cpu / per_message * 1e6)
     publisher.end()
-    subscriber.end()
+    listener.end()
 
 
 def file_append(results: Results, name: str, batches: int, size: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from benchmarks.baseline import subscriber
 from benchmarks.harness import Results, Worker, scratch, until_told
 
 if TYPE_CHECKING:
@@ -36,13 +37,6 @@ _STAMP = struct.Struct(">QQ")
 def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUB)
     pipe.send(socket.bind_to_random_port("tcp://127.0.0.1"))
-    return socket
-
-
-def _subscriber(port: int) -> zmq.Socket[bytes]:
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
-    socket.connect(f"tcp://127.0.0.1:{port}")
-    socket.subscribe(b"")
     return socket
 
 
@@ -69,7 +63,7 @@ def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
 
 
 def _store(pipe: Connection, port: int, file: Path, count: int) -> None:
-    publisher, upstream = _publisher(pipe), _subscriber(port)
+    publisher, upstream = _publisher(pipe), subscriber(port)
     descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     last = -1
     while last < count - 1:
@@ -83,7 +77,7 @@ def _store(pipe: Connection, port: int, file: Path, count: int) -> None:
 
 
 def _relay(pipe: Connection, port: int, acks_port: int, count: int) -> None:
-    publisher, upstream, acks = _publisher(pipe), _subscriber(port), _subscriber(acks_port)
+    publisher, upstream, acks = _publisher(pipe), subscriber(port), subscriber(acks_port)
     poller = zmq.Poller()
     poller.register(upstream, zmq.POLLIN)
     poller.register(acks, zmq.POLLIN)
@@ -102,7 +96,7 @@ def _relay(pipe: Connection, port: int, acks_port: int, count: int) -> None:
 
 
 def _listen(pipe: Connection, port: int, count: int) -> None:
-    upstream = _subscriber(port)
+    upstream = subscriber(port)
     pipe.send("up")
     latencies = []
     for _ in range(count):

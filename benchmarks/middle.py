@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from benchmarks.baseline import TOPIC, WARM_UP, publish, subscribe
+from benchmarks.baseline import WARM_UP, publish, subscribe, subscriber
 from benchmarks.harness import Results, Worker, cpu_seconds, scratch, until_told
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ LISTENERS = 2
 """Of a distributor: the target's store and the target's own distributor."""
 
 
-def _upstream(port: int) -> zmq.Socket[bytes]:
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
-    socket.set(zmq.RCVHWM, 10_000)
-    socket.connect(f"tcp://127.0.0.1:{port}")
-    socket.subscribe(TOPIC[:1])
-    return socket
-
-
 def _pass_on(pipe: Connection, port: int, count: int) -> None:
     """Receive from one, send to two."""
     publisher: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.XPUB)
@@ -40,7 +32,7 @@ def _pass_on(pipe: Connection, port: int, count: int) -> None:
     pipe.send(publisher.bind_to_random_port("tcp://127.0.0.1"))
     for _ in range(LISTENERS):
         publisher.recv()
-    upstream = _upstream(port)
+    upstream = subscriber(port)
     pipe.send("up")
 
     def pass_one_on() -> None:
@@ -53,7 +45,7 @@ def _pass_on(pipe: Connection, port: int, count: int) -> None:
 
 def _write_down(pipe: Connection, port: int, count: int, directory: Path) -> None:
     """Receive, append to a plain file, `fdatasync`."""
-    upstream = _upstream(port)
+    upstream = subscriber(port)
     descriptor = os.open(directory / "plain", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     pipe.send("up")
 
