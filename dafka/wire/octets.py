@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from dafka.errors import WireError
-from dafka.limits import NAMES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, NAMES_MAX
 
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
@@ -26,6 +26,8 @@ def text(octets: bytes) -> str:
     known = _names.get(name)
     if known is not None:
         return known
+    if len(octets) > ADDRESS_BYTES_MAX:
+        return name  # of a question at a query port: it names nothing
     if len(_names) >= NAMES_MAX:
         _names.clear()
     _names[name] = name

@@ -22,6 +22,10 @@ def test_a_name_is_there_once_and_not_for_ever(monkeypatch):
         text(f"name {number}".encode())
         assert len(module._names) <= 2
     assert text(b"some name") == first
+    longest = b"x" * module.ADDRESS_BYTES_MAX
+    assert text(longest) is text(longest)
+    text(longest + b"x")
+    assert len(max(module._names)) == len(longest)
 
 
 @given(st.binary(), st.binary())
