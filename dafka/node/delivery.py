@@ -6,6 +6,7 @@ import secrets
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import AddressInUseError, BufferFullError, NotStoredError
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dafka.model import Batch
+
+
+NAMED_MAX = 10
+"""Topics that an error message names; the error itself has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,10 @@ def address_in_use(partition: Partition, sequence: int, spool: str | None) -> Ad
 
 
 def _described(unstored: Mapping[Partition, int]) -> str:
-    return ", ".join(f"{count} records of {topic!r}" for (topic, _), count in unstored.items())
+    named = islice(unstored.items(), NAMED_MAX)
+    text = ", ".join(f"{count} records of {topic!r}" for (topic, _), count in named)
+    others = [*unstored.values()][NAMED_MAX:]
+    return f"{text} and {sum(others)} of {len(others)} other topics" if others else text
 
 
 def _missing_acks(min_acks: int) -> str:

@@ -62,6 +62,14 @@ def test_every_error_says_how_many_records_of_which_topics():
     assert ended_before_stored(Partition("orders", "AA"), 2).unstored == {("orders", "AA"): 2}
 
 
+def test_of_very_many_topics_an_error_names_a_few_and_has_all():
+    unstored = {Partition(f"t{number}", "AA"): number for number in range(1, 1_001)}
+    error = not_stored(unstored, 1.5, 1)
+    assert "10 records of 't10' and 500445 of 990 other topics" in str(error)
+    assert len(str(error)) < 500
+    assert error.unstored == unstored
+
+
 def test_an_address_in_use_names_it_and_the_spool_it_comes_from():
     text = str(address_in_use(Partition("orders", "AA"), 7, "/spool"))
     assert "address AA of the spool at '/spool'" in text
