@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
@@ -58,6 +60,20 @@ class OpenBatch:
         self.builder = BareBuilder(bytes_max, run) if bare else BatchBuilder(bytes_max, run)
         self.future = delivery_future()
         self.opened_ms = now_ms()
+
+
+class OpenBatches(OrderedDict[str, OpenBatch]):
+    """By topic, in the order they were opened in."""
+
+    def older(self, opened_ms: int) -> list[str]:
+        """Topics whose batches were opened at or before a time."""
+        found = takewhile(lambda one: one[1].opened_ms <= opened_ms, self.items())
+        return [topic for topic, _ in found]
+
+    def oldest_ms(self) -> int | None:
+        """When the first was opened; None if there is none."""
+        first = next(iter(self.values()), None)
+        return None if first is None else first.opened_ms
 
 
 def check_size(

@@ -22,7 +22,7 @@ from dafka.node.delivery import (
     not_stored,
 )
 from dafka.node.node import Node, Role, new_address, open_mesh
-from dafka.node.open_batch import UNUSABLE, OpenBatch, check_size
+from dafka.node.open_batch import UNUSABLE, OpenBatch, OpenBatches, check_size
 from dafka.node.producer_role import ProducerRole
 from dafka.protocol.events import Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
@@ -106,7 +106,7 @@ class Producer:
         """Guards everything below. Taken directly: through the condition it costs twice as much."""
         self._changed = threading.Condition(self._lock)
         """Tells of freed buffers, finished batches, and batches in the spool."""
-        self._open: dict[str, OpenBatch] = {}
+        self._open = OpenBatches()
         self._rival: AddressInUseError | None = None
         """Why nothing is sent any more, once another producer has our address."""
         with ExitStack() as opened:
@@ -356,13 +356,13 @@ class Producer:
     def seal_older(self, opened_ms: int) -> None:
         """Hand over what was opened at or before a time. Called by the node's thread."""
         with self._lock:
-            for topic in [t for t, batch in self._open.items() if batch.opened_ms <= opened_ms]:
+            for topic in self._open.older(opened_ms):
                 self._seal(topic)
 
     def oldest_open_ms(self) -> int | None:
         """When the oldest open batch was opened. Called by the node's thread."""
         with self._lock:
-            return min((batch.opened_ms for batch in self._open.values()), default=None)
+            return self._open.oldest_ms()
 
     def spooled(self, batches: Sequence[Batch]) -> None:
         """These are in the spool. Called by the node's thread."""

@@ -4,8 +4,9 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.limits import RECORD_BYTES_MAX
+from dafka.node import open_batch
 from dafka.node.clock import now_ms
-from dafka.node.open_batch import OpenBatch, check_size
+from dafka.node.open_batch import OpenBatch, OpenBatches, check_size
 from dafka.records.batch import Run
 
 
@@ -14,6 +15,19 @@ def test_a_new_one_is_empty_and_knows_its_age():
     batch = OpenBatch(1_000, Run(1, 0))
     assert batch.builder.count == 0
     assert before <= batch.opened_ms <= now_ms()
+
+
+def test_they_are_known_in_the_order_they_were_opened_in(monkeypatch):
+    batches = OpenBatches()
+    assert batches.oldest_ms() is None
+    for opened_ms, topic in ((1, "b"), (5, "a"), (5, "c"), (9, "d")):
+        monkeypatch.setattr(open_batch, "now_ms", lambda now=opened_ms: now)
+        batches[topic] = OpenBatch(1_000, Run(1, 0))
+    assert batches.oldest_ms() == 1
+    assert batches.older(5) == ["b", "a", "c"]
+    del batches["b"]
+    assert batches.oldest_ms() == 5
+    assert batches.older(4) == []
 
 
 def test_a_record_may_have_so_many_bytes_and_no_more():
