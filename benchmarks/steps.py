@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.storage import RECORDS, P, batch_of
 from dafka.node.metrics import traffic
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings
 from dafka.protocol.events import Drained, Received
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, records_of, values_of
 from dafka.records.envelope import Envelope, stamped

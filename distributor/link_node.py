@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from dafka.errors import QueryError
 from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, new_address, open_mesh
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.query.client import StoreClient
@@ -50,11 +51,17 @@ log = logging.getLogger(__name__)
 ANSWER_TIMEOUT_MS = 2_000
 """How long one store of the target may take to say what it holds."""
 
+HEADS_INTERVAL_MS_MAX = 60_000
+"""Longest interval of GET-HEADS, which brings every partition's: surveys tell what it missed."""
+
 LIMITED_BUFFER_BYTES = 256 * 1024
 """What a link with a bounded rate has under way: it may send so much at once."""
 
 LAG_INTERVAL_MS = 500
-"""How often the lag is worked out: it looks at every partition."""
+"""How often the lag is worked out."""
+
+LAG_REST = 100
+"""It looks at every partition: of very many so rarely that it takes a hundredth of the time."""
 
 
 class LinkNode:
@@ -74,7 +81,12 @@ class LinkNode:
         def wants(topic: str) -> bool:
             return topology.carries(topic, link.span)
 
-        settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
+        settings = ConsumerSettings(
+            wants=wants,
+            start=Start.ASSIGNED,
+            committed=True,
+            heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
+        )
         bounds = topology.links
         if bounds.bytes_per_s is not None or bounds.records_per_s is not None:
             # What is taken in goes out at once, before the rate can hold anything back.
@@ -194,12 +206,7 @@ class _LinkRole:
         if isinstance(event, TurnEnded):
             self._meter.tell()
             if now_ms >= self._lag_due_ms:
-                self._lag_due_ms = now_ms + LAG_INTERVAL_MS
-                self._meter.standing(*self._machine.standing(now_ms))
-                self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
-                self.stops = dict(self._machine.stops.by_partition)
-                self.shortened = len(self._machine.shortened)
-                self._meter.lag(*self._machine.lag(now_ms))
+                self._look_round(now_ms)
             return ()
         return self._machine.handle(side, event, now_ms)
 
@@ -227,6 +234,16 @@ class _LinkRole:
 
     def close(self) -> None:
         self._asker.shutdown(wait=False, cancel_futures=True)
+
+    def _look_round(self, began_ms: int) -> None:
+        self._meter.standing(*self._machine.standing(began_ms))
+        self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
+        self.stops = dict(self._machine.stops.by_partition)
+        self.shortened = len(self._machine.shortened)
+        self._meter.lag(*self._machine.lag(began_ms))
+        ended_ms = now_ms()
+        rest_ms = (ended_ms - began_ms) * LAG_REST
+        self._lag_due_ms = ended_ms + max(rest_ms, LAG_INTERVAL_MS)
 
     def _report(self, effect: Stopped | Resumed) -> None:
         facts: dict[str, object] = {

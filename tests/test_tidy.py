@@ -28,6 +28,7 @@ ONLY_VALUES = {
     "dafka/groups/events.py",
     "dafka/reasons.py",
     "dafka/protocol/events.py",
+    "dafka/protocol/consumer_settings.py",
     "dafka/protocol/effects.py",
     "dafka/protocol/streams.py",
     "distributor/link/events.py",

@@ -11,7 +11,8 @@ from dafka.model import Partition, Record, checked_topic
 from dafka.node.group import GroupRole, joined
 from dafka.node.group_options import Access, GroupOptions
 from dafka.node.node import Node, Role, new_address, open_mesh
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Drained, Event, TurnEnded
 from dafka.records.batch import records_of, values_of
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _CHECK_S = 1.0
 """How often a waiting iteration looks whether the node still lives."""
+
+_GIVE_BACK_PARTS = 8
+"""Room is given back when so large a part of the buffer was read: it wakes the node's thread."""
 
 _LEAVE_S = 5.0
 """How long stores may take to acknowledge the last positions, and to hear that a member leaves."""
@@ -141,8 +145,9 @@ class Consumer:
         self._records: Iterator[Record] = iter(())
         self._current: Deliver | Handed | None = None
         """The batch being iterated."""
-        self._size = 0
-        """Its bytes, until their room is given back."""
+        self._read = 0
+        """Bytes of what was read, until their room is given back."""
+        self._give_back_at = buffer_bytes_max // _GIVE_BACK_PARTS
         self._closed = False
         machine = ConsumerMachine(self.address, settings)
         where = self.address, towers, host, credentials, advertise
@@ -311,10 +316,10 @@ class Consumer:
         self._records = iter(())
 
     def _next_batch(self, timeout: float, *, whole: bool = False) -> bool:
-        """Take up the next batch, giving back the room of the one that has been read."""
-        if self._size:
-            self._node.post(None, Drained(self._size))
-            self._size = 0
+        """Take up the next batch, giving back the room of those that have been read."""
+        if self._read > self._give_back_at:
+            self._node.post(None, Drained(self._read))
+            self._read = 0
         delivered = self._role.next(timeout, whole=whole)
         if delivered is None:
             self._node.check()
@@ -322,7 +327,7 @@ class Consumer:
                 raise MisuseError("consumer is closed")
             return False
         self._current = delivered
-        self._size = len(delivered.batch.content)
+        self._read += len(delivered.batch.content)
         return True
 
     def _open_batch(self) -> None:

@@ -47,7 +47,7 @@ from dafka.node.clock import now_ms, wall_ms
 from dafka.node.hand import Hand
 from dafka.node.producer import Producer
 from dafka.node.store_lines import StoreLines
-from dafka.protocol.consumer import ConsumerMachine, Start
+from dafka.protocol.consumer_settings import Start
 from dafka.protocol.events import Drained, Event, TurnEnded
 from dafka.query.client import StoreClient
 from dafka.wire.octets import octets_of
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
     from dafka.node.delivery import Delivery
     from dafka.node.group_options import Access, GroupOptions
     from dafka.node.node import Node
+    from dafka.protocol.consumer import ConsumerMachine
     from dafka.transport.keys import Credentials
     from dafka.transport.poller import Pollable
 
 log = logging.getLogger(__name__)
 
 _FIND_TIMEOUT_MS = 5_000
-
 _LAG_INTERVAL_MS = 1_000
 """Between two times that the lag is added up."""
 

@@ -9,15 +9,14 @@ Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.limits import FETCHES_IN_FLIGHT_MAX, PARTITIONS_MAX
 from dafka.model import Partition
+from dafka.protocol.acknowledged import Acknowledged
 from dafka.protocol.arrival import arrived
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import (
@@ -33,57 +32,15 @@ from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
 from dafka.protocol.live_edge import LiveEdge
 from dafka.wire import messages
+from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from dafka.model import Batch
     from dafka.wire.messages import Message
 
 
-LIVE_PATIENCE_MS = 100
-"""How long live records may come later than the ACK of a store. They travel apart, and on a busy
-machine some milliseconds; to ask for them at once would be to receive them twice."""
-
-
-class Start(Enum):
-    """Where to begin a partition that has no explicit position."""
-
-    EARLIEST = "earliest"
-    """At its first record."""
-    LATEST = "latest"
-    """Behind the first head that is heard of it, or at the first record that arrives live."""
-    ASSIGNED = "assigned"
-    """Nowhere, until `Positioned` says so; `Found` asks for it."""
-
-
-def _every_topic(_topic: str) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
-    """What a consumer can be told.
-
-    Attributes:
-        topics: Topics to subscribe to; none means all, as far as `wants` agrees.
-        wants: With all topics: which of them to take.
-        start: Where partitions without a position begin.
-        positions: Sequence to begin each partition at.
-        committed: Deliver only what a store has on disk.
-        buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
-        heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
-            partition of a dead producer is announced by nobody else, and the answer may be lost.
-    """
-
-    topics: tuple[str, ...] = ()
-    wants: Callable[[str], bool] = _every_topic
-    start: Start = Start.EARLIEST
-    positions: Mapping[Partition, int] = field(default_factory=dict)
-    committed: bool = False
-    buffer_bytes_max: int = 32 * 1024 * 1024
-    heads_interval_ms_max: int = 10_000
+_FROM_STORES = messages.Ack, messages.DirectHead, messages.StoreHello
 
 
 class ConsumerMachine:
@@ -103,11 +60,8 @@ class ConsumerMachine:
         self._inflow = Inflow(address)
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
-        self._durable: dict[Partition, int] = {}
-        """Sequence below which a store has everything (`committed` only)."""
-        self._awaited: OrderedDict[Partition, tuple[int, int]] = OrderedDict()
-        """Partitions acknowledged further than they were received: when to ask for that, and up to
-        which sequence."""
+        self._durable = Acknowledged()
+        """How far stores have what (`committed` only)."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
@@ -133,19 +87,18 @@ class ConsumerMachine:
                 return []
             case _:
                 raise AssertionError(event)
-        while self._awaited and next(iter(self._awaited.values()))[0] <= now_ms:
-            partition, (_, end) = self._awaited.popitem(last=False)
+        for partition, end in self._durable.overdue(now_ms):
             if partition in self._next:
                 self._learn(partition, end - 1)
                 self._await(partition, now_ms)
         if self._live.is_due(now_ms):
             effects += self._return(now_ms)
-        return effects if self._full else effects + self._fetches(now_ms)
+        return effects + self._fetches(now_ms)
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
         fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
-        awaited_due_ms, _ = next(iter(self._awaited.values()), (None, 0))
+        awaited_due_ms = self._durable.wakeup_ms()
         return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
 
     def check(self) -> None:
@@ -165,12 +118,18 @@ class ConsumerMachine:
         """Next sequence to deliver."""
         return self._next[partition]
 
+    def acknowledged(self, partition: Partition) -> int:
+        """Sequence below which a store is known to have everything."""
+        return self._durable.end(partition)
+
     @property
     def _full(self) -> bool:
         """Whether to ask for nothing: what does not fit when it comes has been sent in vain."""
         return self._buffered * 2 > self._settings.buffer_bytes_max
 
     def _fetches(self, now_ms: int) -> list[Effect]:
+        if not self._inflow.lacking or self._full:
+            return []
         room = self._settings.buffer_bytes_max - self._buffered
         count_max = self._live.records_in(room // FETCHES_IN_FLIGHT_MAX)
         return [Publish(fetch) for fetch in self._inflow.fetches(now_ms, count_max)]
@@ -184,7 +143,7 @@ class ConsumerMachine:
         return self._settings.wants(partition.topic)
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
-        if isinstance(message, messages.DirectHead | messages.Ack | messages.StoreHello):
+        if isinstance(message, _FROM_STORES):
             store = message.store
             if store is not None and not self._inflow.heard_from(store, now_ms):
                 return [Dropped("too many stores")]
@@ -265,14 +224,14 @@ class ConsumerMachine:
         keep out what is durable, so only there it counts.
         """
         held = self._buffered
-        if self._settings.committed and batch.end > self._durable.get(batch.partition, 0):
+        if self._settings.committed and batch.end > self._durable.end(batch.partition):
             held += self._inflow.ready_bytes
         return held < self._settings.buffer_bytes_max
 
     def _learn(self, partition: Partition, head: int) -> None:
         """Somebody has records up to `head`. Committed, only what is durable is worth fetching."""
         if self._settings.committed:
-            head = min(head, self._durable.get(partition, 0) - 1)
+            head = min(head, self._durable.end(partition) - 1)
         self._inflow.heard(partition, head)
 
     def _heard(self, message: messages.Head | messages.DirectHead) -> list[Effect]:
@@ -286,9 +245,23 @@ class ConsumerMachine:
             effects += self._committed(partition, message.sequence + 1)
         if partition in self._next:
             self._learn(partition, message.sequence)
+            if isinstance(message, messages.Head) and message.stored:
+                effects += self._confirm(partition, message.sequence + 1)
             if isinstance(message, messages.DirectHead):
                 self._inflow.answered(partition, message.store, message.sequence)
         return effects
+
+    def _confirm(self, partition: Partition, end: int) -> list[Effect]:
+        """Somebody says that stores have everything below `end`; ask them, if it is news.
+
+        Their ACK was lost or is late. A FETCH from the end on is answered by a DIRECT-HEAD.
+        """
+        if not self._settings.committed or end <= self._durable.end(partition):
+            return []
+        if end > SEQUENCE_MAX:
+            return [Dropped("sequence")]
+        topic, address = partition
+        return [Publish(messages.Fetch(topic, address, self.address, end, 1))]
 
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         """A store has more of a partition, which may still be on its way here."""
@@ -300,11 +273,11 @@ class ConsumerMachine:
 
     def _await(self, partition: Partition, now_ms: int) -> None:
         """Ask later for what is durable and not here; at once where it will not come by itself."""
-        end, expected = self._durable.get(partition, 0), self._inflow.expected(partition)
+        end, expected = self._durable.end(partition), self._inflow.expected(partition)
         if self._live.away or expected <= self._inflow.head(partition):
             self._learn(partition, end - 1)
         elif expected < end:
-            self._awaited.setdefault(partition, (now_ms + LIVE_PATIENCE_MS, end))
+            self._durable.wait_for(partition, now_ms)
 
     def _log_start(self, message: messages.LogStart, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
@@ -337,7 +310,7 @@ class ConsumerMachine:
         if not self._inflow.start(partition, sequence):
             return [Dropped("too many partitions")]
         self._next[partition] = sequence
-        head = max(self._unpositioned.pop(partition, -1), self._durable.get(partition, 0) - 1)
+        head = max(self._unpositioned.pop(partition, -1), self._durable.end(partition) - 1)
         self._learn(partition, max(head, self._inflow.head(partition)))
         return []
 
@@ -352,11 +325,10 @@ class ConsumerMachine:
     def _committed(self, partition: Partition, end: int) -> list[Effect]:
         if not self._settings.committed or not self._subscribed(partition):
             return []
-        if end <= self._durable.get(partition, 0):
+        if end <= self._durable.end(partition):
             return []
-        if partition not in self._durable and len(self._durable) >= PARTITIONS_MAX:
+        if not self._durable.reached(partition, end):
             return [Dropped("too many partitions")]
-        self._durable[partition] = end
         effects: list[Effect] = []
         if partition not in self._next:
             effects = self._begin(partition, end, end - 1)
@@ -366,7 +338,7 @@ class ConsumerMachine:
 
     def _deliver(self, partition: Partition) -> list[Effect]:
         effects: list[Effect] = []
-        bound = self._durable.get(partition, 0) if self._settings.committed else None
+        bound = self._durable.end(partition) if self._settings.committed else None
         for batch in self._inflow.take(partition, bound):
             self._buffered += len(batch.content)
             effects.append(Deliver(batch, self._next[partition]))

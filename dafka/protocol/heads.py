@@ -2,7 +2,8 @@
 
 HEAD tells whoever missed the last record that there is something to fetch. Repeated at one interval
 for every partition it would, with ten thousand of them, be most of what a mesh carries; so the
-interval doubles while a partition stands still, and a record, which says the same, starts it anew.
+interval doubles while a partition stands still, and once more where all is stored: nobody waits
+for it there. A record, which says the same, starts it anew.
 Source: 46/DAFKA, The HEAD Command.
 """
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.model import Partition
+
+TOGETHER_MS = 100
+"""When one is due, so are those that would be so much later: they travel together."""
 
 
 class HeadSchedule:
@@ -50,10 +54,6 @@ class HeadSchedule:
         self.forget(partition)
         self._plan(partition, 0, now_ms)
 
-    def repeated(self, partition: Partition) -> bool:
-        """Whether what was `due` last was not the first HEAD since it moved."""
-        return self._level[partition] > 1
-
     def rests(self, partition: Partition) -> bool:
         """Whether it has reached the longest interval."""
         return self._level[partition] == len(self._levels) - 1
@@ -66,17 +66,24 @@ class HeadSchedule:
 
     def due(self, now_ms: int) -> list[Partition]:
         """Return the partitions to publish a HEAD of now; they are due again later."""
+        first_ms = self.wakeup_ms()
+        if first_ms is None or first_ms > now_ms:
+            return []
         found: list[Partition] = []
         for waiting in self._levels:
             for partition, due_ms in waiting.items():
-                if due_ms > now_ms:
+                if due_ms > now_ms + TOGETHER_MS:
                     break
                 found.append(partition)
         for partition in found:
-            level = min(self._level[partition] + 1, len(self._levels) - 1)
-            self.forget(partition)
-            self._plan(partition, level, now_ms)
+            self.relax(partition, now_ms)
         return found
+
+    def relax(self, partition: Partition, now_ms: int) -> None:
+        """Wait from now on, and twice as long as else."""
+        level = min(self._level[partition] + 1, len(self._levels) - 1)
+        self.forget(partition)
+        self._plan(partition, level, now_ms)
 
     def wakeup_ms(self) -> int | None:
         """When the first is due."""

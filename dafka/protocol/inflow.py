@@ -84,6 +84,11 @@ class Inflow:
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._streams
 
+    @property
+    def lacking(self) -> bool:
+        """Whether anything is known of and not received."""
+        return bool(self._behind or self._windows or self._resting)
+
     def expected(self, partition: Partition) -> int:
         """Next sequence that continues what was received."""
         return self._streams[partition].expected
@@ -295,7 +300,7 @@ class Inflow:
 
     def fetches(self, now_ms: int, count_max: int = BATCH_RECORDS_MAX) -> list[messages.Fetch]:
         """The FETCHes to send now, each for so many records at most. Not while the node is full."""
-        if not self._behind and not self._windows and not self._resting:
+        if not self.lacking:  # the store asks after every event
             return []
         self._expire(now_ms)
         fetches = []

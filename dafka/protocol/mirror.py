@@ -141,11 +141,15 @@ class MirrorMachine:
             effects += [Listen(MessageId.ACK, ""), Listen(MessageId.FETCH, "")]
         for partition in self._heads.due(now_ms):
             effects.append(self._head(partition))
-            if self._heads.rests(partition) and self._unacked.low(partition) is None:
+            if self._unacked.low(partition) is not None:
+                continue
+            if self._heads.rests(partition):
                 self._heads.forget(partition)
+            else:
+                self._heads.relax(partition, now_ms)
         return effects
 
     def _head(self, partition: Partition) -> Publish:
         topic, address = partition
-        stored = self._heads.repeated(partition) and self._unacked.low(partition) is None
+        stored = self._unacked.low(partition) is None
         return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1, stored))

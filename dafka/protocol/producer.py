@@ -235,7 +235,7 @@ class ProducerMachine:
         """A peer that has just begun to listen for HEAD learns at once what there is to fetch."""
         if event.id is not MessageId.HEAD:
             return []
-        return [self._head(topic) for topic in self._heads if event.key in ("", topic)]
+        return [Publish(self._head(topic)) for topic in self._heads if event.key in ("", topic)]
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -249,17 +249,20 @@ class ProducerMachine:
             effects.append(Listen(MessageId.GET_HEADS, ""))
             # Those of an earlier life: whoever missed their records shall ask for them now.
             for topic in self._heads:
-                effects.append(self._head(topic))
+                effects.append(Publish(self._head(topic)))
                 self._due.moved(Partition(topic, self._address), now_ms)
         if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
             self._retry_due_ms = None
             effects += self._flush()
-        effects += [self._head(partition.topic) for partition in self._due.due(now_ms)]
+        for partition in self._due.due(now_ms):
+            head = self._head(partition.topic)
+            effects.append(Publish(head))
+            if head.stored:
+                self._due.relax(partition, now_ms)
         return effects
 
-    def _head(self, topic: str) -> Publish:
-        partition, head = Partition(topic, self._address), self._heads[topic]
+    def _head(self, topic: str) -> messages.Head:
+        head = self._heads[topic]
         # Of what an earlier life has published this one does not know it, and asks.
-        known = self._unacked.stored(partition) > head
-        stored = known and partition in self._due and self._due.repeated(partition)
-        return Publish(messages.Head(topic, self._address, head, stored))
+        stored = self._unacked.stored(Partition(topic, self._address)) > head
+        return messages.Head(topic, self._address, head, stored)

@@ -152,7 +152,10 @@ class Unacked:
         if fetch.store is not None:
             return []
         window = self._windows.get(Partition(fetch.topic, fetch.address))
-        if window is None or not window.batches or fetch.sequence < window.batches[0].sequence:
+        if window is None:
+            return None
+        low = window.batches[0].sequence if window.batches else window.end
+        if fetch.sequence < low:
             return None
         answers: list[messages.Message] = []
         size, size_max = 0, SINGLE_ANSWER_BYTES_MAX if fetch.foreign else FETCH_ANSWER_BYTES_MAX

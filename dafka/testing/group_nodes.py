@@ -37,7 +37,8 @@ from dafka.groups.membership import Member
 from dafka.groups.registers import Registers
 from dafka.model import Partition
 from dafka.node.hand import Hand
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Drained, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings

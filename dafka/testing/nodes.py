@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.errors import StorageError
 from dafka.groups.fold import fold
 from dafka.model import Partition
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Append, Compare, Deliver, Disputed, Lost, ReadRange, Stored
 from dafka.protocol.events import (
     Appended,

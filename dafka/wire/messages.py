@@ -123,8 +123,8 @@ class Ack:
 class Head:
     """The last published sequence of a partition. Listened to by topic.
 
-    `stored` says that enough stores have acknowledged all of it, and that it is not the first HEAD
-    since (extension: a trailing byte, ignored by others): who has it, too, need not say so again.
+    `stored` says that enough stores have acknowledged all of it (extension: a trailing byte,
+    ignored by others). A store need not say so again then, and who has not heard it can ask.
     """
 
     id: ClassVar[MessageId] = MessageId.HEAD

@@ -13,17 +13,17 @@ is the link's bound. Source: Axual distribution model, "Copy flags and algorithm
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.model import Batch
+from dafka.model import Batch, Partition
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
-from dafka.protocol.events import Drained, Mirrored, Positioned, Woke
+from dafka.protocol.events import Drained, Mirrored, Positioned, Received, Woke
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
+from dafka.wire.messages import Head
 from distributor.link.comparison import Comparison
 from distributor.link.events import (
     AskHeads,
@@ -39,12 +39,14 @@ from distributor.link.events import (
     Skipped,
     Stopped,
 )
+from distributor.link.hops import Hop, Hops
 from distributor.link.rate import Rate
 from distributor.link.stops import Stops
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:
-    from dafka.model import Partition
+    from collections.abc import Mapping
+
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
 
@@ -68,17 +70,6 @@ class LinkSettings:
     repair_after_ms: int | None = 30_000
     bytes_per_s: int | None = None
     records_per_s: int | None = None
-
-
-@dataclass(slots=True)
-class _Hop:
-    """A batch on its way."""
-
-    end: int
-    records: int
-    size: int
-    taken_ms: int
-    pulled: bool
 
 
 class LinkMachine:
@@ -111,7 +102,7 @@ class LinkMachine:
         self._rate = Rate(settings.bytes_per_s, settings.records_per_s)
         self._owed = 0
         """Room that the consumer gets back when the rate allows."""
-        self._hops: dict[Partition, deque[_Hop]] = {}
+        self._hops = Hops()
         self._moved_ms: dict[Partition, int] = {}
         """When each partition last came forward."""
         self._unplaced: dict[Partition, None] = {}
@@ -175,9 +166,6 @@ class LinkMachine:
         """Assert the invariants of the parts and of the whole."""
         self._source.check()
         self._mirror.check()
-        for hops in self._hops.values():
-            ends = [hop.end for hop in hops]
-            assert ends == sorted(ends)
 
     def lag(self, now_ms: int) -> tuple[int, int]:
         """Records that the source has and this link has not finished with, and for how long.
@@ -190,8 +178,8 @@ class LinkMachine:
             missing = head + 1 - self._done(partition)
             if missing > 0:
                 records += missing
-                hops = self._hops.get(partition)
-                since_ms = hops[0].taken_ms if hops else self._moved_ms.get(partition, now_ms)
+                hop = self._hops.oldest(partition)
+                since_ms = hop.taken_ms if hop else self._moved_ms.get(partition, now_ms)
                 longest_ms = max(longest_ms, now_ms - since_ms)
         return records, longest_ms
 
@@ -238,6 +226,7 @@ class LinkMachine:
         self._empty = heads.empty
         effects = self._stop_and_resume(heads, now_ms)
         effects += self._place(heads, now_ms)
+        effects += self._confirm(heads.source, now_ms)
         placed = self._source.heads.keys() - self.stops.by_partition.keys()
         findings = self._comparison.take(heads.source, heads.target, now_ms)
         for partition, end in findings.lost.items():
@@ -250,6 +239,15 @@ class LinkMachine:
                 effects += self._rewind(partition, end, now_ms)
         return effects
 
+    def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
+        """Ask the source's stores where they have more than was heard of from them."""
+        effects: list[Sided] = []
+        for (topic, address), head in heads.items():
+            if head >= self._source.acknowledged(Partition(topic, address)):
+                told = Received(Head(topic, address, head, stored=True))
+                effects += self._from_source(self._source.handle(told, now_ms), now_ms)
+        return effects
+
     def _stop_and_resume(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
         """Give up what is under way where histories differ; go on where nothing stands against it.
 
@@ -258,7 +256,7 @@ class LinkMachine:
         effects: list[Sided] = []
         begun, ended = self.stops.take(heads)
         for partition in begun:
-            self._hops.pop(partition, None)
+            self._hops.forget(partition)
             effects += self._drain(self._mirror.forget(partition), now_ms)
             stopped = Stopped(partition, self.stops.by_partition[partition])
             effects.append((Side.TARGET, stopped))
@@ -297,7 +295,7 @@ class LinkMachine:
         return effects
 
     def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[Sided]:
-        self._hops.pop(partition, None)
+        self._hops.forget(partition)
         effects = self._drain(self._mirror.forget(partition), now_ms)
         position = Positioned(partition, sequence)
         return effects + self._from_source(self._source.handle(position, now_ms), now_ms)
@@ -355,8 +353,8 @@ class LinkMachine:
                 return [(Side.SOURCE, Dropped(error.reason)), *self._drain(size, now_ms)]
             effects += self._drain(size - len(batch.content), now_ms)
         mirrored = Mirrored(self._copied(batch, envelope, flags))
-        hop = _Hop(batch.end, batch.count, len(batch.content), now_ms, pulled)
-        self._hops.setdefault(partition, deque()).append(hop)
+        hop = Hop(batch.end, batch.count, len(batch.content), now_ms, pulled)
+        self._hops.add(partition, hop)
         self._sent[partition] = batch.end
         self._rate.sent(len(batch.content), batch.count, now_ms)
         return effects + self._from_target(self._mirror.handle(mirrored, now_ms), now_ms)
@@ -378,16 +376,11 @@ class LinkMachine:
     def _stored(self, stored: Stored, now_ms: int) -> list[Sided]:
         sided: list[Sided] = []
         self._comparison.stored(stored.partition, stored.end)
-        hops = self._hops.get(stored.partition)
-        while hops and hops[0].end <= stored.end:
-            hop = hops.popleft()
+        for hop in self._hops.stored(stored.partition, stored.end):
             self._moved_ms[stored.partition] = now_ms
             latency_ms = now_ms - hop.taken_ms
             hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
             sided.append((Side.TARGET, hopped))
-        if hops is not None and not hops:
-            # Thousands of partitions are idle, and an empty deque has 600 bytes.
-            del self._hops[stored.partition]
         return sided + self._drain(stored.size, now_ms)
 
     def _drain(self, size: int, now_ms: int) -> list[Sided]:

@@ -15,7 +15,8 @@ from peers import OURS, Peers, arrived
 from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.protocol import consumer, inflow, presence, reminders, singles, stores, unacked
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import (
     Append,
     Compare,

@@ -16,7 +16,8 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.protocol import inflow, presence, stores
 from dafka.protocol.access import Access, Rights
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings
 from dafka.protocol.events import Submitted
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings

@@ -29,7 +29,8 @@ from dafka.groups.events import (
 )
 from dafka.groups.membership import Member
 from dafka.model import Partition
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.events import Received, Woke
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.wire import messages

@@ -11,7 +11,8 @@ from prometheus_client import REGISTRY
 from dafka.errors import MisuseError
 from dafka.node.group import joined
 from dafka.node.group_options import Access, GroupOptions
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 
 pytestmark = pytest.mark.net
 

@@ -5,17 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from consumer_bench import (
+    Bench,
+    P,
+    ack,
+    delivered,
+    direct,
+    fetched,
+    head,
+    live,
+    reasons,
+    stored_head,
+)
 
 from dafka.model import Partition
 from dafka.protocol import consumer as module
 from dafka.protocol import live_edge
-from dafka.protocol.consumer import LIVE_PATIENCE_MS, ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Deliver, Dropped, Found, Listen, Publish, Unlisten
+from dafka.protocol.acknowledged import LIVE_PATIENCE_MS
+from dafka.protocol.consumer_settings import Start
+from dafka.protocol.effects import Dropped, Found, Listen, Publish, Unlisten
 from dafka.protocol.events import (
     Drained,
     PeerListened,
     Positioned,
-    Received,
     Submitted,
     Unassigned,
     Woke,
@@ -23,72 +35,6 @@ from dafka.protocol.events import (
 from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
-
-P = Partition("flights", "AA")
-
-
-class Bench:
-    """A consumer with a hand on its events and its clock."""
-
-    def __init__(self, **settings) -> None:
-        settings.setdefault("topics", ("flights",))
-        self.machine = ConsumerMachine("ME", ConsumerSettings(**settings))
-        self.now_ms = 0
-
-    def give(self, *events) -> list:
-        effects = []
-        for event in events:
-            effects += self.machine.handle(event, self.now_ms)
-            self.machine.check()
-        return effects
-
-    def wait(self, ms) -> list:
-        self.now_ms += ms
-        return self.give(Woke())
-
-    def hear(self, *heard) -> list:
-        return self.give(*(Received(message) for message in heard))
-
-
-def live(one):
-    return messages.Records(
-        one.partition.topic, one.partition.address, one.sequence, one.count, one.content
-    )
-
-
-def direct(one):
-    topic, address = one.partition
-    return messages.DirectRecords("ME", topic, address, one.sequence, one.count, one.content)
-
-
-def head(sequence, address="AA", topic="flights"):
-    return messages.Head(topic, address, sequence)
-
-
-def stored_head(sequence):
-    return messages.DirectHead("ME", "flights", "AA", sequence, "S1")
-
-
-def ack(sequence):
-    return messages.Ack("flights", "AA", "S1", sequence)
-
-
-def delivered(effects):
-    return [
-        (max(e.start, e.batch.sequence), e.batch.end) for e in effects if isinstance(e, Deliver)
-    ]
-
-
-def fetched(effects):
-    return [
-        (e.message.sequence, e.message.count)
-        for e in effects
-        if isinstance(e, Publish) and isinstance(e.message, messages.Fetch)
-    ]
-
-
-def reasons(effects):
-    return [e.reason for e in effects if isinstance(e, Dropped)]
 
 
 def test_it_subscribes_as_the_rfc_says_and_asks_for_heads():
@@ -281,80 +227,6 @@ def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(bat
     bench.give(Drained(len(batch(0).content)))
     bench.hear(head(7, address="BB"))
     assert bench.machine.next(Partition("flights", "BB")) == 0
-
-
-def test_committed_delivers_only_what_a_store_has(batch):
-    bench = Bench(committed=True)
-    assert Listen(MessageId.ACK, "") in bench.give(Woke())
-    assert delivered(bench.hear(live(batch(0)), live(batch(1)))) == []
-    assert delivered(bench.hear(ack(0))) == [(0, 1)]
-    assert delivered(bench.hear(stored_head(1))) == [(1, 2)]
-
-
-def test_committed_does_not_believe_a_producers_own_head(batch):
-    bench = Bench(committed=True)
-    bench.hear(live(batch(0)))
-    assert bench.hear(messages.DirectHead("ME", "flights", "AA", 0), head(0)) == []
-
-
-def test_committed_finds_partitions_by_acks_alone():
-    bench = Bench(committed=True)
-    assert fetched(bench.hear(ack(3))) == [(0, 4)]
-
-
-def test_an_ack_may_overtake_the_records_that_come_live(batch):
-    bench = Bench(committed=True)
-    bench.give(Woke())
-    bench.hear(live(batch(0)), ack(0))
-    for number in range(1, 4):
-        assert fetched(bench.hear(ack(number))) == []
-        assert delivered(bench.hear(live(batch(number)))) == [(number, number + 1)]
-    assert bench.machine.wakeup_ms() == LIVE_PATIENCE_MS
-    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == []
-
-
-def test_each_ack_that_overtakes_is_waited_for_as_long(batch):
-    bench = Bench(committed=True)
-    bench.hear(live(batch(0)), ack(0), ack(1), live(batch(1)))
-    bench.now_ms = LIVE_PATIENCE_MS - 1
-    bench.hear(ack(2))
-    assert fetched(bench.wait(1)) == []
-    assert fetched(bench.wait(LIVE_PATIENCE_MS - 1)) == []
-    assert fetched(bench.wait(1)) == [(2, 1)]
-
-
-def test_away_from_the_live_topics_nothing_is_waited_for(batch, monkeypatch):
-    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 1)
-    size = len(batch(0).content)
-    bench = Bench(committed=True, buffer_bytes_max=2 * size)
-    bench.hear(*(live(batch(number)) for number in range(4)))
-    assert bench.machine._live.away
-    assert fetched(bench.hear(ack(5))) == []  # full
-    bench.give(Drained(2 * size))
-    assert bench.machine.heads == {P: 5}
-
-
-def test_what_is_known_to_be_durable_is_asked_for_when_it_is_positioned(batch):
-    bench = Bench(committed=True)
-    bench.hear(live(batch(0)), ack(9))
-    bench.give(Unassigned(P))
-    bench.wait(LIVE_PATIENCE_MS)
-    assert fetched(bench.give(Positioned(P, 1))) == [(1, 9)]
-
-
-def test_who_is_behind_learns_from_an_ack_at_once(batch):
-    bench = Bench(committed=True)
-    bench.hear(live(batch(0)), stored_head(1))
-    assert fetched(bench.hear(ack(9), direct(batch(1)), stored_head(1))) == [(2, 8)]
-
-
-def test_a_partition_given_up_while_it_is_awaited_is_not_asked_for(batch):
-    bench = Bench(committed=True, start=Start.ASSIGNED)
-    bench.hear(live(batch(0)))
-    bench.give(Positioned(P, 0))
-    bench.hear(ack(9))
-    bench.give(Unassigned(P))
-    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == []
 
 
 def test_a_tail_that_no_store_ever_gets_does_not_keep_out_what_is_durable(batch):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.model import Partition
-from dafka.protocol.heads import HeadSchedule
+from dafka.protocol.heads import TOGETHER_MS, HeadSchedule
 
 P, Q = Partition("flights", "AA"), Partition("weather", "AA")
 
@@ -36,6 +36,17 @@ def test_the_interval_doubles_while_a_partition_stands_still(schedule):
     assert schedule.rests(P)
 
 
+def test_where_nobody_waits_for_it_the_interval_doubles_once_more(schedule):
+    schedule.moved(P, 0)
+    assert schedule.due(1_000) == [P]
+    schedule.relax(P, 1_000)
+    assert schedule.wakeup_ms() == 5_000
+    assert schedule.due(5_000) == [P]
+    schedule.relax(P, 5_000)
+    assert schedule.wakeup_ms() == 13_000, "there is no longer interval"
+    assert schedule.rests(P)
+
+
 def test_a_record_starts_it_anew(schedule):
     schedule.moved(P, 0)
     times_due(schedule, 20_000)
@@ -48,6 +59,17 @@ def test_a_partition_that_keeps_moving_needs_none(schedule):
     for now_ms in range(0, 10_000, 500):
         schedule.moved(P, now_ms)
         assert schedule.due(now_ms) == []
+
+
+def test_what_is_due_soon_goes_with_what_is_due():
+    schedule = HeadSchedule(1_000, 8_000)
+    schedule.moved(P, 0)
+    schedule.moved(Q, TOGETHER_MS)
+    assert schedule.due(999) == []
+    assert schedule.due(1_000) == [P, Q]
+    schedule.moved(P, 2_000)
+    schedule.moved(Q, 2_001 + TOGETHER_MS)
+    assert schedule.due(3_000) == [P]
 
 
 def test_what_is_forgotten_is_not_due_until_it_moves(schedule):

@@ -74,6 +74,15 @@ def test_a_fetch_below_that_is_wanted(mirror, batch):
     assert mirror.handle(fetch, 1) == [Wanted(P, 3)]
 
 
+def test_who_asks_behind_the_end_learns_where_that_is(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 42, 1))
+    end = Publish(messages.DirectHead("YOU", "flights", "AA", 41))
+    assert mirror.handle(fetch, 1) == [end]
+    mirror.handle(ack(42), 2)
+    assert mirror.handle(fetch, 3) == [end]
+
+
 def test_a_fetch_for_a_partition_it_never_brought_is_not_its_business(mirror):
     fetch = Received(messages.Fetch("flights", "BB", "YOU", 3, 10))
     assert mirror.handle(fetch, 1) == []

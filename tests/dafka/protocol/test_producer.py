@@ -82,18 +82,19 @@ def test_head_comes_for_ever_after_ever_more_rarely(producer):
     producer.handle(ack(2), 1_600)
     assert sent(producer.handle(Woke(), 2_500)) == []
     again = messages.Head("flights", "AA", 1, stored=True)
-    for now_ms in (3_500, *range(60_000, 600_000, 60_000)):
+    assert sent(producer.handle(Woke(), 3_500)) == [again]
+    assert producer.wakeup_ms() == 3_500 + 8_000
+    for now_ms in (11_500, *range(60_000, 600_000, 60_000)):
         assert sent(producer.handle(Woke(), now_ms)) == [again]
 
 
-def test_only_a_head_that_comes_again_says_that_all_is_stored(producer):
+def test_a_head_says_whether_all_is_stored(producer):
     producer.handle(submitted(), 0)
-    producer.handle(ack(2), 1)
-    assert sent(producer.handle(Woke(), 1_000)) == [messages.Head("flights", "AA", 1)]
-    assert sent(producer.handle(Woke(), 3_000))[0].stored
-    assert sent(producer.handle(PeerListened(MessageId.HEAD, ""), 3_001))[0].stored
-    producer.handle(submitted(), 3_500)
-    producer.handle(Woke(), 4_500)
+    assert not sent(producer.handle(Woke(), 1_000))[0].stored
+    producer.handle(ack(2), 1_001)
+    assert sent(producer.handle(Woke(), 5_000))[0].stored
+    assert sent(producer.handle(PeerListened(MessageId.HEAD, ""), 5_001))[0].stored
+    producer.handle(submitted(), 5_500)
     assert not sent(producer.handle(Woke(), 6_500))[0].stored
 
 

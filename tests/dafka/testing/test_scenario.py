@@ -8,7 +8,8 @@ from itertools import count
 
 import pytest
 
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine
+from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.inflow import Inflow

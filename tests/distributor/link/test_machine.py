@@ -262,6 +262,16 @@ def test_it_notices_a_loss_of_which_nobody_complains():
     assert sequences(bench.source(live(batch(0)))) == [0, 1]
 
 
+def test_what_the_sources_stores_have_and_never_told_it_is_asked_for():
+    bench = Bench()
+    bench.source(durable(2))
+    bench.target(HeadsRead({}))
+    asked = [effect.message for effect in of(Publish, surveyed(bench, 3, -1))]
+    assert messages.Fetch("flights", "AA", "LINK", 4, 1) in asked
+    bench.source(live(batch(0)), live(batch(2)))
+    assert of(Publish, surveyed(bench, 1, 1)) == []
+
+
 def test_on_hold_it_takes_nothing_more_and_finishes_what_is_under_way():
     bench = Bench().placed()
     one = batch(0)

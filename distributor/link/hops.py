@@ -1,0 +1,54 @@
+"""The batches that a link has sent and the target's stores have not acknowledged."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dafka.model import Partition
+
+
+@dataclass(slots=True)
+class Hop:
+    """A batch on its way."""
+
+    end: int
+    records: int
+    size: int
+    taken_ms: int
+    pulled: bool
+
+
+class Hops:
+    """By partition, in order."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[Partition, deque[Hop]] = {}
+
+    def add(self, partition: Partition, hop: Hop) -> None:
+        """A batch was sent, behind all before."""
+        hops = self._under_way.setdefault(partition, deque())
+        assert not hops or hops[-1].end < hop.end
+        hops.append(hop)
+
+    def oldest(self, partition: Partition) -> Hop | None:
+        """The first of a partition."""
+        hops = self._under_way.get(partition)
+        return hops[0] if hops else None
+
+    def stored(self, partition: Partition, end: int) -> Iterator[Hop]:
+        """Take out those that end at or below `end`."""
+        hops = self._under_way.get(partition)
+        while hops and hops[0].end <= end:
+            yield hops.popleft()
+        if hops is not None and not hops:
+            # Thousands of partitions are idle, and an empty deque has 600 bytes.
+            del self._under_way[partition]
+
+    def forget(self, partition: Partition) -> None:
+        """Those of a partition do not count any more."""
+        self._under_way.pop(partition, None)
