@@ -216,16 +216,19 @@ class Node(Generic[S, E]):
                 self._feed(*self._inbox.popleft())
             self._taken_in.tell()
             self._feed(self._first, TurnEnded())
+            for mesh in self._meshes.values():
+                mesh.flush()
             self._sent_out.tell()
 
     def _receive(self, side: S, mesh: Mesh, socket: Socket) -> None:
         for event in mesh.receive(socket, now_ms(), wall_ms()):
-            if isinstance(event, Notice):
+            if isinstance(event, Received):
+                message = event.message
+                if isinstance(message, _BATCHES):
+                    self._taken_in.add(message.count, len(message.content))
+            elif isinstance(event, Notice):
                 self._notice(event)
                 continue
-            if isinstance(event, Received) and isinstance(event.message, _BATCHES):
-                message = event.message
-                self._taken_in.add(message.count, len(message.content))
             self._feed(side, event)
 
     def _complete(self, handler: Callable[[], Iterable[tuple[S, Event | E]]]) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from dafka.wire.messages import Message
 
+_SINGLE = messages.Record, messages.DirectRecord
+_ASKING = messages.Fetch, messages.ConsumerHello
+
 
 class Shape(Enum):
     """How a node publishes its records."""
@@ -95,18 +98,16 @@ class Singles:
         run = _Run(wall_ms)
         for event in arrived:
             message = event.message if isinstance(event, Received) else None
-            if isinstance(message, messages.Record) and message.batched:
-                continue  # the batch brings it, with everything that belongs to it
-            if (
-                isinstance(message, messages.Record | messages.DirectRecord)
-                and unpack(message.content) is None
-            ):
-                if not run.extended(message):
-                    yield from run.ended()
-                    if not run.begun(message):
-                        yield Dropped("content size")
-                continue
-            if isinstance(message, messages.Fetch | messages.ConsumerHello):
+            if isinstance(message, _SINGLE):
+                if isinstance(message, messages.Record) and message.batched:
+                    continue  # the batch brings it, with everything that belongs to it
+                if unpack(message.content) is None:
+                    if not run.extended(message):
+                        yield from run.ended()
+                        if not run.begun(message):
+                            yield Dropped("content size")
+                    continue
+            elif isinstance(message, _ASKING):
                 event = Received(self._marked(message))
             yield from run.ended()
             yield event

@@ -30,10 +30,12 @@ from dafka.protocol.presence import (
 from dafka.protocol.singles import Shape, Singles
 from dafka.transport import sockets
 from dafka.transport.connections import Connections
+from dafka.transport.frames import receive_frames, send_frames
 from dafka.transport.place import Place
 from dafka.transport.security import guard, prove, refuse_keys_within, user_of
 from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
+from dafka.wire.bundles import Bundles
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
@@ -48,9 +50,6 @@ MESSAGES_PER_TURN_MAX = 256
 
 Notice = Disconnect | TowerAway | TowerBack | Dropped
 """What a node's operator is told of its mesh."""
-
-FRAMES_MAX = 4
-"""Frames kept of one message. No message has more than three; a fourth makes it malformed."""
 
 
 class Mesh:
@@ -94,6 +93,7 @@ class Mesh:
         one_by_one = shape is not Shape.BATCHES
         self.foreign = one_by_one
         """Whether nodes of another make may be in it: they need HEAD at a regular interval."""
+        self._bundles = Bundles(dialect, foreign=one_by_one)
         self._publisher = sockets.publisher(
             sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
         )
@@ -152,20 +152,26 @@ class Mesh:
             socket.unsubscribe(self._dialect.prefix(message_id, key))
 
     def publish(self, message: Message) -> Dropped | None:
-        """Send a message to every peer that listens; dropped for those whose queue is full.
+        """Send a message to every peer that listens, some with the next `flush`.
+
+        It is dropped for those whose queue is full.
 
         Returns:
             Why it cannot be sent, if it cannot.
         """
         try:
             for part in self._singles.outbound(message):
-                *first, last = self._dialect.encode(part)
-                for frame in first:
-                    self._publisher.send(frame, zmq.SNDMORE)
-                self._publisher.send(last)
+                frames = self._bundles.add(part)
+                if frames is not None:
+                    send_frames(self._publisher, frames)
         except RecordError as error:
             return Dropped(error.reason)
         return None
+
+    def flush(self) -> None:
+        """Send what was published and waits for others of its kind; after every turn."""
+        for frames in self._bundles.flush():
+            send_frames(self._publisher, frames)
 
     def receive(
         self, socket: zmq.Socket[bytes], now_ms: int, wall_ms: int = 0
@@ -192,17 +198,20 @@ class Mesh:
     def _receive_messages(
         self, rights: Rights, socket: zmq.Socket[bytes]
     ) -> Iterator[Received | Dropped]:
-        for _ in range(MESSAGES_PER_TURN_MAX):
+        taken = 0
+        while taken < MESSAGES_PER_TURN_MAX:
             frames = receive_frames(socket)
             if frames is None:
                 return
             try:
-                message = self._dialect.decode(frames)
+                messages = self._bundles.opened(frames)
             except WireError as error:
+                messages = []
                 yield Dropped(error.reason)
-            else:
+            for message in messages:
                 allowed = may_send(rights, message)
                 yield Received(message) if allowed else Dropped("not permitted")
+            taken += max(1, len(messages))
 
     def wake(self, now_ms: int) -> list[Notice]:
         """Send the beacons that are due, and leave the peers that are gone."""
@@ -266,6 +275,7 @@ class Mesh:
                 self._publisher.set(zmq.SUBSCRIBE, prefix)
             if subscription is not None:
                 self._singles.listened(*subscription)
+                self._bundles.listened(*subscription)
                 if self.foreign and subscription[0] is MessageId.HEAD:
                     # A C consumer asks at its first HEAD once and never again. We may not be
                     # connected to it yet, so it has to wait for the interval.
@@ -275,6 +285,7 @@ class Mesh:
     def _unsubscribe(self, prefix: bytes, subscription: tuple[MessageId, str] | None) -> None:
         if subscription is not None:
             self._singles.left(*subscription)
+            self._bundles.left(*subscription)
         if self._credentials is not None and not self._disordered:
             self._publisher.set(zmq.UNSUBSCRIBE, prefix)
 
@@ -362,22 +373,3 @@ def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
         # A connection of inproc ends with the other end, and is forgotten.
         if error.errno != errno.ENOENT:
             raise
-
-
-def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:
-    """Take one whole message off a socket, or None if there is none.
-
-    All its frames come at once, and at most `FRAMES_MAX` are kept; ZeroMQ had them all in memory.
-    """
-    # Not `recv_multipart`: it asks the socket after each frame whether there are more, which costs
-    # as much as the frame. One that is not copied knows by itself.
-    frames: list[bytes] = []
-    try:
-        while True:
-            frame = socket.recv(zmq.NOBLOCK, copy=False)
-            if len(frames) < FRAMES_MAX:
-                frames.append(frame.bytes)
-            if not frame.more:
-                return frames
-    except zmq.Again:
-        return None

@@ -136,9 +136,9 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
     """
     match message_id:
         case MessageId.HEAD:
-            address, topic, sequence = _read_place(reader)
-            stored = _read_mark(reader, _STORED)
-            return messages.Head(_same(topic, key), address, sequence, stored)
+            head = _read_head(reader)
+            _same(head.topic, key)
+            return head
         case MessageId.DIRECT_HEAD:
             address, topic, sequence = _read_place(reader)
             return messages.DirectHead(named(key), topic, address, sequence, read_trailer(reader))
@@ -160,6 +160,17 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
             return messages.ConsumerHello(named(key), _read_address(reader), _read_topics(reader))
         case _:
             raise WireError("message id")
+
+
+def read_bundled(message_id: MessageId, key: str, reader: Reader) -> Message:
+    """Read one of several messages that have come together; HEADs have no key then.
+
+    Raises:
+        WireError: A field is not what it may be.
+    """
+    if message_id is not MessageId.HEAD:
+        return read_control(message_id, key, reader)
+    return _read_head(reader)
 
 
 def read_trailer(reader: Reader) -> str | None:
@@ -228,6 +239,11 @@ def named(address: str) -> str:
     if not address or "\0" in address:
         raise WireError("address")
     return address
+
+
+def _read_head(reader: Reader) -> messages.Head:
+    address, topic, sequence = _read_place(reader)
+    return messages.Head(topic, address, sequence, _read_mark(reader, _STORED))
 
 
 def _same(topic: str, key: str) -> str:

@@ -20,6 +20,7 @@ from dafka.schemas import entries
 from dafka.schemas.requests import schema_of
 from dafka.transport.keys import load_access, new_keys
 from dafka.wire import beacon, libdafka, messages, rfc46
+from dafka.wire.bundles import Bundles
 from distributor.control import messages as control
 from topology.errors import InvalidError, UnreadableError
 from topology.loading import load
@@ -207,6 +208,15 @@ ENTRIES = [
 ]
 
 
+def bundled(together: list[messages.Message]) -> list[bytes]:
+    """Messages under one key, as they travel."""
+    bundles = Bundles(rfc46, foreign=False)
+    for message in together:
+        assert bundles.add(message) is None
+    (frames,) = bundles.flush()
+    return frames
+
+
 def pair(frames: Frames) -> entries.Entry:
     key, value = (*frames, None, None)[:2]
     return entries.decode(key, value)
@@ -235,6 +245,16 @@ DECODERS = [
         decode=rfc46.decode,
         refusals=(WireError,),
         encode=rfc46.encode,
+    ),
+    Decoder(
+        name="bundles",
+        examples=[
+            bundled([messages.Ack(f"t{number}", "AA", "S1", number, 7) for number in range(3)]),
+            bundled([messages.Head(f"t{number}", "AA", number, True) for number in range(9)]),
+        ],
+        decode=Bundles(rfc46, foreign=False).opened,
+        refusals=(WireError,),
+        encode=bundled,
     ),
     *(
         Decoder(

@@ -116,6 +116,7 @@ def test_200_nodes_find_each_other_within_three_beacons_and_hear_each_other(crow
         for socket in mesh.pollable:
             list(mesh.receive(socket, now))
     many.meshes[0].publish(CALL)
+    many.meshes[0].flush()
     for number, mesh in enumerate(many.meshes):
         for socket in mesh.pollable:
             many.receive(number, socket, now)

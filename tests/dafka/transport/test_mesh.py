@@ -17,8 +17,9 @@ from dafka.protocol.access import ANYBODY, Access, Rights
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received
 from dafka.protocol.presence import PresenceSettings
+from dafka.transport import mesh as mesh_module
 from dafka.transport.keys import Credentials, new_keys
-from dafka.transport.mesh import FRAMES_MAX, Mesh, receive_frames
+from dafka.transport.mesh import Mesh
 from dafka.transport.security import prove
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
@@ -54,6 +55,7 @@ class World:
         self.tower.relay()
         found = []
         for mesh in self.meshes:
+            mesh.flush()
             if (mesh.wakeup_ms() or 0) <= now_ms():
                 mesh.wake(now_ms())
             found.append(
@@ -122,6 +124,35 @@ def test_what_only_begins_alike_arrives_under_its_own_name(world, pair, until):
     assert found == ["mee", "me"]
 
 
+def test_what_is_published_together_travels_together(world, pair, until, monkeypatch):
+    monkeypatch.setattr(mesh_module, "MESSAGES_PER_TURN_MAX", 1)  # of those that travel
+    sent = [messages.DirectHead("me", "orders", "AB" * 16, number) for number in range(5)]
+    for message in sent:
+        pair[0].publish(message)
+    assert until(lambda: world.turn()[1]) == [Received(message) for message in sent]
+
+
+def test_heads_reach_who_listens_for_a_topic_and_who_listens_for_all(world, pair, until):
+    speaker, listener = pair
+    listener.listen(MessageId.HEAD, "orders")
+    world.mesh("CC").listen(MessageId.HEAD, "")
+    known, heard = set(), {1: [], 2: []}
+    until(lambda: known.update(world.turn()[0]) or {"orders", ""} <= {one.key for one in known})
+    sent = [messages.Head(topic, "AA", 1) for topic in ("orders", "other", "payments")]
+    for head in sent:
+        speaker.publish(head)
+
+    def arrived():
+        found = world.turn()
+        for number, so_far in heard.items():
+            so_far += [one.message for one in found[number] if isinstance(one, Received)]
+        return len(heard[2]) == 3
+
+    until(arrived)
+    assert heard[1] == sent[:1]
+    assert sorted(heard[2], key=str) == sent
+
+
 def test_messages_of_one_peer_arrive_in_order(world, pair, until):
     speaker, _ = pair
     sent = [messages.DirectHead("me", "orders", "AB" * 16, number) for number in range(600)]
@@ -179,20 +210,6 @@ def test_what_has_no_signature_is_dropped(world, opened, frames):
         mesh._subscribers[ANYBODY].poll(20)
         found = world.turn()[0]
     assert all(isinstance(event, Dropped) for event in found)
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 100])
-def test_all_frames_of_a_message_are_taken_and_few_are_kept(opened, count):
-    one, other = (opened(zmq.Context.instance().socket(zmq.PAIR)) for _ in range(2))
-    port = one.bind_to_random_port("tcp://127.0.0.1")
-    other.connect(f"tcp://127.0.0.1:{port}")
-    other.send_multipart([bytes([number]) for number in range(count)])
-    other.send(b"next")
-    assert one.poll(WAIT_MS)
-    assert receive_frames(one) == [bytes([n]) for n in range(min(count, FRAMES_MAX))]
-    assert one.poll(WAIT_MS)
-    assert receive_frames(one) == [b"next"]
-    assert receive_frames(one) is None
 
 
 def test_bad_beacons_of_a_tower_are_ignored(world, until):

@@ -1,0 +1,138 @@
+"""Extension: several messages to the same listeners in one.
+
+A store with ten thousand partitions acknowledges and announces each by itself, and what that costs
+is mostly the message around it. So what a node publishes during one turn of its loop is collected
+here and leaves at the turn's end. One message by itself leaves as the RFC writes it; more look so:
+
+| frame | bytes |
+|---|---|
+| 0 topic | message id, then the key they are all published under; of HEADs none |
+| 1 header | `AA A5`, message id, version `01` and no field |
+| 2 fields | for each a number-2, the length, and its fields in the grammar's order |
+
+HEADs are of as many topics as there are, so their bundle reaches only those that listen for every
+topic. A topic that somebody listens for by its name has its HEADs by themselves, for all.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from dafka.errors import WireError
+from dafka.limits import ADDRESS_BYTES_MAX, BUNDLE_MAX, PARTITIONS_MAX
+from dafka.wire import fields, rfc46
+from dafka.wire.messages import Ack, DirectHead, Fetch, Head, Message, MessageId
+from dafka.wire.octets import Reader, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dafka.wire.dialect import Dialect
+
+_BUNDLED = (Head, Ack, DirectHead, Fetch)
+"""Those of which there are many at once."""
+
+_HEADERS = {rfc46.SIGNATURE + kind.id.value + bytes((rfc46.VERSION,)): kind.id for kind in _BUNDLED}
+
+_SIZE = struct.Struct(">H")
+
+_Bundled = Head | Ack | DirectHead | Fetch
+
+
+class Bundles:
+    """What one node has published in this turn and not sent yet.
+
+    Args:
+        dialect: How messages are written.
+        foreign: Whether nodes may be there that know no bundles. Then there are none.
+    """
+
+    def __init__(self, dialect: Dialect, *, foreign: bool) -> None:
+        self._dialect = dialect
+        self._known = dialect is rfc46 and not foreign
+        self._waiting: dict[tuple[MessageId, str], list[_Bundled]] = {}
+        self._named: set[str] = set()
+        """Topics that somebody listens for HEADs of by their names."""
+
+    def listened(self, message_id: MessageId, key: str) -> None:
+        """A peer subscribed."""
+        if message_id is MessageId.HEAD and key and len(self._named) < PARTITIONS_MAX:
+            self._named.add(key)
+
+    def left(self, message_id: MessageId, key: str) -> None:
+        """Nobody is subscribed to this any more."""
+        if message_id is MessageId.HEAD:
+            self._named.discard(key)
+
+    def add(self, message: Message) -> list[bytes] | None:
+        """Return the frames to send now, if any; a message that is not among them waits."""
+        if not self._known or not isinstance(message, _BUNDLED) or self._is_named(message):
+            return self._dialect.encode(message)
+        place = message.id, _key(message)
+        together = self._waiting.setdefault(place, [])
+        together.append(message)
+        return self._sealed(self._waiting.pop(place)) if len(together) == BUNDLE_MAX else None
+
+    def flush(self) -> Iterator[list[bytes]]:
+        """Yield the frames of all that waits."""
+        waiting, self._waiting = self._waiting, {}
+        for together in waiting.values():
+            yield self._sealed(together)
+
+    def opened(self, frames: Sequence[bytes]) -> list[Message]:
+        """Read the messages in `frames`, as received.
+
+        Raises:
+            WireError: They are none; the reason is a short constant.
+        """
+        message_id = _HEADERS.get(frames[1]) if self._known and len(frames) == 3 else None
+        if message_id is None:
+            return [self._dialect.decode(frames)]
+        key = text(frames[0][1:])
+        if frames[0][:1] != message_id.value or len(frames[0]) > 1 + ADDRESS_BYTES_MAX:
+            raise WireError("topic frame")
+        found = [fields.read_bundled(message_id, key, reader) for reader in _readers(frames[2])]
+        if not found:
+            raise WireError("count")
+        return found
+
+    def _is_named(self, message: _Bundled) -> bool:
+        """Whether somebody would not get it in a bundle."""
+        if not isinstance(message, Head):
+            return False
+        return message.topic in self._named or len(self._named) == PARTITIONS_MAX
+
+    def _sealed(self, together: Sequence[_Bundled]) -> list[bytes]:
+        first, *others = together
+        if not others:
+            return self._dialect.encode(first)
+        octets = [fields.parts(message)[1] for message in together]
+        header = rfc46.SIGNATURE + first.id.value + bytes((rfc46.VERSION,))
+        body = b"".join(_SIZE.pack(len(each)) + each for each in octets)
+        return [rfc46.prefix(first.id, _key(first)), header, body]
+
+
+def _key(message: _Bundled) -> str:
+    """What a bundle with this message is published under."""
+    match message:
+        case Head():
+            return ""
+        case DirectHead():
+            return message.requester
+        case Ack() | Fetch():
+            return message.address
+
+
+def _readers(body: bytes) -> Iterator[Reader]:
+    """The fields of each message."""
+    position, count = 0, 0
+    while position < len(body):
+        count += 1
+        start = position + _SIZE.size
+        position = start + int.from_bytes(body[position:start], "big")
+        if position > len(body):
+            raise WireError("truncated")
+        if count > BUNDLE_MAX:
+            raise WireError("count")
+        yield Reader(body[start:position])
