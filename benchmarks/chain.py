@@ -1,13 +1,17 @@
-"""The least that a hop takes: bare pyzmq and plain files where our processes stand.
+"""The least that latency takes: bare pyzmq where our processes stand, with as many threads.
 
-A source, a store that appends and syncs and says so, a relay that passes on what is synced, a store
-behind it, and a listener at either end. Nothing is checked, ordered or remembered.
+A source in which one thread sends records and another batches them, a store that syncs and says so,
+a relay that passes on what is synced, the relay of the way back that only listens, a store behind,
+and at either end a listener that hands over to a second thread. Nothing is checked, ordered or
+remembered; the records have the size of ours, the messages the frequency.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import struct
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -16,22 +20,26 @@ import zmq
 
 from benchmarks.baseline import subscriber
 from benchmarks.harness import Results, Worker, scratch, until_told
+from benchmarks.latency import RATE, SECONDS, WARM_UP_S
+from dafka.model import Batch, Partition
+from dafka.storage.lmdb_log import LmdbLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from pathlib import Path
 
-RATE = 1_000
-"""Messages a second: ten records each, about as our producer makes them at 10,000 records/s."""
+GAP_ALONE_S, GAP_HOP_S = 0.0003, 0.001
+"""Between two batches: ours are at least the first apart, and beside a hop about the second."""
 
-SECONDS = 4.0
-CONTENT = bytes(700)
 FIND_S = 0.5
 """Subscriptions are on their way."""
 
-_STAMP = struct.Struct(">QQ")
-"""Number and time, in front of the content."""
+_END = 2**63
+"""The number of the message behind the last."""
+
+_HEAD = struct.Struct(">QQ")
+"""Number, and how many times of sending follow."""
 
 
 def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
@@ -40,16 +48,9 @@ def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
     return socket
 
 
-def _source(pipe: Connection, count: int) -> None:
-    publisher = _publisher(pipe)
-    until_told(pipe)
-    began = time.monotonic_ns()
-    for number in range(count):
-        wait_ns = began + number * 1_000_000_000 // RATE - time.monotonic_ns()
-        if wait_ns > 0:
-            time.sleep(wait_ns / 1e9)
-        publisher.send(_STAMP.pack(number, time.monotonic_ns()) + CONTENT)
-    until_told(pipe)
+def _number(message: bytes) -> int:
+    number, _ = _HEAD.unpack_from(message)
+    return int(number)
 
 
 def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
@@ -62,70 +63,174 @@ def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
             return
 
 
-def _store(pipe: Connection, port: int, file: Path, count: int) -> None:
-    publisher, upstream = _publisher(pipe), subscriber(port)
-    descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    last = -1
-    while last < count - 1:
-        found = list(_arrived(upstream))
-        os.write(descriptor, b"".join(found))
-        os.fdatasync(descriptor)
-        last, _ = _STAMP.unpack_from(found[-1])
-        publisher.send(_STAMP.pack(last, 0))
-    os.close(descriptor)
+def _source(pipe: Connection, gap_s: float) -> None:
+    publisher = _publisher(pipe)
+    until_told(pipe)
+    opened: list[int] = []
+    lock, begun, done = threading.Lock(), threading.Event(), threading.Event()
+
+    def batch() -> None:
+        number = 0
+        while not done.is_set() or opened:
+            begun.wait(gap_s)
+            begun.clear()
+            with lock:
+                times, opened[:] = opened[:], []
+            if times:
+                head = _HEAD.pack(number, len(times))
+                publisher.send(head + struct.pack(f">{len(times)}Q", *times))
+                number += 1
+                time.sleep(gap_s)
+        publisher.send(_HEAD.pack(_END, 0))
+
+    batching = threading.Thread(target=batch)
+    batching.start()
+    began = time.monotonic_ns()
+    for number in range(int(RATE * SECONDS)):
+        wait_ns = began + number * 1_000_000_000 // RATE - time.monotonic_ns()
+        if wait_ns > 0:
+            time.sleep(wait_ns / 1e9)
+        with lock:
+            opened.append(time.monotonic_ns())
+        begun.set()
+    done.set()
+    batching.join()
     until_told(pipe)
 
 
-def _relay(pipe: Connection, port: int, acks_port: int, count: int) -> None:
+def _file(path: Path) -> Callable[[Sequence[bytes]], None]:
+    """A plain file that is appended to and synced."""
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def append(messages: Sequence[bytes]) -> None:
+        os.write(descriptor, b"".join(messages))
+        os.fdatasync(descriptor)
+
+    return append
+
+
+def _log(path: Path) -> Callable[[Sequence[bytes]], None]:
+    """The log of our stores."""
+    log, partition = LmdbLog(path), Partition("bench", "AA")
+
+    def append(messages: Sequence[bytes]) -> None:
+        first = log.heads().get(partition, -1) + 1
+        log.append([Batch(partition, first + n, 1, one) for n, one in enumerate(messages)])
+
+    return append
+
+
+def _store(
+    pipe: Connection, port: int, path: Path, opened: Callable[[Path], Callable[..., None]]
+) -> None:
+    publisher, upstream, append = _publisher(pipe), subscriber(port), opened(path)
+    last = -1
+    while last != _END:
+        found = list(_arrived(upstream))
+        append(found)
+        last = _number(found[-1])
+        publisher.send(_HEAD.pack(last, 0))
+    until_told(pipe)
+
+
+def _relay(pipe: Connection, port: int, acks_port: int) -> None:
     publisher, upstream, acks = _publisher(pipe), subscriber(port), subscriber(acks_port)
+    far_acks = subscriber(pipe.recv())
     poller = zmq.Poller()
-    poller.register(upstream, zmq.POLLIN)
-    poller.register(acks, zmq.POLLIN)
+    for socket in (upstream, acks, far_acks):
+        poller.register(socket, zmq.POLLIN)
     waiting: deque[bytes] = deque()
-    sent, synced = 0, -1
-    while sent < count:
+    sent = synced = -1
+    while sent != _END:
         for socket, _ in poller.poll():
             if socket is upstream:
                 waiting.extend(_arrived(upstream))
+            elif socket is acks:
+                *_, synced = map(_number, _arrived(acks))
             else:
-                *_, (synced, _) = map(_STAMP.unpack, _arrived(acks))
-        while waiting and _STAMP.unpack_from(waiting[0])[0] <= synced:
+                list(_arrived(far_acks))
+        while waiting and _number(waiting[0]) <= synced:
+            sent = _number(waiting[0])
             publisher.send(waiting.popleft())
-            sent += 1
     until_told(pipe)
 
 
-def _listen(pipe: Connection, port: int, count: int) -> None:
-    upstream = subscriber(port)
+def _way_back(pipe: Connection, ports: Sequence[int]) -> None:
+    """Hears what the relay publishes, and both stores' ACKs, as the link back does."""
+    poller = zmq.Poller()
+    for port in ports:
+        poller.register(subscriber(port), zmq.POLLIN)
     pipe.send("up")
-    latencies = []
-    for _ in range(count):
-        _, sent_ns = _STAMP.unpack_from(upstream.recv())
-        latencies.append(time.monotonic_ns() - sent_ns)
-    pipe.send(sorted(latencies[RATE:]))  # the first second is not counted
+    ended = 0
+    while ended < len(ports):
+        for socket, _ in poller.poll():
+            ended += sum(_number(message) == _END for message in _arrived(socket))
+    until_told(pipe)
+
+
+def _listen(pipe: Connection, port: int) -> None:
+    upstream = subscriber(port)
+    handed: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def receive() -> None:
+        message = b""
+        while not message or _number(message) != _END:
+            message = upstream.recv()
+            handed.put(message)
+
+    receiving = threading.Thread(target=receive)
+    receiving.start()
+    pipe.send("up")
+    latencies: list[int] = []
+    while True:
+        message = handed.get()
+        number, count = _HEAD.unpack_from(message)
+        if number == _END:
+            break
+        times = struct.unpack_from(f">{count}Q", message, _HEAD.size)
+        latencies.extend(time.monotonic_ns() - sent_ns for sent_ns in times)
+    receiving.join()
+    pipe.send(sorted(latencies[int(RATE * WARM_UP_S) :]))
     until_told(pipe)
 
 
 def chain(results: Results) -> None:
     """From the source to a listener beside it, and to one behind the relay."""
-    count = int(RATE * SECONDS)
     with scratch() as directory:
-        source = Worker(_source, count)
+        source = Worker(_source, GAP_ALONE_S)
         port = source.hear()
-        near = Worker(_store, port, directory / "near", count)
-        relay = Worker(_relay, port, near.hear(), count)
-        far_port = relay.hear()
-        far = Worker(_store, far_port, directory / "far", count)
-        far.hear()
-        listeners = [Worker(_listen, each, count) for each in (port, far_port)]
-        for listener in listeners:
-            listener.hear()
-        time.sleep(FIND_S)
-        source.tell("go")
-        home, away = (listener.hear() for listener in listeners)
+        store = Worker(_store, port, directory / "alone", _log)
+        store.hear()
+        _measure(results, source, [store], {"in one cluster": port})
+    for kind, opened in (("", _file), (", LMDB", _log)):
+        with scratch() as directory:
+            source = Worker(_source, GAP_HOP_S)
+            port = source.hear()
+            near = Worker(_store, port, directory / "near", opened)
+            near_port = near.hear()
+            relay = Worker(_relay, port, near_port)
+            away_port = relay.hear()
+            far = Worker(_store, away_port, directory / "far", opened)
+            far_port = far.hear()
+            relay.tell(far_port)
+            back = Worker(_way_back, [away_port, far_port, near_port])
+            back.hear()
+            places = {f"beside a hop{kind}": port, f"one hop away{kind}": away_port}
+            _measure(results, source, [near, relay, far, back], places)
+
+
+def _measure(
+    results: Results, source: Worker, others: Sequence[Worker], places: dict[str, int]
+) -> None:
+    listeners = [Worker(_listen, port) for port in places.values()]
+    for listener in listeners:
+        listener.hear()
+    time.sleep(FIND_S)
+    source.tell("go")
+    for place, listener in zip(places, listeners, strict=True):
+        latencies = listener.hear()
         for percent in (50, 99):
-            ours, theirs = (each[len(each) * percent // 100] / 1e6 for each in (home, away))
-            results.add(f"bare pyzmq, latency at home, p{percent}", "ms", ours)
-            results.add(f"bare pyzmq, one hop away, p{percent}", "ms", theirs)
-        for worker in (source, near, relay, far, *listeners):
-            worker.end()
+            value = latencies[len(latencies) * percent // 100] / 1e6
+            results.add(f"bare pyzmq, latency {place}, p{percent}", "ms", value)
+    for worker in (source, *others, *listeners):
+        worker.end()
