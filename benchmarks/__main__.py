@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.baseline import file_append, raw_messages
-from benchmarks.chain import chain
+from benchmarks.chain import BARE, chain
 from benchmarks.growth import opening, partitions
 from benchmarks.harness import Results
 from benchmarks.hop import hop, tree
@@ -50,6 +50,8 @@ GOALS = [
     ("send_many and batches, 100 B: CPU store", WRITER, None),
     ("one hop, 100 B: CPU distributor", RELAY, None),
     ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
+    ("latency in one cluster, p50", f"{BARE}latency in one cluster, p50", None),
+    ("a hop adds, p50", f"{BARE}a hop adds, p50", None),
     (MANY, FEW, 0.8),
     (READ, MADE_UP, 0.5),
 ]

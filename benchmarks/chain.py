@@ -20,7 +20,7 @@ import zmq
 
 from benchmarks.baseline import subscriber
 from benchmarks.harness import Results, Worker, scratch, until_told
-from benchmarks.latency import RATE, SECONDS, WARM_UP_S
+from benchmarks.latency import RATE, SECONDS, WARM_UP_S, report
 from dafka.model import Batch, Partition
 from dafka.storage.lmdb_log import LmdbLog
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 GAP_ALONE_S, GAP_HOP_S = 0.0003, 0.001
 """Between two batches: ours are at least the first apart, and beside a hop about the second."""
+
+BARE = "bare pyzmq, our log: "
+BARE_FILE = "bare pyzmq, plain files: "
 
 FIND_S = 0.5
 """Subscriptions are on their way."""
@@ -201,8 +204,8 @@ def chain(results: Results) -> None:
         port = source.hear()
         store = Worker(_store, port, directory / "alone", _log)
         store.hear()
-        _measure(results, source, [store], {"in one cluster": port})
-    for kind, opened in (("", _file), (", LMDB", _log)):
+        _measure(results, BARE, source, [store], {"in one cluster": port})
+    for whose, opened in ((BARE_FILE, _file), (BARE, _log)):
         with scratch() as directory:
             source = Worker(_source, GAP_HOP_S)
             port = source.hear()
@@ -215,22 +218,19 @@ def chain(results: Results) -> None:
             relay.tell(far_port)
             back = Worker(_way_back, [away_port, far_port, near_port])
             back.hear()
-            places = {f"beside a hop{kind}": port, f"one hop away{kind}": away_port}
-            _measure(results, source, [near, relay, far, back], places)
+            places = {"beside a hop": port, "one hop away": away_port}
+            _measure(results, whose, source, [near, relay, far, back], places)
 
 
 def _measure(
-    results: Results, source: Worker, others: Sequence[Worker], places: dict[str, int]
+    results: Results, whose: str, source: Worker, others: Sequence[Worker], places: dict[str, int]
 ) -> None:
     listeners = [Worker(_listen, port) for port in places.values()]
     for listener in listeners:
         listener.hear()
     time.sleep(FIND_S)
     source.tell("go")
-    for place, listener in zip(places, listeners, strict=True):
-        latencies = listener.hear()
-        for percent in (50, 99):
-            value = latencies[len(latencies) * percent // 100] / 1e6
-            results.add(f"bare pyzmq, latency {place}, p{percent}", "ms", value)
+    latencies = [listener.hear() for listener in listeners]
+    report(results, whose, dict(zip(places, latencies, strict=True)))
     for worker in (source, *others, *listeners):
         worker.end()

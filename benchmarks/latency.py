@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, until_told
@@ -41,11 +42,26 @@ def latency(results: Results) -> None:
         (alone,) = _latencies(tower, [tower])
     with system(PAIR) as pair:
         home, away = _latencies(pair.tower("c1"), [pair.tower(name) for name in ("c1", "c2")])
-    places = ("in one cluster", alone), ("beside a hop", home), ("one hop away", away)
-    for place, latencies in places:
+    report(results, "", {"in one cluster": alone})
+    report(results, "", {"beside a hop": home, "one hop away": away})
+
+
+def report(results: Results, whose: str, places: dict[str, list[int]]) -> None:
+    """Add what was measured at these places, and what each adds to the one before, in the median.
+
+    Args:
+        results: Where to.
+        whose: Put before each name.
+        places: Latencies in ns, sorted.
+    """
+    medians = []
+    for place, latencies in places.items():
         for percent in (50, 99):
             value = latencies[len(latencies) * percent // 100] / 1e6
-            results.add(f"latency {place}, p{percent}", "ms", value)
+            results.add(f"{whose}latency {place}, p{percent}", "ms", value)
+        medians.append(latencies[len(latencies) // 2] / 1e6)
+    for near, far in pairwise(medians):
+        results.add(f"{whose}a hop adds, p50", "ms", far - near)
 
 
 def _latencies(source: str, places: list[str]) -> list[list[int]]:
