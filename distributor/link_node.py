@@ -13,8 +13,10 @@ from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine
 from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.protocol.dues import earliest
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.query.client import StoreClient
 from distributor.divergence import Witness
 from distributor.link.events import (
@@ -51,17 +53,16 @@ log = logging.getLogger(__name__)
 ANSWER_TIMEOUT_MS = 2_000
 """How long one store of the target may take to say what it holds."""
 
-HEADS_INTERVAL_MS_MAX = 60_000
-"""Longest interval of GET-HEADS, which brings every partition's: surveys tell what it missed."""
-
 LIMITED_BUFFER_BYTES = 256 * 1024
 """What a link with a bounded rate has under way: it may send so much at once."""
 
 LAG_INTERVAL_MS = 500
-"""How often the lag is worked out."""
+"""How often the lag is worked out, and what stands still is told."""
 
 LAG_REST = 100
-"""It looks at every partition: of very many so rarely that it takes a hundredth of the time."""
+LAG_INTERVAL_MS_MAX = 10_000
+"""It looks at every partition: of very many so rarely that it takes a hundredth of the time, but
+not more rarely than this."""
 
 
 class LinkNode:
@@ -195,7 +196,7 @@ class _LinkRole:
         self._answered = answered
         # Asking blocks and takes many pages where there are many partitions; the meshes go on.
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
-        self._lag_due_ms = 0
+        self._lag_due_ms = self._told_due_ms = 0
         # Read by other threads; each is replaced whole.
         self.sent: Mapping[Partition, int] | None = None
         self.surveyed: dict[str, tuple[int, Mapping[Partition, int]]] = {}
@@ -205,14 +206,18 @@ class _LinkRole:
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
         if isinstance(event, TurnEnded):
             self._meter.tell()
+            if now_ms >= self._told_due_ms:
+                self._told_due_ms = now_ms + LAG_INTERVAL_MS
+                self._tell(now_ms)
             if now_ms >= self._lag_due_ms:
-                self._look_round(now_ms)
+                self._meter.lag(*self._machine.lag(now_ms))
+                self._lag_due_ms = _rested(now_ms)
             return ()
         return self._machine.handle(side, event, now_ms)
 
     def wakeup_ms(self) -> int | None:
         due_ms = self._machine.wakeup_ms()
-        return self._lag_due_ms if due_ms is None else min(due_ms, self._lag_due_ms)
+        return earliest(due_ms, self._lag_due_ms, self._told_due_ms)
 
     def perform(self, _side: Side, effect: object) -> None:
         match effect:
@@ -235,15 +240,11 @@ class _LinkRole:
     def close(self) -> None:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
-    def _look_round(self, began_ms: int) -> None:
-        self._meter.standing(*self._machine.standing(began_ms))
+    def _tell(self, now_ms: int) -> None:
+        self._meter.standing(*self._machine.standing(now_ms))
         self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
         self.stops = dict(self._machine.stops.by_partition)
         self.shortened = len(self._machine.shortened)
-        self._meter.lag(*self._machine.lag(began_ms))
-        ended_ms = now_ms()
-        rest_ms = (ended_ms - began_ms) * LAG_REST
-        self._lag_due_ms = ended_ms + max(rest_ms, LAG_INTERVAL_MS)
 
     def _report(self, effect: Stopped | Resumed) -> None:
         facts: dict[str, object] = {
@@ -312,6 +313,13 @@ _MEANS = {
     Reason.DIVERGED: "same name, other record: this partition is not copied",
     Reason.OVERTAKEN: "the source keeps no more what follows: this partition is not copied",
 }
+
+
+def _rested(began_ms: int) -> int:
+    """When to work out the lag again, which has taken the time since `began_ms`."""
+    ended_ms = now_ms()
+    rest_ms = max((ended_ms - began_ms) * LAG_REST, LAG_INTERVAL_MS)
+    return ended_ms + min(rest_ms, LAG_INTERVAL_MS_MAX)
 
 
 def _heads(ranges: Mapping[Partition, range]) -> dict[Partition, int]:

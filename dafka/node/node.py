@@ -18,6 +18,7 @@ from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import Disconnect, PresenceSettings, TowerAway, TowerBack
+from dafka.protocol.singles import Shape
 from dafka.transport.mesh import Mesh, Notice
 from dafka.transport.place import Place
 from dafka.transport.poller import Poller
@@ -366,6 +367,8 @@ def open_mesh(
         credentials=credentials,
         dialect=dialect(wire or wiring.wire),
         shape=shape,
+        # What one node sends is its own affair; what the others can read is the cluster's.
+        bundled=wiring.shape(wire) is Shape.BATCHES,
         advertise=advertise,
     )
 

@@ -254,14 +254,12 @@ class ConsumerMachine:
     def _confirm(self, partition: Partition, end: int) -> list[Effect]:
         """Somebody says that stores have everything below `end`; ask them, if it is news.
 
-        Their ACK was lost or is late. A FETCH from the end on is answered by a DIRECT-HEAD.
+        Their ACK was lost or is late. A FETCH behind any end is answered by a DIRECT-HEAD alone.
         """
         if not self._settings.committed or end <= self._durable.end(partition):
             return []
-        if end > SEQUENCE_MAX:
-            return [Dropped("sequence")]
         topic, address = partition
-        return [Publish(messages.Fetch(topic, address, self.address, end, 1))]
+        return [Publish(messages.Fetch(topic, address, self.address, SEQUENCE_MAX, 1))]
 
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         """A store has more of a partition, which may still be on its way here."""

@@ -2,8 +2,9 @@
 
 HEAD tells whoever missed the last record that there is something to fetch. Repeated at one interval
 for every partition it would, with ten thousand of them, be most of what a mesh carries; so the
-interval doubles while a partition stands still, and once more where all is stored: nobody waits
-for it there. A record, which says the same, starts it anew.
+interval doubles while a partition stands still, and once more where all is stored: who missed the
+last record and the first HEAD learns by GET-HEADS, too. A record, which says the same, starts it
+anew.
 Source: 46/DAFKA, The HEAD Command.
 """
 

@@ -28,7 +28,8 @@ class MirrorSettings:
     """What a mirror can be told.
 
     Attributes:
-        head_interval_ms: From a partition's last record to the first HEAD; it doubles.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles,
+            and once more where all is stored.
         head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
             no more: whoever still misses something asks the stores.
         min_acks: How many distinct stores must have a record before it counts as stored.

@@ -45,8 +45,9 @@ class ProducerSettings:
     """What a producer can be told.
 
     Attributes:
-        head_interval_ms: From a partition's last record to the first HEAD; it doubles, up to
-        head_interval_ms_max: for as long as the producer lives.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles, and once
+            more where all is stored.
+        head_interval_ms_max: The longest, for as long as the producer lives.
         foreign: Whether nodes of another make may be there: HEAD comes at an even interval, and no
             word is waited for that their stores do not give.
         min_acks: How many distinct stores must have a record before it counts as stored.

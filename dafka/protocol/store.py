@@ -2,8 +2,8 @@
 
 Batches collected during a turn of the node's loop become one `Append`: one transaction, one fsync.
 Only its completion, the event `Appended`, leads to ACKs, so acknowledging too early cannot be
-written. A duplicate and a HEAD that brings no news are acknowledged again: the last ACK may have
-been lost, and nothing else would free the producer.
+written. A duplicate, and a HEAD that does not say that all is stored, are acknowledged again: the
+last ACK may have been lost, and nothing else would free the producer.
 
 Source: 46/DAFKA, The ACK, FETCH, GET-HEADS and STORE-HELLO Commands, Store Subscriptions.
 """
@@ -42,6 +42,7 @@ from dafka.protocol.events import (
 from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
 from dafka.protocol.reminders import Reminders
+from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.protocol.unacked import direct_records
 from dafka.records.batch import without_first
 from dafka.wire import messages
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dafka.wire.messages import Message
-
-
-HEADS_INTERVAL_MS_MAX = 60_000
-"""GET-HEADS to the other stores: each answers with as many messages as it has partitions."""
 
 
 class StoreMachine:

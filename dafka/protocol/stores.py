@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STORE_SILENCE_MS = 30_000
-"""A store not heard of for so long is not waited for; GET-HEADS is repeated more often."""
+"""A store not heard of for so long is not waited for."""
+
+HEADS_INTERVAL_MS_MAX = 20_000
+"""Longest interval of GET-HEADS, to which each that is there has an answer; it is below that."""
 
 
 class Stores:

@@ -64,6 +64,7 @@ class Mesh:
             combination of rights, so that it is known what may be taken from it.
         dialect: How messages are written in this cluster.
         shape: How this node publishes records.
+        bundled: Whether all nodes of the cluster can read bundles.
         advertise: Where others reach it, `HOST` or `HOST:PORT`, if that is not where it is bound.
 
     Raises:
@@ -81,6 +82,7 @@ class Mesh:
         credentials: Credentials | None = None,
         dialect: Dialect = rfc46,
         shape: Shape = Shape.BATCHES,
+        bundled: bool = True,
         advertise: str | None = None,
     ) -> None:
         place = Place.parse(host)
@@ -93,7 +95,7 @@ class Mesh:
         one_by_one = shape is not Shape.BATCHES
         self.foreign = one_by_one
         """Whether nodes of another make may be in it: they need HEAD at a regular interval."""
-        self._bundles = Bundles(dialect, foreign=one_by_one)
+        self._bundles = Bundles(dialect, written=bundled)
         self._publisher = sockets.publisher(
             sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
         )
@@ -285,7 +287,6 @@ class Mesh:
     def _unsubscribe(self, prefix: bytes, subscription: tuple[MessageId, str] | None) -> None:
         if subscription is not None:
             self._singles.left(*subscription)
-            self._bundles.left(*subscription)
         if self._credentials is not None and not self._disordered:
             self._publisher.set(zmq.UNSUBSCRIBE, prefix)
 

@@ -44,30 +44,27 @@ class Bundles:
     """What one node has published in this turn and not sent yet.
 
     Args:
-        dialect: How messages are written.
-        foreign: Whether nodes may be there that know no bundles. Then there are none.
+        dialect: How messages are written. Only ours has bundles.
+        written: Whether to write any: not where nodes may be that cannot read them.
     """
 
-    def __init__(self, dialect: Dialect, *, foreign: bool) -> None:
+    def __init__(self, dialect: Dialect, *, written: bool) -> None:
         self._dialect = dialect
-        self._known = dialect is rfc46 and not foreign
+        self._read = dialect is rfc46
+        self._written = written and self._read
         self._waiting: dict[tuple[MessageId, str], list[_Bundled]] = {}
         self._named: set[str] = set()
-        """Topics that somebody listens for HEADs of by their names."""
+        """Topics that somebody has listened for HEADs of by their names. None is forgotten: ZeroMQ
+        does not say whether another peer is still listening when one leaves."""
 
     def listened(self, message_id: MessageId, key: str) -> None:
         """A peer subscribed."""
         if message_id is MessageId.HEAD and key and len(self._named) < PARTITIONS_MAX:
             self._named.add(key)
 
-    def left(self, message_id: MessageId, key: str) -> None:
-        """Nobody is subscribed to this any more."""
-        if message_id is MessageId.HEAD:
-            self._named.discard(key)
-
     def add(self, message: Message) -> list[bytes] | None:
         """Return the frames to send now, if any; a message that is not among them waits."""
-        if not self._known or not isinstance(message, _BUNDLED) or self._is_named(message):
+        if not self._written or not isinstance(message, _BUNDLED) or self._is_named(message):
             return self._dialect.encode(message)
         place = message.id, _key(message)
         together = self._waiting.setdefault(place, [])
@@ -86,14 +83,16 @@ class Bundles:
         Raises:
             WireError: They are none; the reason is a short constant.
         """
-        message_id = _HEADERS.get(frames[1]) if self._known and len(frames) == 3 else None
+        message_id = _HEADERS.get(frames[1]) if self._read and len(frames) == 3 else None
         if message_id is None:
             return [self._dialect.decode(frames)]
         key = text(frames[0][1:])
         if frames[0][:1] != message_id.value or len(frames[0]) > 1 + ADDRESS_BYTES_MAX:
             raise WireError("topic frame")
+        if message_id is MessageId.HEAD and key:
+            raise WireError("topic frame")
         found = [fields.read_bundled(message_id, key, reader) for reader in _readers(frames[2])]
-        if not found:
+        if len(found) < 2:
             raise WireError("count")
         return found
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.model import Batch, Partition
+from dafka.model import Batch
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
 from dafka.protocol.events import Drained, Mirrored, Positioned, Received, Woke
@@ -47,6 +47,7 @@ from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dafka.model import Partition
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
 
@@ -117,6 +118,8 @@ class LinkMachine:
         """Partitions of which the target keeps nothing any more."""
         self._sent: dict[Partition, int] = {}
         """The end of what was copied of each partition."""
+        self._surveyed_heads: Mapping[Partition, int] = {}
+        """What the source's stores had when they were last asked."""
         self._holding = False
         self._wanted = False
         """Somebody at the target asks for what the mirror does not hold any more."""
@@ -240,11 +243,15 @@ class LinkMachine:
         return effects
 
     def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
-        """Ask the source's stores where they have more than was heard of from them."""
+        """Ask the source's stores where, a survey ago, they had more than was heard of since.
+
+        What a survey finds comes by another way than their ACKs, which may still be on theirs.
+        """
         effects: list[Sided] = []
-        for (topic, address), head in heads.items():
-            if head >= self._source.acknowledged(Partition(topic, address)):
-                told = Received(Head(topic, address, head, stored=True))
+        before, self._surveyed_heads = self._surveyed_heads, heads
+        for partition, head in before.items():
+            if head >= self._source.acknowledged(partition):
+                told = Received(Head(*partition, head, stored=True))
                 effects += self._from_source(self._source.handle(told, now_ms), now_ms)
         return effects
 

@@ -210,7 +210,7 @@ ENTRIES = [
 
 def bundled(together: list[messages.Message]) -> list[bytes]:
     """Messages under one key, as they travel."""
-    bundles = Bundles(rfc46, foreign=False)
+    bundles = Bundles(rfc46, written=True)
     for message in together:
         assert bundles.add(message) is None
     (frames,) = bundles.flush()
@@ -252,7 +252,7 @@ DECODERS = [
             bundled([messages.Ack(f"t{number}", "AA", "S1", number, 7) for number in range(3)]),
             bundled([messages.Head(f"t{number}", "AA", number, True) for number in range(9)]),
         ],
-        decode=Bundles(rfc46, foreign=False).opened,
+        decode=Bundles(rfc46, written=True).opened,
         refusals=(WireError,),
         encode=bundled,
     ),

@@ -29,6 +29,12 @@ def everything(pair, number):
         ]
 
 
+@pytest.mark.parametrize(("took_ms", "rest_ms"), [(0, 500), (4, 500), (20, 2_000), (600, 10_000)])
+def test_the_lag_is_worked_out_in_a_hundredth_of_the_time_at_most(monkeypatch, took_ms, rest_ms):
+    monkeypatch.setattr(module, "now_ms", lambda: 1_000 + took_ms)
+    assert module._rested(1_000) == 1_000 + took_ms + rest_ms
+
+
 @pytest.fixture
 def linked(pair):
     """Two clusters, running, and a function that starts the links between them."""

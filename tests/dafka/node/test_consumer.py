@@ -90,8 +90,10 @@ def test_other_topics_are_not_heard_not_even_those_that_begin_alike(stored, take
     assert consumer.poll(0.05) is None
 
 
-def test_a_slow_application_with_a_small_buffer_still_gets_everything(stored, take):
-    consumer = stored.consumer("orders", buffer_bytes_max=2_000)
+@pytest.mark.parametrize("buffer_bytes_max", [2_000, 20_000])
+def test_an_application_with_a_small_buffer_still_gets_everything(stored, take, buffer_bytes_max):
+    # Batches of half of it, and of less than the part of it that is given back at once.
+    consumer = stored.consumer("orders", buffer_bytes_max=buffer_bytes_max)
     producer = stored.producer(batch_bytes_max=1_000)
     for number in range(2_000):
         producer.send("orders", str(number).encode().ljust(50))

@@ -106,6 +106,14 @@ def test_several_threads_may_send(stored, take):
         assert own == [f"{name}-{number}".encode() for number in range(200)]
 
 
+@pytest.mark.parametrize("content", ["batches", "classic", "raw"])
+def test_whatever_it_sends_it_hears_that_many_topics_are_stored(stored, content):
+    producer = stored.producer(content=content)
+    for number in range(50):
+        producer.send(f"t{number}", b"x")
+    producer.flush(10)
+
+
 def test_a_flush_without_a_store_names_what_is_not_stored(cluster):
     producer = cluster.producer()
     for _ in range(3):

@@ -21,6 +21,7 @@ from dafka.protocol.consumer_settings import Start
 from dafka.protocol.effects import Listen
 from dafka.protocol.events import Drained, Positioned, Unassigned, Woke
 from dafka.wire import messages
+from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
 
 Q, R = (Partition("flights", address) for address in ("BB", "CC"))
@@ -83,7 +84,9 @@ def test_committed_asks_the_stores_of_what_is_said_to_be_stored(batch):
     bench = Bench(committed=True)
     bench.hear(live(batch(0)), ack(0), live(batch(1)))
     assert fetched(bench.hear(messages.Head("flights", "AA", 0, stored=True))) == []
-    assert fetched(bench.hear(messages.Head("flights", "AA", 1, stored=True))) == [(2, 1)]
+    assert fetched(bench.hear(messages.Head("flights", "AA", 1, stored=True))) == [
+        (SEQUENCE_MAX, 1)
+    ]
     assert delivered(bench.hear(stored_head(1))) == [(1, 2)]
     assert fetched(bench.hear(messages.Head("flights", "AA", 1, stored=True))) == []
 

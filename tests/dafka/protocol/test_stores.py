@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dafka.limits import STORES_MAX
-from dafka.protocol.stores import STORE_SILENCE_MS, Stores
+from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Stores
 
 
 def test_a_store_is_alive_until_it_has_been_silent_for_long():
@@ -12,6 +12,10 @@ def test_a_store_is_alive_until_it_has_been_silent_for_long():
     assert [*stores.alive(STORE_SILENCE_MS)] == ["S2"]
     assert stores.heard_from("S1", STORE_SILENCE_MS)
     assert [*stores.alive(STORE_SILENCE_MS)] == ["S1", "S2"]
+
+
+def test_whoever_is_there_is_heard_of_in_time():
+    assert HEADS_INTERVAL_MS_MAX + 5_000 < STORE_SILENCE_MS
 
 
 def test_invented_stores_do_not_pile_up():

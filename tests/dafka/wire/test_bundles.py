@@ -20,7 +20,7 @@ HEADS = [messages.Head(f"t{number}", "AA", number, stored=number > 1) for number
 
 @pytest.fixture
 def ours():
-    return Bundles(rfc46, foreign=False)
+    return Bundles(rfc46, written=True)
 
 
 def travelled(sender, published):
@@ -35,21 +35,21 @@ def place(message):
 
 @given(st.lists(wire_messages | st.sampled_from(ACKS + HEADS), max_size=30))
 def test_everything_arrives_and_what_goes_to_the_same_listeners_in_order(published):
-    sender = Bundles(rfc46, foreign=False)
+    sender = Bundles(rfc46, written=True)
     sent, arrived = defaultdict(list), defaultdict(list)
     for message in published:
         sent[place(message)].append(message)
     for frames in travelled(sender, published):
-        for message in Bundles(rfc46, foreign=False).opened(frames):
+        for message in Bundles(rfc46, written=True).opened(frames):
             arrived[place(message)].append(message)
     assert arrived == sent
     assert list(sender.flush()) == []
 
 
-@given(st.lists(wire_messages, max_size=10), st.sampled_from([(libdafka, False), (rfc46, True)]))
+@given(st.lists(wire_messages, max_size=10), st.sampled_from([(libdafka, True), (rfc46, False)]))
 def test_where_others_may_be_each_leaves_at_once_and_by_itself(published, where):
-    wire, foreign = where
-    sender = Bundles(wire, foreign=foreign)
+    wire, written = where
+    sender = Bundles(wire, written=written)
     assert [sender.add(message) for message in published] == [
         wire.encode(message) for message in published
     ]
@@ -82,8 +82,11 @@ def test_of_a_topic_that_somebody_listens_for_heads_come_by_themselves(ours):
     assert ours.add(HEADS[1]) == rfc46.encode(HEADS[1])
     (together,) = travelled(ours, [HEADS[0], HEADS[2]])
     assert ours.opened(together) == [HEADS[0], HEADS[2]]
-    ours.left(MessageId.HEAD, "t1")
-    assert ours.add(HEADS[1]) is None
+
+
+def test_who_writes_none_reads_them(ours):
+    (together,) = travelled(ours, ACKS)
+    assert Bundles(rfc46, written=False).opened(together) == ACKS
 
 
 def test_of_too_many_such_topics_every_head_comes_by_itself(ours, monkeypatch):
@@ -100,7 +103,7 @@ def test_a_full_bundle_leaves_at_once(ours):
 
 
 def bundle(published):
-    (frames,) = travelled(Bundles(rfc46, foreign=False), published)
+    (frames,) = travelled(Bundles(rfc46, written=True), published)
     return frames
 
 
@@ -112,6 +115,8 @@ def refusals():
     yield "topic frame", [topic + b"A" * 254, header, body]
     yield "address", [b"K", header, body]
     yield "count", [topic, header, b""]
+    yield "count", [topic, header, body[: len(body) // 3]]
+    yield "topic frame", [b"Ht0", *bundle(HEADS)[1:]]
     yield "count", [topic, header, body[: len(body) // 3] * (BUNDLE_MAX + 1)]
     yield "truncated", [topic, header, body[:-1]]
     yield "truncated", [topic, header, body + b"\0"]
