@@ -118,8 +118,6 @@ class LinkMachine:
         """Partitions of which the target keeps nothing any more."""
         self._sent: dict[Partition, int] = {}
         """The end of what was copied of each partition."""
-        self._surveyed_heads: Mapping[Partition, int] = {}
-        """What the source's stores had when they were last asked."""
         self._holding = False
         self._wanted = False
         """Somebody at the target asks for what the mirror does not hold any more."""
@@ -243,13 +241,9 @@ class LinkMachine:
         return effects
 
     def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
-        """Ask the source's stores where, a survey ago, they had more than was heard of since.
-
-        What a survey finds comes by another way than their ACKs, which may still be on theirs.
-        """
+        """Ask the source's stores where they have more than was heard of from them."""
         effects: list[Sided] = []
-        before, self._surveyed_heads = self._surveyed_heads, heads
-        for partition, head in before.items():
+        for partition, head in heads.items():
             if head >= self._source.acknowledged(partition):
                 told = Received(Head(*partition, head, stored=True))
                 effects += self._from_source(self._source.handle(told, now_ms), now_ms)
