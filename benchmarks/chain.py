@@ -3,7 +3,7 @@
 A source in which one thread sends records and another batches them, a store that syncs and says so,
 a relay that passes on what is synced, the relay of the way back that only listens, a store behind,
 and at either end a listener that hands over to a second thread. Nothing is checked, ordered or
-remembered; the records have the size of ours, the messages the frequency.
+remembered.
 """
 
 from __future__ import annotations

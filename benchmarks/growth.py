@@ -51,7 +51,8 @@ def _spread(pipe: Connection, tower: str, count: int) -> None:
 def partitions(results: Results, count: int) -> None:
     """The same batches over 10 and over 10,000 partitions, through one hop; memory of idle ones.
 
-    Each in processes and files of its own: what is written second finds no memory that is warm.
+    Each in processes and files of its own: there whatever came later cost a store more, ten
+    partitions too.
     """
     for number in (FEW, MANY):
         with system(PAIR) as pair:

@@ -40,7 +40,7 @@ REORDER_BATCHES_MAX = 10_000
 """How many those may be: small ones cost more than their bytes, and they are searched."""
 
 BUNDLE_MAX = 250
-"""Messages of a few names and numbers that travel in one: 20 kB as a rule, 140 kB at most."""
+"""Messages of a few names and numbers that travel in one: 20 kB as a rule, 200 kB at most."""
 
 PEERS_MAX = 1_000
 """Nodes one node connects to."""

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _BUNDLED = (Head, Ack, DirectHead, Fetch)
 """Those of which there are many at once."""
 
-_HEADERS = {rfc46.SIGNATURE + kind.id.value + bytes((rfc46.VERSION,)): kind.id for kind in _BUNDLED}
+_HEADERS = {kind.id: rfc46.SIGNATURE + kind.id.value + bytes((rfc46.VERSION,)) for kind in _BUNDLED}
+_IDS = {header: message_id for message_id, header in _HEADERS.items()}
 
 _SIZE = struct.Struct(">H")
 
@@ -83,7 +84,7 @@ class Bundles:
         Raises:
             WireError: They are none; the reason is a short constant.
         """
-        message_id = _HEADERS.get(frames[1]) if self._read and len(frames) == 3 else None
+        message_id = _IDS.get(frames[1]) if self._read and len(frames) == 3 else None
         if message_id is None:
             return [self._dialect.decode(frames)]
         key = text(frames[0][1:])
@@ -107,9 +108,8 @@ class Bundles:
         if not others:
             return self._dialect.encode(first)
         octets = [fields.parts(message)[1] for message in together]
-        header = rfc46.SIGNATURE + first.id.value + bytes((rfc46.VERSION,))
         body = b"".join(_SIZE.pack(len(each)) + each for each in octets)
-        return [rfc46.prefix(first.id, _key(first)), header, body]
+        return [rfc46.prefix(first.id, _key(first)), _HEADERS[first.id], body]
 
 
 def _key(message: _Bundled) -> str:
