@@ -30,8 +30,11 @@ RECORD_BYTES_MAX = BATCH_BYTES_MAX - 64 * 1024
 FETCH_ANSWER_BYTES_MAX = 1024 * 1024
 """What one FETCH brings at most (at least one batch): the receiver's flow-control window."""
 
-FETCHES_IN_FLIGHT_MAX = 8
-"""FETCHes a receiver has unanswered at once: 8 windows of 1 MiB bound its memory."""
+FETCHED_BYTES_MAX = 8 * FETCH_ANSWER_BYTES_MAX
+"""What a receiver has asked for and not received, as far as it can tell."""
+
+FETCHES_IN_FLIGHT_MAX = 64
+"""FETCHes a receiver has unanswered at once: of thousands of partitions each may lack a little."""
 
 REORDER_BYTES_MAX = 16 * 1024 * 1024
 """Batches a receiver holds that arrived ahead of a gap; more is dropped and fetched later."""

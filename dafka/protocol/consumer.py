@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.limits import FETCHES_IN_FLIGHT_MAX, PARTITIONS_MAX
+from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
 from dafka.protocol.acknowledged import Acknowledged
 from dafka.protocol.arrival import arrived
@@ -131,8 +131,7 @@ class ConsumerMachine:
         if not self._inflow.lacking or self._full:
             return []
         room = self._settings.buffer_bytes_max - self._buffered
-        count_max = self._live.records_in(room // FETCHES_IN_FLIGHT_MAX)
-        return [Publish(fetch) for fetch in self._inflow.fetches(now_ms, count_max)]
+        return [Publish(fetch) for fetch in self._inflow.fetches(now_ms, room)]
 
     def _subscribed(self, partition: Partition) -> bool:
         """ZeroMQ matches prefixes, so messages of other topics arrive too."""
@@ -194,24 +193,28 @@ class ConsumerMachine:
             return [*effects, Dropped(reason), *self._overrun(message, now_ms)]
         if reason is not None:
             return [*effects, Dropped(reason)]
-        self._live.took(batch)
         return effects + self._deliver(partition)
 
     def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
         """There was no room for a batch: if too many such come live, no more for a while."""
         live = isinstance(dropped, messages.Records | messages.Record)
-        size, partitions = len(dropped.content), len(self._next)
-        if not live or not self._live.overrun(size, partitions, now_ms):
+        asked = 0 if self._settings.committed else len(self._next)
+        if not live or not self._live.overrun(len(dropped.content), asked, now_ms):
             return []
-        self._inquiry.renew(now_ms)
+        self._ask_for_missed(now_ms)
         return [Unlisten(message_id, topic) for message_id, topic in self._live_topics()]
 
     def _return(self, now_ms: int) -> list[Effect]:
         """Listen again, if the live edge is near; what was published meanwhile is a gap."""
-        if not self._live.reached(self._inflow.missing(), self._buffered, now_ms):
+        if not self._live.reached(self._inflow.missing_bytes(), self._buffered, now_ms):
             return []
-        self._inquiry.renew(now_ms)
+        self._ask_for_missed(now_ms)
         return [Listen(message_id, topic) for message_id, topic in self._live_topics()]
+
+    def _ask_for_missed(self, now_ms: int) -> None:
+        """Ask what is published while this node is not listening, unless ACKs tell that anyway."""
+        if not self._settings.committed:
+            self._inquiry.renew(now_ms)
 
     def _live_topics(self) -> list[tuple[MessageId, str]]:
         ids = MessageId.RECORDS, MessageId.RECORD

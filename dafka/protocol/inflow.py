@@ -4,7 +4,8 @@ One `Inflow` serves a whole node, consumer or store. Per partition it knows the 
 expects and the highest it has heard of. What arrives in order moves to `ready`; what arrives ahead
 of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 
-* exactly the missing range, at most one FETCH per partition and `FETCHES_IN_FLIGHT_MAX` per node,
+* exactly the missing range, at most one FETCH per partition, and per node as many as bring
+  `FETCHED_BYTES_MAX`, an eighth of it each at most: of a few partitions much, of many a little,
 * again after a time that doubles while nothing comes, at once after an answered window,
 * never while the node holds more bytes than its bound. What then arrives live is dropped: the
   heads are remembered, so it is asked for later. A drop is slow, never wrong;
@@ -25,12 +26,15 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import (
     BATCH_RECORDS_MAX,
+    FETCH_ANSWER_BYTES_MAX,
+    FETCHED_BYTES_MAX,
     FETCHES_IN_FLIGHT_MAX,
     PARTITIONS_MAX,
     REORDER_BATCHES_MAX,
     REORDER_BYTES_MAX,
     STORES_MAX,
 )
+from dafka.protocol.record_size import RecordSize
 from dafka.protocol.stores import Stores
 from dafka.protocol.streams import Stream, Window
 from dafka.wire import messages
@@ -75,6 +79,7 @@ class Inflow:
         self._due_ms = 0
         """Of all these windows, none is due before."""
         self._stores = Stores()
+        self._record_size = RecordSize()
         self._began_ms: int | None = None
         """When the first FETCH was sent."""
         self._ahead_bytes = self._ahead_batches = 0
@@ -138,6 +143,7 @@ class Inflow:
         if batch.sequence > stream.expected:
             return self._keep_ahead(stream, batch)
         stream.ready.append(batch)
+        self._record_size.took(batch)
         self.ready_bytes += len(batch.content)
         stream.expected = batch.end
         if stream.ahead:
@@ -298,13 +304,15 @@ class Inflow:
         self._windows.pop(partition, None)
         self._resting.pop(partition, None)
 
-    def fetches(self, now_ms: int, count_max: int = BATCH_RECORDS_MAX) -> list[messages.Fetch]:
-        """The FETCHes to send now, each for so many records at most. Not while the node is full."""
+    def fetches(self, now_ms: int, room: int = FETCHED_BYTES_MAX) -> list[messages.Fetch]:
+        """The FETCHes to send now, for as many bytes as there is room for at most."""
         if not self.lacking:  # the store asks after every event
             return []
         self._expire(now_ms)
         fetches = []
-        while self._behind and len(self._windows) < FETCHES_IN_FLIGHT_MAX:
+        left = min(room, FETCHED_BYTES_MAX) - sum(one.size for one in self._windows.values())
+        count_max = self._record_size.records_in(room * FETCH_ANSWER_BYTES_MAX // FETCHED_BYTES_MAX)
+        while self._behind and left > 0 and len(self._windows) < FETCHES_IN_FLIGHT_MAX:
             partition, rest_ms = self._behind.popitem(last=False)
             stream = self._streams[partition]
             end = min(stream.ahead, default=stream.head + 1)
@@ -314,8 +322,11 @@ class Inflow:
                 self._began_ms = now_ms
             due_ms = now_ms + FETCH_SILENCE_MS
             self._due_ms = min(self._due_ms, due_ms)
-            self._windows[partition] = Window(stream.expected, due_ms, rest_ms, stream.store)
-            fetches.append(self._fetch(partition, stream, min(end, stream.expected + count_max)))
+            fetch = self._fetch(partition, stream, min(end, stream.expected + count_max))
+            size = min(self._record_size.bytes_of(fetch.count), FETCH_ANSWER_BYTES_MAX)
+            self._windows[partition] = Window(stream.expected, due_ms, rest_ms, fetch.store, size)
+            left -= size
+            fetches.append(fetch)
         return fetches
 
     def _fetch(self, partition: Partition, stream: Stream, end: int) -> messages.Fetch:
@@ -349,10 +360,11 @@ class Inflow:
         """When `fetches` has something to do because time has passed; sometimes nothing then."""
         return self._due_ms if self._windows or self._resting else None
 
-    def missing(self) -> int:
-        """How many records are known of and not received, less what was asked for in vain."""
+    def missing_bytes(self) -> int:
+        """What is known of and was not received, less what was asked for in vain; an estimate."""
         streams = [self._streams[one] for one in (*self._behind, *self._windows)]
-        return sum(stream.head + 1 - stream.expected for stream in streams)
+        records = sum(stream.head + 1 - stream.expected for stream in streams)
+        return self._record_size.bytes_of(records) if records else 0
 
     def check(self) -> None:
         """Assert that counters and order are what they should be."""

@@ -41,5 +41,7 @@ class Window:
     """How long to wait before asking again, should it bring nothing."""
     store: str | None
     """The one that was asked; None is everybody."""
+    size: int
+    """What it may bring, in bytes, as far as that can be told."""
     without: dict[str, int] = field(default_factory=dict)
     """Who does not have it: a log start behind it, or 0 for who has not come so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from consumer_bench import (
     Bench,
     P,
@@ -18,11 +19,12 @@ from dafka.model import Partition
 from dafka.protocol import acknowledged, live_edge
 from dafka.protocol.acknowledged import LIVE_PATIENCE_MS, Acknowledged
 from dafka.protocol.consumer_settings import Start
-from dafka.protocol.effects import Listen
+from dafka.protocol.effects import Listen, Publish
 from dafka.protocol.events import Drained, Positioned, Unassigned, Woke
+from dafka.protocol.live_edge import AWAY_MS
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
-from dafka.wire.messages import MessageId
+from dafka.wire.messages import GetHeads, MessageId
 
 Q, R = (Partition("flights", address) for address in ("BB", "CC"))
 
@@ -132,6 +134,31 @@ def test_away_from_the_live_topics_nothing_is_waited_for(batch, monkeypatch):
     assert fetched(bench.hear(ack(5))) == []  # full
     bench.give(Drained(2 * size))
     assert bench.machine.heads == {P: 5}
+
+
+def asked_for_heads(effects):
+    return [one for one in effects if isinstance(one, Publish) and type(one.message) is GetHeads]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_who_hears_acks_leaves_and_comes_back_without_asking_for_heads(
+    batch, monkeypatch, committed
+):
+    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 1)
+    size = len(batch(0).content)
+    bench = Bench(committed=committed, buffer_bytes_max=2 * size)
+    assert asked_for_heads(bench.give(Woke()))
+    bench.hear(*(live(batch(number)) for number in range(4)))
+    assert bench.machine._live.away
+    assert bool(asked_for_heads(bench.wait(1))) is not committed
+    bench.hear(ack(3))
+    bench.give(Drained(2 * size))
+    bench.hear(direct(batch(2)), direct(batch(3)))
+    bench.give(Drained(2 * size))
+    bench.wait(AWAY_MS)
+    assert not bench.machine._live.away
+    assert bool(asked_for_heads(bench.wait(1))) is not committed
+    assert bench.machine.next(P) == 4
 
 
 def test_what_is_known_to_be_durable_is_asked_for_when_it_is_positioned(batch):

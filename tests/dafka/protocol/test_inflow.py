@@ -9,6 +9,8 @@ import pytest
 
 from dafka.limits import (
     BATCH_RECORDS_MAX,
+    FETCH_ANSWER_BYTES_MAX,
+    FETCHED_BYTES_MAX,
     FETCHES_IN_FLIGHT_MAX,
     PARTITIONS_MAX,
     REORDER_BATCHES_MAX,
@@ -26,6 +28,9 @@ from dafka.protocol.inflow import (
 from dafka.protocol.stores import STORE_SILENCE_MS
 
 P = Partition("flights", "AA")
+
+UNKNOWN = FETCHED_BYTES_MAX // FETCH_ANSWER_BYTES_MAX
+"""FETCHes under way as long as no record was seen."""
 
 
 @pytest.fixture
@@ -95,18 +100,61 @@ def test_a_fetch_asks_for_no_more_than_a_batch_may_hold(inflow, batch):
     assert ranges(inflow.fetches(0)) == [(0, PROBE_RECORDS)]
     inflow.offer(batch(0, 10))
     inflow.answered(P, None, 10**12)
-    assert ranges(inflow.fetches(0)) == [(10, BATCH_RECORDS_MAX)]
+    assert ranges(inflow.fetches(0, room=10**12)) == [(10, BATCH_RECORDS_MAX)]
 
 
-def test_only_so_many_fetches_are_under_way_and_the_others_follow(batch):
-    inflow = Inflow("ME")
-    partitions = [Partition("flights", f"A{n}") for n in range(FETCHES_IN_FLIGHT_MAX + 2)]
+def lacking(inflow, count, head):
+    """Let so many further partitions lack everything up to `head`."""
+    partitions = [Partition("others", f"A{number}") for number in range(count)]
     for partition in partitions:
         inflow.start(partition, 0)
-        inflow.heard(partition, 0)
+        inflow.heard(partition, head)
+    return partitions
+
+
+def test_only_so_many_fetches_are_under_way_and_the_others_follow(inflow, batch):
+    inflow.offer(batch(0))
+    partitions = lacking(inflow, FETCHES_IN_FLIGHT_MAX + 2, 0)
     assert len(inflow.fetches(0)) == FETCHES_IN_FLIGHT_MAX
+    assert inflow.fetches(0) == []
     inflow.offer(batch(0, partition=partitions[0]))
     assert [fetch.address for fetch in inflow.fetches(0)] == [f"A{FETCHES_IN_FLIGHT_MAX}"]
+
+
+def test_of_what_nobody_knows_the_size_of_only_a_few_are_asked_for():
+    inflow = Inflow("ME")
+    lacking(inflow, UNKNOWN + 1, 0)
+    assert len(inflow.fetches(0)) == UNKNOWN
+
+
+def test_of_few_partitions_more_is_asked_for_than_of_many(inflow, batch):
+    size = len(batch(0).content)
+    inflow.offer(batch(0))
+    room = 800 * size
+    lacking(inflow, 3, PROBE_RECORDS)
+    assert [fetch.count for fetch in inflow.fetches(0, room)] == [100] * 3
+    few = Inflow("ME")
+    few.start(P, 0)
+    few.offer(batch(0))
+    lacking(few, 20, 9)
+    assert [fetch.count for fetch in few.fetches(0, room)] == [10] * 20
+
+
+def test_what_is_asked_for_fits_into_the_room(inflow, batch):
+    size = len(batch(0).content)
+    inflow.offer(batch(0))
+    lacking(inflow, 20, 9)
+    room = 50 * size
+    assert [fetch.count for fetch in inflow.fetches(0, room)] == [6] * 9
+    assert inflow.fetches(0, room) == []
+    assert len(inflow.fetches(0, 2 * room)) == 5
+
+
+def test_what_is_missing_is_as_large_as_what_came(inflow, batch):
+    assert inflow.missing_bytes() == 0
+    inflow.offer(batch(0))
+    inflow.heard(P, 10)
+    assert inflow.missing_bytes() == 10 * len(batch(0).content)
 
 
 def test_an_unanswered_fetch_is_repeated_ever_more_rarely(inflow):
@@ -125,9 +173,7 @@ def test_an_unanswered_fetch_is_repeated_ever_more_rarely(inflow):
 
 def test_an_unanswerable_fetch_gives_its_place_to_others(batch):
     inflow = Inflow("ME")
-    for number in range(FETCHES_IN_FLIGHT_MAX):
-        inflow.start(Partition("dead", str(number)), 0)
-        inflow.heard(Partition("dead", str(number)), 0)
+    lacking(inflow, UNKNOWN, 0)
     inflow.fetches(0)
     inflow.start(P, 0)
     inflow.heard(P, 0)
