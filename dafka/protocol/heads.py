@@ -2,9 +2,9 @@
 
 HEAD tells whoever missed the last record that there is something to fetch. Repeated at one interval
 for every partition it would, with ten thousand of them, be most of what a mesh carries; so the
-interval doubles while a partition stands still, and once more where all is stored: who missed the
-last record and the first HEAD learns by GET-HEADS, too. A record, which says the same, starts it
-anew.
+interval doubles while a partition stands still. Where all is stored, only who missed the last
+record needs a HEAD, and learns by GET-HEADS, too: the first comes later, and the interval doubles
+twice. A record, which says the same, starts it anew.
 Source: 46/DAFKA, The HEAD Command.
 """
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.model import Partition
+
+STORED_LEVEL = 2
+"""How often the interval has doubled when a partition gets its first HEAD, if all is stored."""
 
 TOGETHER_MS = 100
 """When one is due, so are those that would be so much later: they travel together."""
@@ -54,6 +57,13 @@ class HeadSchedule:
         """A record of `partition` has been published."""
         self.forget(partition)
         self._plan(partition, 0, now_ms)
+
+    def stored(self, partition: Partition, now_ms: int) -> None:
+        """All of it is stored by now."""
+        level = min(STORED_LEVEL, len(self._levels) - 1)
+        if self._level.get(partition, level) < level:
+            self.forget(partition)
+            self._plan(partition, level, now_ms)
 
     def rests(self, partition: Partition) -> bool:
         """Whether it has reached the longest interval."""

@@ -28,8 +28,8 @@ class MirrorSettings:
     """What a mirror can be told.
 
     Attributes:
-        head_interval_ms: From a partition's last record to the first HEAD; it doubles,
-            and once more where all is stored.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles. Where all
+            is stored it is four times as long, and doubles twice.
         head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
             no more: whoever still misses something asks the stores.
         min_acks: How many distinct stores must have a record before it counts as stored.
@@ -60,7 +60,7 @@ class MirrorMachine:
             case Mirrored():
                 return self._publish(event.batch, now_ms)
             case Received():
-                return self._receive(event.message)
+                return self._receive(event.message, now_ms)
             case PeerListened():
                 return self._welcome(event)
             case Woke():
@@ -94,22 +94,24 @@ class MirrorMachine:
         self._heads.moved(batch.partition, now_ms)
         return [Publish(records(batch))]
 
-    def _receive(self, message: Message) -> list[Effect]:
+    def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         match message:
             case messages.Ack():
-                return self._acknowledged(message)
+                return self._acknowledged(message, now_ms)
             case messages.Fetch():
                 return self._answer(message)
             case _:
                 return [Dropped("not for a mirror")]
 
-    def _acknowledged(self, ack: messages.Ack) -> list[Effect]:
+    def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)
         if not self._unacked.knows(partition, ack.store):
             return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
         if progress is None:
             return []
+        if self._unacked.low(partition) is None:
+            self._heads.stored(partition, now_ms)
         end, size = progress
         return [Stored(partition, end, size)]
 

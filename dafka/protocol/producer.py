@@ -45,8 +45,8 @@ class ProducerSettings:
     """What a producer can be told.
 
     Attributes:
-        head_interval_ms: From a partition's last record to the first HEAD; it doubles, and once
-            more where all is stored.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles. Where all
+            is stored it is four times as long, and doubles twice.
         head_interval_ms_max: The longest, for as long as the producer lives.
         foreign: Whether nodes of another make may be there: HEAD comes at an even interval, and no
             word is waited for that their stores do not give.
@@ -221,6 +221,8 @@ class ProducerMachine:
             return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
         effects: list[Effect] = [] if progress is None else [Stored(partition, *progress)]
+        if self._unacked.stored(partition) > self._heads[ack.topic]:
+            self._due.stored(partition, now_ms)
         return effects + self._publish(self._waiting.pop(ack.topic, ()), now_ms)
 
     def _dispute(self, partition: Partition, sequence: int) -> list[Effect]:

@@ -47,6 +47,30 @@ def test_where_nobody_waits_for_it_the_interval_doubles_once_more(schedule):
     assert schedule.rests(P)
 
 
+def test_where_all_is_stored_before_the_first_head_it_comes_later(schedule):
+    schedule.moved(P, 0)
+    schedule.stored(P, 10)
+    assert times_due(schedule, 12_010) == [(4_010, P), (12_010, P)]
+    schedule.moved(P, 20_000)
+    assert schedule.wakeup_ms() == 21_000
+    schedule.stored(Q, 20_000)
+    assert Q not in schedule, "nothing of it was published"
+
+
+def test_stored_again_changes_nothing(schedule):
+    schedule.moved(P, 0)
+    schedule.stored(P, 10)
+    schedule.stored(P, 500)
+    assert schedule.wakeup_ms() == 4_010
+
+
+def test_an_even_interval_stays_even():
+    schedule = HeadSchedule(1_000, 1_000)
+    schedule.moved(P, 0)
+    schedule.stored(P, 10)
+    assert times_due(schedule, 2_000) == [(1_000, P), (2_000, P)]
+
+
 def test_a_record_starts_it_anew(schedule):
     schedule.moved(P, 0)
     times_due(schedule, 20_000)

@@ -102,6 +102,16 @@ def test_heads_go_on_until_all_is_stored_and_it_is_quiet(mirror, batch):
     assert heads(mirror.handle(Woke(), 21_000)) == [messages.Head("flights", "AA", 43)]
 
 
+def test_what_is_stored_before_the_first_head_has_one_that_comes_later(mirror, batch):
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    mirror.handle(ack(41), 10)
+    assert mirror.wakeup_ms() == 1_000, "only a part of it"
+    mirror.handle(ack(42), 20)
+    last = messages.Head("flights", "AA", 41, stored=True)
+    assert heads(mirror.handle(Woke(), 4_020)) == [last]
+    assert mirror.wakeup_ms() is None
+
+
 def test_who_begins_to_listen_for_head_gets_it_at_once(mirror, batch):
     mirror.handle(Mirrored(batch(40, 2)), 0)
     listened = PeerListened(MessageId.HEAD, "")
