@@ -127,9 +127,7 @@ def _answer(question: RecordQuestion, log: RecordLog, deletable: bool) -> Answer
         case messages.Delete():
             return _delete(question, log) if deletable else _NOT_DELETABLE
         case messages.Health():
-            heads = log.heads()
-            records = sum(heads.values()) + len(heads)
-            return messages.Status(log.identity, len(heads), records)
+            return messages.Status(log.identity, len(log.standings()), log.records)
         case _:
             assert_never(question)
 

@@ -97,6 +97,11 @@ class LmdbLog:
         """The address of the store that owns this log, drawn when the log was created."""
         return self._environment.identity
 
+    @property
+    def records(self) -> int:
+        """How many records all partitions have ever had."""
+        return self._records
+
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
         return {partition: standing.head for partition, standing in self._standings.items()}
@@ -146,6 +151,9 @@ class LmdbLog:
                     transaction.put(place, new, db=self._tables)
 
         self._environment.write(f"append {len(batches)} batches to", work)
+        for partition, standing in changed.items():
+            known = self._standings.get(partition)
+            self._records += standing.head - (known.head if known else -1)
         self._standings.update(changed)
         self._numbers.update(numbers)
 
@@ -285,6 +293,9 @@ class LmdbLog:
                 number, start, end, *rest = _STANDING.unpack(value)
                 self._standings[partition] = Standing(start, end - 1, *rest)
                 self._numbers[partition] = number
+        # Kept, because stores are asked for it all the time: of ten thousand partitions a sum
+        # would be two milliseconds.
+        self._records = sum(standing.head + 1 for standing in self._standings.values())
 
     def _holds(self, partition: Partition, sequence: int) -> bool:
         standing = self._standings.get(partition)

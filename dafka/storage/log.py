@@ -77,6 +77,10 @@ class RecordLog(Protocol):
     def identity(self) -> str:
         """The address of the store that owns this log: 32 upper-case hex digits."""
 
+    @property
+    def records(self) -> int:
+        """How many records all partitions have ever had; a number to be had at any time."""
+
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition, also of those that are empty by now."""
 

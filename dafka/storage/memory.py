@@ -47,6 +47,11 @@ class MemoryLog:
         """The address of the store that owns this log."""
         return self._identity
 
+    @property
+    def records(self) -> int:
+        """How many records all partitions have ever had."""
+        return sum(standing.head + 1 for standing in self._standings.values())
+
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
         return {partition: standing.head for partition, standing in self._standings.items()}

@@ -347,6 +347,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def heads_agree(self):
         assert self.holder.log.heads() == {p: self.end(p) - 1 for p in self.model}
+        assert self.holder.log.records == sum(self.end(p) for p in self.model)
 
     @invariant()
     def standings_agree(self):
