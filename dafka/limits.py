@@ -78,6 +78,9 @@ READ_BYTES_MAX = 8 * 1024 * 1024
 DIGEST_BYTES_MAX = 2 * 1024 * 1024
 """Batches that one request may have digested: a few milliseconds during which nothing is stored."""
 
+DIGESTS_MAX = 1_000
+"""Ranges in one request for digests."""
+
 DIGEST_RECORDS_MAX = 10_000
 """Records that one request may have digested one by one: some tens of milliseconds."""
 

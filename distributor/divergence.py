@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dafka.query.messages import Digested
 
 FIRST_LOOKS_MAX = 1_000
-"""Partitions looked at for the first time in one survey: two questions each, below a second."""
+"""Partitions looked at for the first time in one survey: below a second even where none of them is
+batched alike, and each takes questions of its own."""
 
 LOOKS_MAX = 20
 """Partitions looked at again in one survey."""
@@ -36,6 +37,9 @@ class Digests(Protocol):
 
     def digest(self, partition: Partition, start: int, end: int, *, exact: bool) -> Digested:
         """Return the digest of a range; see `StoreClient.digest`."""
+
+    def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
+        """Return the digests of many ranges; see `StoreClient.digests`."""
 
 
 class Witness:
@@ -94,8 +98,12 @@ class Witness:
         Raises:
             QueryError: One of them does not answer; what was looked at until then counts.
         """
+        filled = {partition: span for partition, span in spans.items() if span}
+        ours, theirs = source.digests(filled), target.digests(filled)
         for partition, span in spans.items():
-            first = _parting(source, target, partition, span)
+            first = None
+            if span and not _alike(ours[partition], theirs[partition], span):
+                first = _parting(source, target, partition, span)
             # To the end of the line.
             self._seen.pop(partition, None)
             self._seen[partition] = span.stop
@@ -103,10 +111,14 @@ class Witness:
                 self.diverged[partition] = first
 
 
+def _alike(ours: tuple[int, int, bytes], theirs: tuple[int, int, bytes], span: range) -> bool:
+    """Whether digests say so: both cover all of `span`, in the same batches."""
+    start, end, _ = ours
+    return ours == theirs and start <= span.start and end >= span.stop
+
+
 def _parting(source: Digests, target: Digests, partition: Partition, span: range) -> int | None:
     """Where the histories part, if they do within `span`."""
-    if not span:
-        return None
     bisection = Bisection(Segment(span.start, span.stop, ("source", "target")))
     while (question := bisection.question) is not None:
         answers = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import CommitError, QueryError, WireError
 from dafka.groups.commit import decode
-from dafka.limits import BATCH_RECORDS_MAX, PARTITIONS_MAX, READ_BYTES_MAX
+from dafka.limits import BATCH_RECORDS_MAX, DIGESTS_MAX, PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
@@ -14,7 +14,7 @@ from dafka.transport.request import QueryClient
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -120,6 +120,31 @@ class StoreClient:
         found = self._ask(question, messages.Digested)
         if found.start > found.end or (exact and not (start <= found.start and found.end <= end)):
             raise self._error("answered with the digest of other records than asked for")
+        return found
+
+    def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
+        """Return the digests of the batches that hold these records, whole and as they stand.
+
+        Args:
+            spans: The first record and the one behind the last, of each partition.
+
+        Returns:
+            What each covers, from and to, and the digest; not all of it where that is much.
+        """
+        wanted = list(spans.items())
+        found: dict[Partition, tuple[int, int, bytes]] = {}
+        while len(found) < len(wanted):
+            asked = wanted[len(found) : len(found) + DIGESTS_MAX]
+            question = messages.Digests(
+                tuple(
+                    (octets_of(topic), octets_of(address), span.start, len(span))
+                    for (topic, address), span in asked
+                )
+            )
+            page = self._ask(question, messages.DigestPage).digests
+            if not 0 < len(page) <= len(asked):
+                raise self._error("answered with other digests than asked for")
+            found.update(zip((partition for partition, _ in asked), page, strict=False))
         return found
 
     def read(

@@ -16,7 +16,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from dafka.errors import WireError
 from dafka.groups import membership  # noqa: TC001  msgspec reads annotations at run time
-from dafka.limits import ADDRESS_BYTES_MAX, QUERY_BYTES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, DIGESTS_MAX, QUERY_BYTES_MAX
 from dafka.records.digest import DIGEST_BYTES
 
 VERSION = 1
@@ -31,6 +31,7 @@ Place = tuple[Name, Name]
 
 Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 
 
 class Topics(Struct, frozen=True, array_like=True, tag="topics"):
@@ -92,6 +93,16 @@ class Digest(Struct, frozen=True, array_like=True, tag="digest"):
     exact: bool
 
 
+class Digests(Struct, frozen=True, array_like=True, tag="digests"):
+    """What are the digests of these ranges, each of whole batches as they stand?
+
+    Attributes:
+        spans: Topic, address, sequence of the first record, and how many.
+    """
+
+    spans: Annotated[tuple[tuple[Name, Name, Sequence, Count], ...], Meta(max_length=DIGESTS_MAX)]
+
+
 class Delete(Struct, frozen=True, array_like=True, tag="delete"):
     """Drop the records of a topic, some at a time; where its partitions ended is remembered."""
 
@@ -141,7 +152,7 @@ class Health(Struct, frozen=True, array_like=True, tag="health"):
 
 GroupQuestion = Groups | Offsets | Members
 GroupRequest = Beat | Prepare | Accept
-RecordQuestion = Topics | Partitions | Ranges | Read | Find | Digest | Delete | Health
+RecordQuestion = Topics | Partitions | Ranges | Read | Find | Digest | Digests | Delete | Health
 Question = RecordQuestion | GroupQuestion | GroupRequest
 
 
@@ -194,8 +205,18 @@ class Digested(Struct, frozen=True, array_like=True, tag="digested"):
 
     start: Sequence
     end: Sequence
-    digest: Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
+    digest: DigestOctets
     damage: str = ""
+
+
+class DigestPage(Struct, frozen=True, array_like=True, tag="digests"):
+    """Of the first ranges asked for, as many as are not too much work at once, but at least one.
+
+    Attributes:
+        digests: `start`, `end` and `digest` of each, as in `Digested`.
+    """
+
+    digests: tuple[tuple[Sequence, Sequence, DigestOctets], ...]
 
 
 class Deleted(Struct, frozen=True, array_like=True, tag="deleted"):
@@ -275,6 +296,7 @@ Answer = (
     | Batches
     | Found
     | Digested
+    | DigestPage
     | Deleted
     | Status
     | Refused

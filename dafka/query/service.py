@@ -26,6 +26,7 @@ from dafka.wire.octets import octets_of, text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from dafka.model import Batch
     from dafka.protocol.access import Rights
     from dafka.query.messages import Answer, Place, Question, RecordQuestion
     from dafka.reasons import Reason
@@ -96,6 +97,10 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_read("")
         case messages.Delete():
             return rights.may_write(text(question.topic))
+        case messages.Digests():
+            return all(
+                rights.may_read(text(topic)) for topic in {span[0] for span in question.spans}
+            )
         case messages.Groups() | messages.Offsets() | messages.Members():
             return rights.may_read(COMMITS_TOPIC)
         case messages.Beat() | messages.Prepare() | messages.Accept():
@@ -124,6 +129,8 @@ def _answer(question: RecordQuestion, log: RecordLog, deletable: bool) -> Answer
             return messages.Found(_found(question, log))
         case messages.Digest():
             return _digest(question, log)
+        case messages.Digests():
+            return _digests(question, log)
         case messages.Delete():
             return _delete(question, log) if deletable else _NOT_DELETABLE
         case messages.Health():
@@ -193,24 +200,47 @@ def _found(question: messages.Find, log: RecordLog) -> int | None:
 def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
     """Digest a bounded part of what is asked: acknowledging must not wait for long."""
     partition = Partition(text(question.topic), text(question.address))
-    first = question.sequence
-    standing = log.standings().get(partition)
-    if standing is not None:
-        first = max(first, standing.start)
+    first = _kept_from(log, partition, question.sequence)
     count = question.sequence + question.count - first
     if question.exact:
         count = min(count, DIGEST_RECORDS_MAX)
     batches = log.read(partition, first, count, DIGEST_BYTES_MAX) if count > 0 else []
-    if not batches:
-        return messages.Digested(first, first, b"")
-    if not question.exact:
-        digest = digest_of_batches(batches)
-        return messages.Digested(batches[0].sequence, batches[-1].end, digest)
+    if not batches or not question.exact:
+        return messages.Digested(*_whole(batches, first))
     end = min(batches[-1].end, first + count)
     try:
         return messages.Digested(first, end, digest_of_records(batches, first, end))
     except RecordError as error:
         return messages.Digested(first, end, b"", str(error))
+
+
+def _digests(question: messages.Digests, log: RecordLog) -> messages.DigestPage:
+    """Digest as many ranges as may be read for one request."""
+    found: list[tuple[int, int, bytes]] = []
+    left = DIGEST_BYTES_MAX
+    for topic, address, sequence, count in question.spans:
+        if left <= 0:
+            break
+        partition = Partition(text(topic), text(address))
+        first = _kept_from(log, partition, sequence)
+        count -= first - sequence
+        batches = log.read(partition, first, count, left) if count > 0 else []
+        left -= sum(len(batch.content) for batch in batches)
+        found.append(_whole(batches, first))
+    return messages.DigestPage(tuple(found))
+
+
+def _kept_from(log: RecordLog, partition: Partition, sequence: int) -> int:
+    """The first sequence from `sequence` on that retention has not taken."""
+    standing = log.standings().get(partition)
+    return sequence if standing is None else max(sequence, standing.start)
+
+
+def _whole(batches: list[Batch], first: int) -> tuple[int, int, bytes]:
+    """What batches cover, and their digest."""
+    if not batches:
+        return first, first, b""
+    return batches[0].sequence, batches[-1].end, digest_of_batches(batches)
 
 
 def _octets(partition: Partition) -> Place:

@@ -9,7 +9,14 @@ from dafka.protocol.consumer import ConsumerMachine
 from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Lost
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
-from dafka.query.messages import Digest, Digested, decode_answer, encode
+from dafka.query.messages import (
+    Digest,
+    Digested,
+    DigestPage,
+    Digests,
+    decode_answer,
+    encode,
+)
 from dafka.query.service import answer
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
@@ -261,6 +268,18 @@ class _QueryPort:
         found = decode_answer(answer(encode(question), self._log))
         assert isinstance(found, Digested)
         return found
+
+    def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
+        """As a client asks for them."""
+        question = Digests(
+            tuple(
+                (octets_of(topic), octets_of(address), span.start, len(span))
+                for (topic, address), span in spans.items()
+            )
+        )
+        found = decode_answer(answer(encode(question), self._log))
+        assert isinstance(found, DigestPage)
+        return dict(zip(spans, found.digests, strict=True))
 
 
 class SimWorld:

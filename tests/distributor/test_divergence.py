@@ -6,7 +6,7 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition
-from dafka.query.messages import Digest, decode_answer, encode
+from dafka.query.messages import Digest, Digests, decode_answer, encode
 from dafka.query.service import answer
 from dafka.records.envelope import Envelope
 from dafka.storage.memory import MemoryLog
@@ -35,6 +35,12 @@ class Store:
         question = Digest(topic, address, start, end - start, exact)
         return decode_answer(answer(encode(question), self.log))
 
+    def digests(self, spans):
+        places = ((*map(octets_of, partition), span) for partition, span in spans.items())
+        question = Digests(tuple((*place, span.start, len(span)) for *place, span in places))
+        found = decode_answer(answer(encode(question), self.log))
+        return dict(zip(spans, found.digests, strict=True))
+
 
 def look(witness, source, target):
     spans = witness.due(source.heads(), target.heads())
@@ -52,6 +58,22 @@ def test_one_look_at_the_last_common_record_tells_histories_apart(make_batch):
     assert witness.waiting(source.heads(), target.heads()) == frozenset()
     assert source.asked[A] == 2, "batches, then the record: they are not batched alike"
     assert look(witness, source, target) == {}
+
+
+def test_those_that_are_batched_alike_are_looked_at_together(make_batch):
+    ends = [Store(*(make_batch([b"1"], 0, part) for part in (A, B, C))) for _ in range(2)]
+    witness = Witness()
+    assert len(look(witness, *ends)) == 3
+    assert not ends[0].asked
+    assert not ends[1].asked
+    assert witness.waiting(ends[0].heads(), ends[1].heads()) == frozenset()
+
+
+def test_an_end_that_has_nothing_of_a_partition_is_not_asked_for_it(make_batch):
+    source, target = Store(make_batch([b"1"], 0, A)), Store()
+    witness = Witness()
+    witness.look(source, target, {A: range(0)})
+    assert witness.diverged == {}
 
 
 def test_what_is_not_kept_any_more_proves_nothing(make_batch):
@@ -108,15 +130,13 @@ def test_the_work_of_one_look_is_bounded_and_everybody_gets_a_turn(make_batch, m
 
 
 def test_what_was_looked_at_before_a_store_fell_silent_counts(make_batch):
-    source, target = (Store(make_batch([b"1"], 0, A), make_batch([b"1"], 0, B)) for _ in range(2))
-    witness = Witness()
-
-    class Silent:
+    class Silent(Store):
         def digest(self, partition, start, end, *, exact):
-            if partition == B:
-                raise QueryError("silent")
-            return target.digest(partition, start, end, exact=exact)
+            raise QueryError("silent")
 
+    source = Store(make_batch([b"1"], 0, A), make_batch([b"1", b"2"], 0, B))
+    target = Silent(make_batch([b"1"], 0, A), make_batch([b"1"], 0, B))
+    witness = Witness()
     with pytest.raises(QueryError):
-        witness.look(source, Silent(), {A: range(1), B: range(1)})
+        witness.look(source, target, {A: range(1), B: range(1)})
     assert witness.waiting(source.heads(), target.heads()) == {B}

@@ -75,6 +75,28 @@ def test_a_digest_of_other_records_is_no_answer(serving, client, start, end):
         client.digest(ORDERS, 1, 3, exact=True)
 
 
+def test_many_digests_come_in_as_many_answers_as_it_takes(serving, client, monkeypatch):
+    fill(serving)
+    places = dict.fromkeys(client.heads(), range(1))
+    assert len(places) > 1
+    expected = {
+        place: (found.start, found.end, found.digest)
+        for place, span in places.items()
+        for found in [client.digest(place, span.start, span.stop, exact=False)]
+    }
+    assert client.digests(places) == expected
+    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 1)
+    assert client.digests(places) == expected
+    assert client.digests({}) == {}
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_more_or_no_digests_are_no_answer(serving, client, count):
+    serving.respond = lambda _: encode(messages.DigestPage(((0, 0, b""),) * count))
+    with pytest.raises(QueryError, match="other digests than asked for"):
+        client.digests({ORDERS: range(1)})
+
+
 def test_reading(serving, client):
     batches = fill(serving)
     assert client.read(ORDERS, 7) == batches[1:]

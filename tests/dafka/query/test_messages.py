@@ -35,6 +35,10 @@ questions = st.one_of(
     st.builds(messages.Find, names, names, sequences),
     st.builds(messages.Read, names, names, sequences, counts, counts),
     st.builds(messages.Digest, names, names, sequences, counts, st.booleans()),
+    st.builds(
+        messages.Digests,
+        st.lists(st.tuples(names, names, sequences, counts), max_size=5).map(tuple),
+    ),
     st.builds(messages.Delete, names),
     st.just(messages.Health()),
     st.builds(messages.Groups, st.none() | names),
@@ -60,6 +64,10 @@ answers = st.one_of(
         st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
     ),
     st.builds(messages.Digested, sequences, sequences, st.binary(max_size=16), st.text()),
+    st.builds(
+        messages.DigestPage,
+        st.lists(st.tuples(sequences, sequences, st.binary(max_size=16)), max_size=5).map(tuple),
+    ),
     st.builds(messages.GroupPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
     st.builds(
         messages.OffsetPage,

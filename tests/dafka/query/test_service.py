@@ -123,6 +123,31 @@ def test_a_digest_is_bounded_whatever_is_asked(tens, monkeypatch):
     assert digested(tens, 0, 2**62, exact=False).end == 20
 
 
+def spans(*found):
+    return messages.Digests(tuple((b"n", b"A", *one) for one in found))
+
+
+def test_digests_of_many_ranges_are_those_of_each(tens):
+    tens.append([], trims={Partition("n", "A"): 10})
+    found = asked(spans((12, 10), (25, 1), (2, 3), (5, 10), (30, 3)), tens).digests
+    single = [digested(tens, *one, exact=False) for one in ((12, 10), (25, 1), (2, 3), (5, 10))]
+    assert found == (*((one.start, one.end, one.digest) for one in single), (30, 30, b""))
+    assert asked(spans(), tens).digests == ()
+    assert asked(messages.Digests(((b"n", b"none", 3, 3),)), tens).digests == ((3, 3, b""),)
+
+
+def test_the_work_of_one_answer_with_digests_is_bounded(tens, monkeypatch):
+    one, both = (
+        len(numbered(0, 10).content),
+        len(numbered(0, 10).content + numbered(10, 10).content),
+    )
+    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 2 * one)
+    assert len(asked(spans(*[(number, 1) for number in range(5)]), tens).digests) == 2
+    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", both)
+    ((*covered, _),) = asked(spans((0, 2**62), (0, 1)), tens).digests
+    assert covered == [0, 20]
+
+
 def test_what_is_damaged_is_digested_as_it_stands_and_its_records_said_to_be(log):
     assert asked(messages.Digest(b"b", b"2", 0, 6, False), log).end == 6
     found = asked(messages.Digest(b"b", b"2", 0, 6, True), log)
@@ -242,6 +267,8 @@ def test_any_bytes_are_answered(octets):
         (messages.Find(b"b", b"1", 0), True, False),
         (messages.Digest(b"b", b"1", 0, 1, True), True, False),
         (messages.Digest(b"a", b"1", 0, 1, False), False, False),
+        (messages.Digests(((b"b", b"1", 0, 1), (b"b", b"2", 0, 1))), True, False),
+        (messages.Digests(((b"b", b"1", 0, 1), (b"a", b"1", 0, 1))), False, False),
         (messages.Delete(b"b"), False, True),
         (messages.Delete(b"a"), False, False),
     ],
