@@ -343,6 +343,7 @@ class Inflow:
                 stream = self._streams[partition]
                 if stream.expected > window.reached:
                     window.reached, window.due_ms = stream.expected, now_ms + FETCH_SILENCE_MS
+                    window.rest_ms = FETCH_SILENCE_MS
                 else:
                     del self._windows[partition]
                     stream.store = None

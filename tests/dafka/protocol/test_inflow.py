@@ -171,6 +171,19 @@ def test_an_unanswered_fetch_is_repeated_ever_more_rarely(inflow):
     assert waits[-1] == FETCH_SILENCE_MS + FETCH_REST_MS_MAX
 
 
+def test_the_wait_begins_anew_when_something_has_come(inflow, batch):
+    inflow.heard(P, 9)
+    while (now_ms := inflow.wakeup_ms() or 0) < 30_000:
+        inflow.fetches(now_ms)
+    while not inflow.fetches(now_ms):
+        now_ms = inflow.wakeup_ms()
+    inflow.offer(batch(0, 4))  # and what would have said that this is all was lost
+    asked_ms = now_ms
+    while not inflow.fetches(now_ms):
+        now_ms = inflow.wakeup_ms()
+    assert now_ms - asked_ms == 3 * FETCH_SILENCE_MS, "one with, one without, one of rest"
+
+
 def test_an_unanswerable_fetch_gives_its_place_to_others(batch):
     inflow = Inflow("ME")
     lacking(inflow, UNKNOWN, 0)

@@ -128,7 +128,7 @@ def test_levels_given_anew_while_records_are_under_way_lose_some(epoch):
     assert any(changing.settle(PATIENCE_MS) for changing in runs)
     if epoch:
         whole = forced(FOUR, new, 0, steps=change.steps, faults=slow)
-        assert whole.settle(PATIENCE_MS) == []
+        assert whole.settle() == []
 
 
 def test_a_cluster_that_is_stopped_undrained_takes_records_with_it():
@@ -147,7 +147,7 @@ def test_a_relay_that_is_stopped_unnoticed_has_served_some_of_its_side_only():
     runs = (forced(old, new, seed, steps=steps, faults=slow) for seed in range(6))
     assert any(changing.settle(PATIENCE_MS) for changing in runs)
     whole = forced(old, new, 0, steps=diff(old, new).steps, faults=slow)
-    assert whole.settle(PATIENCE_MS) == []
+    assert whole.settle() == []
 
 
 def missing(plan, topic):
