@@ -8,13 +8,13 @@ a distributor copies records to other clusters under the same name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
 from dafka.limits import TOPIC_BYTES_MAX
+from dafka.values import Value
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -209,8 +209,7 @@ class TowerEndpoints(NamedTuple):
         return cls(str(inbound), str(Endpoint(inbound.host, inbound.port + 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Value, frozen=True):
     """Consecutive records of one partition, enclosed as they travel and as they are stored.
 
     Attributes:

@@ -10,7 +10,7 @@ clusters is left alone: nobody can tell which history to go on with.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.errors import NotStoredError, QueryError, RecordError
@@ -19,6 +19,7 @@ from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.batch import checked_count, cut
 from dafka.records.envelope import FRESH, Envelope, stamped, unpack
+from dafka.values import replace
 from distributor.comparing.verdict import Kind
 from distributor.survey import survey
 from topology.copyflags import EVERY_FLAG

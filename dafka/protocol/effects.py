@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dafka.values import Value
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
@@ -11,31 +12,27 @@ if TYPE_CHECKING:
     from dafka.wire.messages import Message, MessageId
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Value, frozen=True):
     """Send a message to every peer that listens for it."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
+class Listen(Value, frozen=True):
     """Subscribe to messages of `id` under `key`; the empty key means every key."""
 
     id: MessageId
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unlisten:
+class Unlisten(Value, frozen=True):
     """Take back what `Listen` with the same id and key asked for."""
 
     id: MessageId
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Value, frozen=True):
     """Store, producer with a spool: write these batches in one durable transaction.
 
     To be completed by `Appended(token)` or `AppendFailed(token)`.
@@ -47,8 +44,7 @@ class Append:
     """Store: partitions to go on at a sequence, before the batches; see `RecordLog.append`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRange:
+class ReadRange(Value, frozen=True):
     """Store: read batches for a requester, which may be itself, then report `RangeRead`."""
 
     requester: str
@@ -58,15 +54,13 @@ class ReadRange:
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Value, frozen=True):
     """Store: read what the log has of these records, and the batch before; then `Compared`."""
 
     batch: Batch
 
 
-@dataclass(frozen=True, slots=True)
-class Disputed:
+class Disputed(Value, frozen=True):
     """Store, producer: two producers publish under one address.
 
     There are other records under one sequence, or two lives of a producer in turn.
@@ -76,16 +70,14 @@ class Disputed:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Value, frozen=True):
     """Consumer: the next records of a partition; those below `start` were delivered before."""
 
     batch: Batch
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Value, frozen=True):
     """Nobody has the records from `start` to below `end` any more; the partition goes on at `end`.
 
     From 0 on they are not lost to whoever has only begun: that is where the log starts by now.
@@ -96,8 +88,7 @@ class Lost:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Value, frozen=True):
     """Consumer: a partition it has no position for; it waits for `Positioned`."""
 
     partition: Partition
@@ -105,8 +96,7 @@ class Found:
     """Behind what there was of it when it was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Value, frozen=True):
     """Producer or mirror: enough stores have every record of the partition below `end`."""
 
     partition: Partition
@@ -115,16 +105,14 @@ class Stored:
     """Bytes of batches that this freed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Value, frozen=True):
     """Mirror: somebody asks for records of a partition that the mirror does not hold any more."""
 
     partition: Partition
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Value, frozen=True):
     """Something a peer sent was not used; counted by reason."""
 
     reason: Reason

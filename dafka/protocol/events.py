@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dafka.values import Value
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
     from dafka.wire.messages import Message, MessageId
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Value, frozen=True):
     """A message arrived from a peer."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class PeerListened:
+class PeerListened(Value, frozen=True):
     """A peer subscribed to this node's messages of `id` under `key`."""
 
     id: MessageId
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Woke:
+class Woke(Value, frozen=True):
     """Time has passed: a `wakeup_ms` has come, or the node just started."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(Value, frozen=True):
     """The node has handed over everything that had arrived; what was collected may be flushed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(Value, frozen=True):
     """Producer: the application hands over a built record batch, without envelope."""
 
     topic: str
@@ -44,51 +40,44 @@ class Submitted:
     records: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Mirrored:
+class Mirrored(Value, frozen=True):
     """Mirror: publish this batch of another cluster's partition here, under its own name."""
 
     batch: Batch
 
 
-@dataclass(frozen=True, slots=True)
-class Positioned:
+class Positioned(Value, frozen=True):
     """Consumer: deliver `partition` from `sequence` on, whatever was delivered before."""
 
     partition: Partition
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unassigned:
+class Unassigned(Value, frozen=True):
     """Consumer: deliver nothing more of `partition` until it is positioned again."""
 
     partition: Partition
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Value, frozen=True):
     """Consumer: the application has taken delivered batches of this many bytes."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Value, frozen=True):
     """Store, producer with a spool: the append with this token is durable."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppendFailed:
+class AppendFailed(Value, frozen=True):
     """Store, producer with a spool: this append did not happen; nothing of it is on disk."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRead:
+class RangeRead(Value, frozen=True):
     """Store: the batches a `ReadRange` asked for.
 
     None if the log starts behind them by now, or, with a start of 0, if the disk failed.
@@ -101,8 +90,7 @@ class RangeRead:
     """The log start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Value, frozen=True):
     """Store: what the log has of the records that were to be compared, and the batch before."""
 
     batch: Batch

@@ -10,7 +10,6 @@ Source: 46/DAFKA, The RECORD and DIRECT-RECORD Commands.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from dafka.protocol.effects import Dropped
 from dafka.protocol.events import Received
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES, unpack
+from dafka.values import replace
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import StorageError
@@ -44,6 +43,7 @@ from dafka.testing.history import (
     Trimmed,
 )
 from dafka.testing.world import Mesh, Node, OneSided, World
+from dafka.values import replace
 from dafka.wire import messages
 
 if TYPE_CHECKING:

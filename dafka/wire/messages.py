@@ -6,9 +6,10 @@ that message: the partition's producer, except where the field says otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
+
+from dafka.values import Value
 
 
 class MessageId(Enum):
@@ -28,8 +29,7 @@ class MessageId(Enum):
     LOG_START = b"T"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Value, frozen=True):
     """One record, from its producer to everybody. Listened to by topic.
 
     `batched` says that it was published in a RECORDS as well (extension: a trailing byte, ignored
@@ -45,8 +45,7 @@ class Record:
     batched: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DirectRecord:
+class DirectRecord(Value, frozen=True):
     """One record, to the node that asked for it. Listened to by requester."""
 
     id: ClassVar[MessageId] = MessageId.DIRECT_RECORD
@@ -58,8 +57,7 @@ class DirectRecord:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Value, frozen=True):
     """Extension: `count` consecutive records, the first at `sequence`. Listened to by topic."""
 
     id: ClassVar[MessageId] = MessageId.RECORDS
@@ -70,8 +68,7 @@ class Records:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DirectRecords:
+class DirectRecords(Value, frozen=True):
     """Extension: `count` consecutive records for one requester."""
 
     id: ClassVar[MessageId] = MessageId.DIRECT_RECORDS
@@ -83,8 +80,7 @@ class DirectRecords:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(Value, frozen=True):
     """A node misses `count` records from `sequence` on. Listened to by partition address.
 
     A node that has found one store to have them names it (extension: trailing bytes, ignored by
@@ -102,8 +98,7 @@ class Fetch:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Value, frozen=True):
     """A store has every record of the partition up to `sequence` on disk.
 
     Stores of the C implementation do not say who they are: `store` is None. Ours add the number of
@@ -119,8 +114,7 @@ class Ack:
     run: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Value, frozen=True):
     """The last published sequence of a partition. Listened to by topic.
 
     `stored` says that enough stores have acknowledged all of it (extension: a trailing byte,
@@ -134,8 +128,7 @@ class Head:
     stored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DirectHead:
+class DirectHead(Value, frozen=True):
     """The last sequence the sender has of a partition, for one requester.
 
     A store adds its own address (extension: trailing bytes, ignored by others); then everything up
@@ -150,8 +143,7 @@ class DirectHead:
     store: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GetHeads:
+class GetHeads(Value, frozen=True):
     """Ask for the heads of every partition of `topic`; the empty topic asks for all topics."""
 
     id: ClassVar[MessageId] = MessageId.GET_HEADS
@@ -159,8 +151,7 @@ class GetHeads:
     requester: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerHello:
+class ConsumerHello(Value, frozen=True):
     """A consumer tells a store what it is subscribed to.
 
     `foreign` does not travel: it marks consumers without batches.
@@ -173,8 +164,7 @@ class ConsumerHello:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoreHello:
+class StoreHello(Value, frozen=True):
     """A store greets a consumer that has connected to it."""
 
     id: ClassVar[MessageId] = MessageId.STORE_HELLO
@@ -182,8 +172,7 @@ class StoreHello:
     store: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogStart:
+class LogStart(Value, frozen=True):
     """Extension: what was asked for is not kept any more, the first sequence that is.
 
     For one requester. `sender` is the store that says so, or a distributor's mirror for its source.

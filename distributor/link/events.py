@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dafka.protocol.effects import Effect
 from dafka.protocol.events import Event
+from dafka.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +68,7 @@ class Held:
     sent: Mapping[Partition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Hopped:
+class Hopped(Value, frozen=True):
     """Effect, for the metrics: a batch is durable at the target.
 
     Attributes:
@@ -84,8 +84,7 @@ class Hopped:
     pulled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Value, frozen=True):
     """Effect, for the metrics: these records' flags say that this level is done."""
 
     records: int

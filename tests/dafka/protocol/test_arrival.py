@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dafka.errors import RecordError
 from dafka.protocol.arrival import arrived
+from dafka.values import replace
 from dafka.wire import messages
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from consumer_bench import (
     Bench,
@@ -33,6 +31,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
+from dafka.values import replace
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 

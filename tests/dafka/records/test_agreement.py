@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from dafka.records.agreement import agree, follows, run_behind
 from dafka.records.batch import PLACES, BatchBuilder, RawRecord, Run, enclosed, without_first
 from dafka.records.envelope import FRESH, Envelope, stamped
 from dafka.testing.strategies import batch_of, batches
+from dafka.values import replace
 
 ORDERS = Partition("orders", "A1")
 

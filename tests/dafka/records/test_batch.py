@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import random
 import struct
-from dataclasses import replace
 
 import google_crc32c
 import pytest
@@ -24,6 +23,7 @@ from dafka.records.batch import (
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
+from dafka.values import replace
 
 ORDERS = Partition("orders", "A1")
 BASE_OFFSET = slice(ENVELOPE_BYTES, ENVELOPE_BYTES + 8)
