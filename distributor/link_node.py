@@ -6,6 +6,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -59,6 +60,9 @@ LIMITED_BUFFER_BYTES = 256 * 1024
 LAG_INTERVAL_MS = 500
 """How often the lag is worked out, and what stands still is told."""
 
+TOPICS_KNOWN_MAX = 20_000
+"""Topics of which it is remembered whether they are copied: a survey asks for each twice."""
+
 LAG_REST = 100
 LAG_INTERVAL_MS_MAX = 10_000
 """It looks at every partition: of very many so rarely that it takes a hundredth of the time, but
@@ -79,6 +83,7 @@ class LinkNode:
         target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
 
+        @lru_cache(TOPICS_KNOWN_MAX)
         def wants(topic: str) -> bool:
             return topology.carries(topic, link.span)
 

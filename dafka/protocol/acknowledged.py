@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from dafka.limits import PARTITIONS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dafka.model import Partition
 
 LIVE_PATIENCE_MS = 100
@@ -43,14 +41,16 @@ class Acknowledged:
         """What was acknowledged last may still be on its way."""
         self._awaited.setdefault(partition, (now_ms + LIVE_PATIENCE_MS, self.end(partition)))
 
-    def overdue(self, now_ms: int) -> Iterator[tuple[Partition, int]]:
-        """Yield what has been waited for long enough, and up to which sequence."""
+    def overdue(self, now_ms: int) -> list[tuple[Partition, int]]:
+        """Take out what has been waited for long enough, and up to which sequence."""
+        found: list[tuple[Partition, int]] = []
         while self._awaited:
             partition, (due_ms, end) = next(iter(self._awaited.items()))
             if due_ms > now_ms:
-                return
+                break
             del self._awaited[partition]
-            yield partition, end
+            found.append((partition, end))
+        return found
 
     def wakeup_ms(self) -> int | None:
         """When the first is overdue."""

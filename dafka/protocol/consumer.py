@@ -206,7 +206,7 @@ class ConsumerMachine:
 
     def _return(self, now_ms: int) -> list[Effect]:
         """Listen again, if the live edge is near; what was published meanwhile is a gap."""
-        if not self._live.reached(self._inflow.missing_bytes(), self._buffered, now_ms):
+        if not self._live.reached(self._inflow.misses, self._buffered, now_ms):
             return []
         self._ask_for_missed(now_ms)
         return [Listen(message_id, topic) for message_id, topic in self._live_topics()]

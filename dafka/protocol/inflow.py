@@ -20,7 +20,6 @@ has said so, or nobody has anything else to say three times in a row.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -28,12 +27,12 @@ from dafka.limits import (
     BATCH_RECORDS_MAX,
     FETCH_ANSWER_BYTES_MAX,
     FETCHED_BYTES_MAX,
-    FETCHES_IN_FLIGHT_MAX,
     PARTITIONS_MAX,
     REORDER_BATCHES_MAX,
     REORDER_BYTES_MAX,
     STORES_MAX,
 )
+from dafka.protocol.gaps import FETCH_SILENCE_MS, Gaps
 from dafka.protocol.record_size import RecordSize
 from dafka.protocol.stores import Stores
 from dafka.protocol.streams import Stream, Window
@@ -42,12 +41,6 @@ from dafka.wire import messages
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
     from dafka.reasons import Reason
-
-FETCH_SILENCE_MS = 250
-"""A FETCH that has brought nothing for this long is given up and its place given to another."""
-
-FETCH_REST_MS_MAX = 8_000
-"""The rest before asking again doubles up to this: an unanswerable FETCH costs next to nothing."""
 
 PROBE_RECORDS = 1_000
 """What is asked of everybody at first; whoever answers is asked for the rest."""
@@ -69,15 +62,7 @@ class Inflow:
     def __init__(self, requester: str) -> None:
         self._requester = requester
         self._streams: dict[Partition, Stream] = {}
-        # A partition with a gap is in exactly one of these three.
-        self._behind: OrderedDict[Partition, int] = OrderedDict()
-        """To be asked for as soon as there is room; the value is its `rest_ms`."""
-        self._windows: dict[Partition, Window] = {}
-        """Asked for."""
-        self._resting: dict[Partition, Window] = {}
-        """Asked for in vain; `due_ms` is when to ask again."""
-        self._due_ms = 0
-        """Of all these windows, none is due before."""
+        self._gaps = Gaps(self._streams)
         self._stores = Stores()
         self._record_size = RecordSize()
         self._began_ms: int | None = None
@@ -92,7 +77,7 @@ class Inflow:
     @property
     def lacking(self) -> bool:
         """Whether anything is known of and not received."""
-        return bool(self._behind or self._windows or self._resting)
+        return bool(self._gaps)
 
     def expected(self, partition: Partition) -> int:
         """Next sequence that continues what was received."""
@@ -118,7 +103,7 @@ class Inflow:
         self._count_ahead(-len(ahead), -sum(len(batch.content) for batch in ahead))
         self.ready_bytes -= sum(len(batch.content) for batch in stream.ready)
         self._streams[partition] = Stream(sequence, stream.head)
-        self._forget_gap(partition)
+        self._gaps.forget(partition)
         self._note_gap(partition, self._streams[partition])
         return True
 
@@ -173,7 +158,7 @@ class Inflow:
             store: Who answered; None is a publisher.
             head: How far the partition reaches there.
         """
-        window, stream = self._windows.get(partition), self._streams[partition]
+        window, stream = self._gaps.window(partition), self._streams[partition]
         if window is None:
             if stream.store is None and head >= stream.expected:
                 stream.store = store  # it has what comes next, so it is the one to ask
@@ -181,7 +166,7 @@ class Inflow:
         if window.store not in (None, store):
             return
         if stream.expected > window.reached:
-            del self._windows[partition]
+            self._gaps.close(partition)
             stream.store, stream.answered, stream.barren = store, True, 0
             self._note_gap(partition, stream)
         elif head < stream.expected and store is not None:
@@ -200,7 +185,7 @@ class Inflow:
         Returns:
             The sequence to `skip` to if nobody has more than that, else None.
         """
-        window, stream = self._windows.get(partition), self._streams[partition]
+        window, stream = self._gaps.window(partition), self._streams[partition]
         # What is ready waits for an ACK, and comes first.
         if window is None or window.store not in (None, sender) or stream.ready:
             return None
@@ -225,7 +210,7 @@ class Inflow:
         stream.head = max(stream.head, sequence - 1)
         stream.barren = 0
         self._close_gap(stream)
-        self._forget_gap(partition)
+        self._gaps.forget(partition)
         self._note_gap(partition, stream)
 
     def _go_without(
@@ -237,8 +222,7 @@ class Inflow:
                 window.without[sender] = max(start, window.without.get(sender, 0))
             return True
         stream.store = None
-        del self._windows[partition]
-        self._behind[partition] = window.rest_ms
+        self._gaps.again(partition)
         return False
 
     def _keep_ahead(self, stream: Stream, batch: Batch) -> Reason | None:
@@ -283,89 +267,62 @@ class Inflow:
         return None
 
     def _note_gap(self, partition: Partition, stream: Stream) -> None:
-        if (
-            stream.expected <= stream.head
-            and partition not in self._windows
-            and partition not in self._behind
-            and partition not in self._resting
-        ):
-            self._behind[partition] = FETCH_SILENCE_MS
+        if stream.expected <= stream.head:
+            self._gaps.noted(partition)
 
     def _progressed(self, partition: Partition, stream: Stream) -> None:
-        if not self._behind and not self._windows and not self._resting:
+        if not self._gaps:
             return
         if stream.expected > stream.head:
-            self._forget_gap(partition)
-        elif self._resting.pop(partition, None):
-            self._behind[partition] = FETCH_SILENCE_MS
-
-    def _forget_gap(self, partition: Partition) -> None:
-        self._behind.pop(partition, None)
-        self._windows.pop(partition, None)
-        self._resting.pop(partition, None)
+            self._gaps.forget(partition)
+        else:
+            self._gaps.narrowed(partition)
 
     def fetches(self, now_ms: int, room: int = FETCHED_BYTES_MAX) -> list[messages.Fetch]:
         """The FETCHes to send now, for as many bytes as there is room for at most."""
-        if not self.lacking:  # the store asks after every event
-            return []
-        self._expire(now_ms)
-        fetches = []
-        left = min(room, FETCHED_BYTES_MAX) - sum(one.size for one in self._windows.values())
-        count_max = self._record_size.records_in(room * FETCH_ANSWER_BYTES_MAX // FETCHED_BYTES_MAX)
-        while self._behind and left > 0 and len(self._windows) < FETCHES_IN_FLIGHT_MAX:
-            partition, rest_ms = self._behind.popitem(last=False)
+        fetches: list[messages.Fetch] = []
+        self._gaps.expire(now_ms)
+        while (due := self._gaps.due(room)) is not None:
+            partition, rest_ms = due
             stream = self._streams[partition]
             end = min(stream.ahead, default=stream.head + 1)
             if stream.expected >= end:
                 continue
             if self._began_ms is None:
                 self._began_ms = now_ms
-            due_ms = now_ms + FETCH_SILENCE_MS
-            self._due_ms = min(self._due_ms, due_ms)
-            fetch = self._fetch(partition, stream, min(end, stream.expected + count_max))
+            fetch = self._fetch(partition, stream, end, room)
             size = min(self._record_size.bytes_of(fetch.count), FETCH_ANSWER_BYTES_MAX)
-            self._windows[partition] = Window(stream.expected, due_ms, rest_ms, fetch.store, size)
-            left -= size
+            due_ms = now_ms + FETCH_SILENCE_MS
+            window = Window(stream.expected, due_ms, rest_ms, fetch.store, size)
+            self._gaps.asked(partition, window)
             fetches.append(fetch)
         return fetches
 
-    def _fetch(self, partition: Partition, stream: Stream, end: int) -> messages.Fetch:
+    def _fetch(self, partition: Partition, stream: Stream, end: int, room: int) -> messages.Fetch:
+        """Ask for what one partition lacks below `end`, or for its share of the room."""
         topic, address = partition
         tried = stream.answered or stream.store is not None
-        count = min(end - stream.expected, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
+        share = self._record_size.records_in(room * FETCH_ANSWER_BYTES_MAX // FETCHED_BYTES_MAX)
+        most = min(share, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
+        count = min(end - stream.expected, most)
         return messages.Fetch(topic, address, self._requester, stream.expected, count, stream.store)
-
-    def _expire(self, now_ms: int) -> None:
-        if now_ms < self._due_ms:
-            return
-        for partition, window in [*self._windows.items()]:
-            if window.due_ms <= now_ms:
-                stream = self._streams[partition]
-                if stream.expected > window.reached:
-                    window.reached, window.due_ms = stream.expected, now_ms + FETCH_SILENCE_MS
-                    window.rest_ms = FETCH_SILENCE_MS
-                else:
-                    del self._windows[partition]
-                    stream.store = None
-                    stream.barren += any(window.without.values())
-                    window.due_ms = now_ms + window.rest_ms
-                    self._resting[partition] = window
-        for partition, window in [*self._resting.items()]:
-            if window.due_ms <= now_ms:
-                del self._resting[partition]
-                self._behind[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
-        waiting = (*self._windows.values(), *self._resting.values())
-        self._due_ms = min((one.due_ms for one in waiting), default=now_ms + FETCH_SILENCE_MS)
 
     def wakeup_ms(self) -> int | None:
         """When `fetches` has something to do because time has passed; sometimes nothing then."""
-        return self._due_ms if self._windows or self._resting else None
+        return self._gaps.wakeup_ms()
 
-    def missing_bytes(self) -> int:
-        """What is known of and was not received, less what was asked for in vain; an estimate."""
-        streams = [self._streams[one] for one in (*self._behind, *self._windows)]
-        records = sum(stream.head + 1 - stream.expected for stream in streams)
-        return self._record_size.bytes_of(records) if records else 0
+    def misses(self, size: int) -> bool:
+        """Whether more than so many bytes are known of and not received; an estimate.
+
+        Not counting what was asked for in vain.
+        """
+        left = self._record_size.records_in(size)
+        for partition in self._gaps:
+            stream = self._streams[partition]
+            left -= stream.head + 1 - stream.expected
+            if left < 0:
+                return True
+        return False
 
     def check(self) -> None:
         """Assert that counters and order are what they should be."""
@@ -384,10 +341,4 @@ class Inflow:
         assert ahead_bytes == self._ahead_bytes <= REORDER_BYTES_MAX
         assert ahead_batches == self._ahead_batches <= REORDER_BATCHES_MAX
         assert ready_bytes == self.ready_bytes
-        if not self._windows and not self._resting:
-            return
-        assert len(self._windows) <= FETCHES_IN_FLIGHT_MAX
-        for window in (*self._windows.values(), *self._resting.values()):
-            assert self._due_ms <= window.due_ms
-        assert not self._windows.keys() & self._behind.keys()
-        assert not self._resting.keys() & (self._behind.keys() | self._windows.keys())
+        self._gaps.check()

@@ -8,7 +8,12 @@ first live record, a HEAD, an answer to GET-HEADS or an ACK tells of it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dafka.limits import REORDER_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEAVING_BYTES = 65_536
 """What leaving and coming back costs, per partition whose head is asked for: everybody who has it
@@ -65,15 +70,15 @@ class LiveEdge:
         """Whether to look if it is `reached`."""
         return self.due_ms is not None and self.due_ms <= now_ms
 
-    def reached(self, missing: int, buffered: int, now_ms: int) -> bool:
+    def reached(self, misses: Callable[[int], bool], buffered: int, now_ms: int) -> bool:
         """Whether to come back now.
 
         Args:
-            missing: Bytes that can be had and were not received yet.
+            misses: Whether more than so many bytes can be had and were not received yet.
             buffered: Bytes that the application has not taken yet.
             now_ms: If not yet, it is due again a little later.
         """
-        if missing > self._missing_bytes_max or buffered * 2 > self._buffer_bytes_max:
+        if buffered * 2 > self._buffer_bytes_max or misses(self._missing_bytes_max):
             self.due_ms = now_ms + CHECK_MS
             return False
         self.due_ms = None

@@ -194,11 +194,7 @@ class ProducerMachine:
                 answers = self._unacked.answer(message)
                 return [] if answers is None else [Publish(answer) for answer in answers]
             case messages.GetHeads():
-                return [
-                    Publish(messages.DirectHead(message.requester, topic, self._address, head))
-                    for topic, head in self._heads.items()
-                    if message.topic in ("", topic)
-                ]
+                return self._direct_heads(message)
             case _:
                 return [Dropped("not for a producer")]
 
@@ -221,9 +217,17 @@ class ProducerMachine:
             return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
         effects: list[Effect] = [] if progress is None else [Stored(partition, *progress)]
-        if self._unacked.stored(partition) > self._heads[ack.topic]:
+        if self._is_stored(ack.topic):
             self._due.stored(partition, now_ms)
         return effects + self._publish(self._waiting.pop(ack.topic, ()), now_ms)
+
+    def _direct_heads(self, asked: messages.GetHeads) -> list[Effect]:
+        """Tell what no store can tell: of what is stored they have the records as well."""
+        return [
+            Publish(messages.DirectHead(asked.requester, topic, self._address, head))
+            for topic, head in self._heads.items()
+            if asked.topic in ("", topic) and (self._foreign or not self._is_stored(topic))
+        ]
 
     def _dispute(self, partition: Partition, sequence: int) -> list[Effect]:
         """Publish nothing more there: a store has records of another producer."""
@@ -266,6 +270,8 @@ class ProducerMachine:
 
     def _head(self, topic: str) -> messages.Head:
         head = self._heads[topic]
-        # Of what an earlier life has published this one does not know it, and asks.
-        stored = self._unacked.stored(Partition(topic, self._address)) > head
-        return messages.Head(topic, self._address, head, stored)
+        return messages.Head(topic, self._address, head, self._is_stored(topic))
+
+    def _is_stored(self, topic: str) -> bool:
+        """Whether enough stores are known to have all of it: of an earlier life they are not."""
+        return self._unacked.stored(Partition(topic, self._address)) > self._heads[topic]

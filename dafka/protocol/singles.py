@@ -109,7 +109,8 @@ class Singles:
                     continue
             elif isinstance(message, _ASKING):
                 event = Received(self._marked(message))
-            yield from run.ended()
+            if run.open:
+                yield from run.ended()
             yield event
         yield from run.ended()
 
@@ -157,6 +158,11 @@ class _Run:
         self._next: object = None
         """Where the record stands that would follow."""
         self._builder: BatchBuilder | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it has begun."""
+        return self._first is not None
 
     def extended(self, message: messages.Record | messages.DirectRecord) -> bool:
         """Add a record, if it follows directly and there is room for it."""

@@ -92,7 +92,8 @@ class Bundles:
             raise WireError("topic frame")
         if message_id is MessageId.HEAD and key:
             raise WireError("topic frame")
-        found = [fields.read_bundled(message_id, key, reader) for reader in _readers(frames[2])]
+        read = fields.bundled(message_id, key)
+        found = [read(reader) for reader in _readers(frames[2])]
         if len(found) < 2:
             raise WireError("count")
         return found

@@ -7,7 +7,8 @@ Source: 46/DAFKA, Protocol Grammar.
 
 from __future__ import annotations
 
-from typing import assert_never
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
 
 from dafka.errors import WireError
 from dafka.limits import (
@@ -19,6 +20,9 @@ from dafka.limits import (
 from dafka.wire import messages
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.octets import Reader, longstr, number_4, number_8, octets_of, string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEQUENCE_MAX = 2**63 - 2
 """Largest sequence accepted: the one behind it must fit a signed 64-bit number, too."""
@@ -140,18 +144,14 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
             _same(head.topic, key)
             return head
         case MessageId.DIRECT_HEAD:
-            address, topic, sequence = _read_place(reader)
-            return messages.DirectHead(named(key), topic, address, sequence, read_trailer(reader))
+            return _read_direct_head(named(key), reader)
         case MessageId.LOG_START:
             address, topic, sequence = _read_place(reader)
             return messages.LogStart(named(key), topic, address, sequence, _read_address(reader))
         case MessageId.FETCH:
-            requester, topic, sequence = _read_place(reader)
-            count, store = reader.number_4(), read_trailer(reader)
-            return messages.Fetch(topic, named(key), requester, sequence, count, store)
+            return _read_fetch(named(key), reader)
         case MessageId.ACK:
-            store, topic, sequence = _read_place(reader)
-            return messages.Ack(topic, named(key), store, sequence, read_run_trailer(reader))
+            return _read_ack(named(key), reader)
         case MessageId.GET_HEADS:
             return messages.GetHeads(key, _read_address(reader))
         case MessageId.STORE_HELLO:
@@ -162,15 +162,23 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
             raise WireError("message id")
 
 
-def read_bundled(message_id: MessageId, key: str, reader: Reader) -> Message:
-    """Read one of several messages that have come together; HEADs have no key then.
+def bundled(message_id: MessageId, key: str) -> Callable[[Reader], Message]:
+    """Return what reads one of several messages that have come together under `key`.
+
+    It raises `WireError` if a field is not what it may be. HEADs have no key then.
 
     Raises:
-        WireError: A field is not what it may be.
+        WireError: The key names nobody.
     """
-    if message_id is not MessageId.HEAD:
-        return read_control(message_id, key, reader)
-    return _read_head(reader)
+    match message_id:
+        case MessageId.HEAD:
+            return _read_head
+        case MessageId.ACK:
+            return partial(_read_ack, named(key))
+        case MessageId.DIRECT_HEAD:
+            return partial(_read_direct_head, named(key))
+        case _:
+            return partial(_read_fetch, named(key))
 
 
 def read_trailer(reader: Reader) -> str | None:
@@ -194,7 +202,9 @@ def read_run_trailer(reader: Reader) -> int | None:
 
 def _read_place(reader: Reader) -> tuple[str, str, int]:
     """Address, topic and sequence: the fields most messages begin with."""
-    return _read_address(reader), *read_position(reader)
+    address = named(reader.string())
+    topic, sequence = read_position(reader)
+    return address, topic, sequence
 
 
 def read_position(reader: Reader) -> tuple[str, int]:
@@ -244,6 +254,22 @@ def named(address: str) -> str:
 def _read_head(reader: Reader) -> messages.Head:
     address, topic, sequence = _read_place(reader)
     return messages.Head(topic, address, sequence, _read_mark(reader, _STORED))
+
+
+def _read_direct_head(requester: str, reader: Reader) -> messages.DirectHead:
+    address, topic, sequence = _read_place(reader)
+    return messages.DirectHead(requester, topic, address, sequence, read_trailer(reader))
+
+
+def _read_fetch(partition_address: str, reader: Reader) -> messages.Fetch:
+    requester, topic, sequence = _read_place(reader)
+    count, store = reader.number_4(), read_trailer(reader)
+    return messages.Fetch(topic, partition_address, requester, sequence, count, store)
+
+
+def _read_ack(partition_address: str, reader: Reader) -> messages.Ack:
+    store, topic, sequence = _read_place(reader)
+    return messages.Ack(topic, partition_address, store, sequence, read_run_trailer(reader))
 
 
 def _same(topic: str, key: str) -> str:

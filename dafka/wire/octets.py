@@ -93,7 +93,12 @@ class Reader:
 
     def number_8(self) -> int:
         """Read an unsigned 64-bit number."""
-        return int.from_bytes(self._take(8), "big")
+        start = self._position
+        self._position = start + 8
+        if self._position > len(self._frame):
+            raise WireError("truncated")
+        number: int = _U64.unpack_from(self._frame, start)[0]
+        return number
 
     def string(self) -> str:
         """Read a string with a one-octet length."""

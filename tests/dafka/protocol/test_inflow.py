@@ -18,13 +18,8 @@ from dafka.limits import (
     STORES_MAX,
 )
 from dafka.model import Batch, Partition
-from dafka.protocol.inflow import (
-    FETCH_REST_MS_MAX,
-    FETCH_SILENCE_MS,
-    PROBE_RECORDS,
-    SETTLING_MS,
-    Inflow,
-)
+from dafka.protocol.gaps import FETCH_REST_MS_MAX, FETCH_SILENCE_MS
+from dafka.protocol.inflow import PROBE_RECORDS, SETTLING_MS, Inflow
 from dafka.protocol.stores import STORE_SILENCE_MS
 
 P = Partition("flights", "AA")
@@ -151,10 +146,17 @@ def test_what_is_asked_for_fits_into_the_room(inflow, batch):
 
 
 def test_what_is_missing_is_as_large_as_what_came(inflow, batch):
-    assert inflow.missing_bytes() == 0
+    size = len(batch(0).content)
     inflow.offer(batch(0))
+    assert not inflow.misses(0)
     inflow.heard(P, 10)
-    assert inflow.missing_bytes() == 10 * len(batch(0).content)
+    lacking(inflow, 2, 4)
+    assert inflow.misses(20 * size - 1)
+    assert not inflow.misses(20 * size)
+    assert inflow.fetches(0)
+    assert inflow.misses(20 * size - 1), "asked for is not had"
+    inflow.fetches(FETCH_SILENCE_MS)
+    assert not inflow.misses(1), "it was asked for in vain"
 
 
 def test_an_unanswered_fetch_is_repeated_ever_more_rarely(inflow):
@@ -375,7 +377,7 @@ def test_invented_senders_of_a_log_start_do_not_pile_up(inflow):
     inflow.fetches(0)
     for number in range(3 * STORES_MAX):
         inflow.log_start(P, f"S{number}", 50, 0)
-    assert len(inflow._windows[P].without) == STORES_MAX
+    assert len(inflow._gaps.window(P).without) == STORES_MAX
 
 
 def test_starting_again_forgets_what_was_received(inflow, batch):

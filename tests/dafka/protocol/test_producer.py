@@ -128,6 +128,19 @@ def test_get_heads_is_answered_for_its_topics(producer):
     assert sent(producer.handle(Received(messages.GetHeads("wea", "YOU")), 1)) == []
 
 
+@pytest.mark.parametrize("foreign", [False, True])
+def test_get_heads_is_not_answered_for_what_stores_can_tell_of(foreign):
+    producer = ProducerMachine("AA", ProducerSettings(foreign=foreign))
+    producer.handle(submitted(), 0)
+    producer.handle(submitted(topic="weather"), 0)
+    producer.handle(ack(2), 1)
+    told = sent(producer.handle(Received(messages.GetHeads("", "YOU")), 2))
+    assert [head.topic for head in told] == ["flights", "weather"][not foreign :]
+    producer.handle(submitted(), 3)
+    told = sent(producer.handle(Received(messages.GetHeads("flights", "YOU")), 4))
+    assert told == [messages.DirectHead("YOU", "flights", "AA", 3)]
+
+
 def test_what_is_stored_is_reported_with_its_bytes_and_not_served_any_more(producer):
     size = len(sent(producer.handle(submitted(), 0))[0].content)
     fetch = Received(messages.Fetch("flights", "AA", "YOU", 0, 10))

@@ -1,0 +1,146 @@
+"""Partitions of which something is known of and not here: when to ask for it.
+
+Each is asked for once at a time, again after a time that doubles while nothing comes, and all
+together for no more than may be under way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from dafka.limits import FETCHED_BYTES_MAX, FETCHES_IN_FLIGHT_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dafka.model import Partition
+    from dafka.protocol.streams import Stream, Window
+
+FETCH_SILENCE_MS = 250
+"""A FETCH that has brought nothing for this long is given up and its place given to another."""
+
+FETCH_REST_MS_MAX = 8_000
+"""The rest before asking again doubles up to this: an unanswerable FETCH costs next to nothing."""
+
+
+class Gaps:
+    """What is to be asked for, asked for, or was asked for in vain.
+
+    Args:
+        streams: Of all partitions.
+    """
+
+    def __init__(self, streams: Mapping[Partition, Stream]) -> None:
+        self._streams = streams
+        # A partition with a gap is in exactly one of these three.
+        self._behind: OrderedDict[Partition, int] = OrderedDict()
+        """To be asked for as soon as there is room; the value is its `rest_ms`."""
+        self._windows: dict[Partition, Window] = {}
+        """Asked for."""
+        self._resting: dict[Partition, Window] = {}
+        """Asked for in vain; `due_ms` is when to ask again."""
+        self._asked_bytes = 0
+        """What the windows may bring."""
+        self._due_ms = 0
+        """Of all windows, none is due before."""
+
+    def __bool__(self) -> bool:
+        return bool(self._behind or self._windows or self._resting)
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Those that are not resting."""
+        return chain(self._windows, self._behind)
+
+    def window(self, partition: Partition) -> Window | None:
+        """What was asked for of a partition."""
+        return self._windows.get(partition)
+
+    def noted(self, partition: Partition) -> None:
+        """Something of it is lacking."""
+        if (
+            partition not in self._windows
+            and partition not in self._behind
+            and partition not in self._resting
+        ):
+            self._behind[partition] = FETCH_SILENCE_MS
+
+    def narrowed(self, partition: Partition) -> None:
+        """Something has come, and more is lacking: who rested is asked for at once."""
+        if self._resting.pop(partition, None):
+            self._behind[partition] = FETCH_SILENCE_MS
+
+    def forget(self, partition: Partition) -> None:
+        """Nothing of it is lacking."""
+        self._behind.pop(partition, None)
+        self.close(partition)
+        self._resting.pop(partition, None)
+
+    def close(self, partition: Partition) -> None:
+        """What was asked for has come, or is waited for no more."""
+        window = self._windows.pop(partition, None)
+        if window is not None:
+            self._asked_bytes -= window.size
+
+    def again(self, partition: Partition) -> None:
+        """Who was asked does not have it: others are asked at once."""
+        rest_ms = self._windows[partition].rest_ms
+        self.close(partition)
+        self._behind[partition] = rest_ms
+
+    def due(self, room: int) -> tuple[Partition, int] | None:
+        """Take out the next one to ask for, and how long to rest then; None if that is enough.
+
+        Args:
+            room: Bytes that may be under way.
+        """
+        if not self._behind or len(self._windows) >= FETCHES_IN_FLIGHT_MAX:
+            return None
+        if self._asked_bytes >= min(room, FETCHED_BYTES_MAX):
+            return None
+        return self._behind.popitem(last=False)
+
+    def asked(self, partition: Partition, window: Window) -> None:
+        """One that was taken out has been asked for."""
+        self._windows[partition] = window
+        self._asked_bytes += window.size
+        self._due_ms = min(self._due_ms, window.due_ms)
+
+    def expire(self, now_ms: int) -> None:
+        """Give up what has brought nothing for long, and end rests."""
+        if now_ms < self._due_ms or not self:
+            return
+        for partition, window in [*self._windows.items()]:
+            if window.due_ms <= now_ms:
+                stream = self._streams[partition]
+                if stream.expected > window.reached:
+                    window.reached, window.due_ms = stream.expected, now_ms + FETCH_SILENCE_MS
+                    window.rest_ms = FETCH_SILENCE_MS
+                else:
+                    self.close(partition)
+                    stream.store = None
+                    stream.barren += any(window.without.values())
+                    window.due_ms = now_ms + window.rest_ms
+                    self._resting[partition] = window
+        for partition, window in [*self._resting.items()]:
+            if window.due_ms <= now_ms:
+                del self._resting[partition]
+                self._behind[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
+        waiting = (*self._windows.values(), *self._resting.values())
+        self._due_ms = min((one.due_ms for one in waiting), default=now_ms + FETCH_SILENCE_MS)
+
+    def wakeup_ms(self) -> int | None:
+        """When `expire` has something to do; sometimes nothing then."""
+        return self._due_ms if self._windows or self._resting else None
+
+    def check(self) -> None:
+        """Assert that each partition is in one place, and counters and bounds."""
+        if not self._windows and not self._resting:
+            return
+        assert len(self._windows) <= FETCHES_IN_FLIGHT_MAX
+        assert self._asked_bytes == sum(window.size for window in self._windows.values())
+        for window in (*self._windows.values(), *self._resting.values()):
+            assert self._due_ms <= window.due_ms
+        assert not self._windows.keys() & self._behind.keys()
+        assert not self._resting.keys() & (self._behind.keys() | self._windows.keys())
