@@ -2,9 +2,8 @@
 
 HEAD tells whoever missed the last record that there is something to fetch. Repeated at one interval
 for every partition it would, with ten thousand of them, be most of what a mesh carries; so the
-interval doubles while a partition stands still. Where all is stored, only who missed the last
-record needs a HEAD, and learns by GET-HEADS, too: the first comes later, and the interval doubles
-twice. A record, which says the same, starts it anew.
+interval doubles while a partition stands still. Where all is stored it is the longest at once: who
+missed the last record asks the stores by GET-HEADS. A record, which says the same, starts it anew.
 Source: 46/DAFKA, The HEAD Command.
 """
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.model import Partition
-
-STORED_LEVEL = 2
-"""How often the interval has doubled when a partition gets its first HEAD, if all is stored."""
 
 TOGETHER_MS = 100
 """When one is due, so are those that would be so much later: they travel together."""
@@ -60,10 +56,10 @@ class HeadSchedule:
 
     def stored(self, partition: Partition, now_ms: int) -> None:
         """All of it is stored by now."""
-        level = min(STORED_LEVEL, len(self._levels) - 1)
-        if self._level.get(partition, level) < level:
+        longest = len(self._levels) - 1
+        if self._level.get(partition, longest) < longest:
             self.forget(partition)
-            self._plan(partition, level, now_ms)
+            self._plan(partition, longest, now_ms)
 
     def rests(self, partition: Partition) -> bool:
         """Whether it has reached the longest interval."""
@@ -87,14 +83,10 @@ class HeadSchedule:
                     break
                 found.append(partition)
         for partition in found:
-            self.relax(partition, now_ms)
+            level = min(self._level[partition] + 1, len(self._levels) - 1)
+            self.forget(partition)
+            self._plan(partition, level, now_ms)
         return found
-
-    def relax(self, partition: Partition, now_ms: int) -> None:
-        """Wait from now on, and twice as long as else."""
-        level = min(self._level[partition] + 1, len(self._levels) - 1)
-        self.forget(partition)
-        self._plan(partition, level, now_ms)
 
     def wakeup_ms(self) -> int | None:
         """When the first is due."""

@@ -29,9 +29,8 @@ class MirrorSettings:
 
     Attributes:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles. Where all
-            is stored it is four times as long, and doubles twice.
-        head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
-            no more: whoever still misses something asks the stores.
+            is stored there is none: whoever misses something asks the stores.
+        head_interval_ms_max: The longest.
         min_acks: How many distinct stores must have a record before it counts as stored.
     """
 
@@ -60,7 +59,7 @@ class MirrorMachine:
             case Mirrored():
                 return self._publish(event.batch, now_ms)
             case Received():
-                return self._receive(event.message, now_ms)
+                return self._receive(event.message)
             case PeerListened():
                 return self._welcome(event)
             case Woke():
@@ -94,16 +93,16 @@ class MirrorMachine:
         self._heads.moved(batch.partition, now_ms)
         return [Publish(records(batch))]
 
-    def _receive(self, message: Message, now_ms: int) -> list[Effect]:
+    def _receive(self, message: Message) -> list[Effect]:
         match message:
             case messages.Ack():
-                return self._acknowledged(message, now_ms)
+                return self._acknowledged(message)
             case messages.Fetch():
                 return self._answer(message)
             case _:
                 return [Dropped("not for a mirror")]
 
-    def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
+    def _acknowledged(self, ack: messages.Ack) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)
         if not self._unacked.knows(partition, ack.store):
             return [Dropped("too many stores")]
@@ -111,7 +110,7 @@ class MirrorMachine:
         if progress is None:
             return []
         if self._unacked.low(partition) is None:
-            self._heads.stored(partition, now_ms)
+            self._heads.forget(partition)
         end, size = progress
         return [Stored(partition, end, size)]
 
@@ -142,17 +141,8 @@ class MirrorMachine:
             self._greeted = True
             # Bare: one subscription instead of two for each of thousands of partitions.
             effects += [Listen(MessageId.ACK, ""), Listen(MessageId.FETCH, "")]
-        for partition in self._heads.due(now_ms):
-            effects.append(self._head(partition))
-            if self._unacked.low(partition) is not None:
-                continue
-            if self._heads.rests(partition):
-                self._heads.forget(partition)
-            else:
-                self._heads.relax(partition, now_ms)
-        return effects
+        return effects + [self._head(partition) for partition in self._heads.due(now_ms)]
 
     def _head(self, partition: Partition) -> Publish:
         topic, address = partition
-        stored = self._unacked.low(partition) is None
-        return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1, stored))
+        return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1))

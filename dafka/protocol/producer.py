@@ -45,9 +45,9 @@ class ProducerSettings:
     """What a producer can be told.
 
     Attributes:
-        head_interval_ms: From a partition's last record to the first HEAD; it doubles. Where all
-            is stored it is four times as long, and doubles twice.
-        head_interval_ms_max: The longest, for as long as the producer lives.
+        head_interval_ms: From a partition's last record to the first HEAD; it doubles.
+        head_interval_ms_max: The longest, for as long as the producer lives; where all is stored
+            it is that at once.
         foreign: Whether nodes of another make may be there: HEAD comes at an even interval, and no
             word is waited for that their stores do not give.
         min_acks: How many distinct stores must have a record before it counts as stored.
@@ -261,12 +261,8 @@ class ProducerMachine:
         if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
             self._retry_due_ms = None
             effects += self._flush()
-        for partition in self._due.due(now_ms):
-            head = self._head(partition.topic)
-            effects.append(Publish(head))
-            if head.stored:
-                self._due.relax(partition, now_ms)
-        return effects
+        due = self._due.due(now_ms)
+        return effects + [Publish(self._head(partition.topic)) for partition in due]
 
     def _head(self, topic: str) -> messages.Head:
         head = self._heads[topic]

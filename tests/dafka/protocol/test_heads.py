@@ -36,21 +36,10 @@ def test_the_interval_doubles_while_a_partition_stands_still(schedule):
     assert schedule.rests(P)
 
 
-def test_where_nobody_waits_for_it_the_interval_doubles_once_more(schedule):
-    schedule.moved(P, 0)
-    assert schedule.due(1_000) == [P]
-    schedule.relax(P, 1_000)
-    assert schedule.wakeup_ms() == 5_000
-    assert schedule.due(5_000) == [P]
-    schedule.relax(P, 5_000)
-    assert schedule.wakeup_ms() == 13_000, "there is no longer interval"
-    assert schedule.rests(P)
-
-
-def test_where_all_is_stored_before_the_first_head_it_comes_later(schedule):
+def test_where_all_is_stored_the_interval_is_the_longest_at_once(schedule):
     schedule.moved(P, 0)
     schedule.stored(P, 10)
-    assert times_due(schedule, 12_010) == [(4_010, P), (12_010, P)]
+    assert times_due(schedule, 16_010) == [(8_010, P), (16_010, P)]
     schedule.moved(P, 20_000)
     assert schedule.wakeup_ms() == 21_000
     schedule.stored(Q, 20_000)
@@ -61,7 +50,7 @@ def test_stored_again_changes_nothing(schedule):
     schedule.moved(P, 0)
     schedule.stored(P, 10)
     schedule.stored(P, 500)
-    assert schedule.wakeup_ms() == 4_010
+    assert schedule.wakeup_ms() == 8_010
 
 
 def test_an_even_interval_stays_even():

@@ -88,28 +88,18 @@ def test_a_fetch_for_a_partition_it_never_brought_is_not_its_business(mirror):
     assert mirror.handle(fetch, 1) == []
 
 
-def test_heads_go_on_until_all_is_stored_and_it_is_quiet(mirror, batch):
+def test_heads_go_on_until_all_is_stored(mirror, batch):
     mirror.handle(Mirrored(batch(40, 2)), 0)
     for now_ms in (1_000, 3_000, 7_000, 11_000):
         assert mirror.wakeup_ms() == now_ms
         assert heads(mirror.handle(Woke(), now_ms)) == [messages.Head("flights", "AA", 41)]
+    mirror.handle(ack(41), 11_500)
+    assert mirror.wakeup_ms() == 15_000, "only a part of it"
     mirror.handle(ack(42), 12_000)
-    last = messages.Head("flights", "AA", 41, stored=True)
-    assert heads(mirror.handle(Woke(), 15_000)) == [last]
     assert mirror.wakeup_ms() is None
     mirror.check()
     mirror.handle(Mirrored(batch(42, 2)), 20_000)
     assert heads(mirror.handle(Woke(), 21_000)) == [messages.Head("flights", "AA", 43)]
-
-
-def test_what_is_stored_before_the_first_head_has_one_that_comes_later(mirror, batch):
-    mirror.handle(Mirrored(batch(40, 2)), 0)
-    mirror.handle(ack(41), 10)
-    assert mirror.wakeup_ms() == 1_000, "only a part of it"
-    mirror.handle(ack(42), 20)
-    last = messages.Head("flights", "AA", 41, stored=True)
-    assert heads(mirror.handle(Woke(), 4_020)) == [last]
-    assert mirror.wakeup_ms() is None
 
 
 def test_who_begins_to_listen_for_head_gets_it_at_once(mirror, batch):
