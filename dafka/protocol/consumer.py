@@ -25,6 +25,7 @@ from dafka.protocol.events import (
     PeerListened,
     Positioned,
     Received,
+    ReceivedTogether,
     Unassigned,
     Woke,
 )
@@ -71,22 +72,7 @@ class ConsumerMachine:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `dafka.protocol`."""
-        match event:
-            case Received():
-                effects = self._receive(event.message, now_ms)
-            case Drained():
-                self._buffered -= event.size
-                effects = []
-            case Positioned():
-                effects = self._position(event.partition, event.sequence)
-            case Unassigned():
-                effects = self._unassign(event.partition)
-            case Woke():
-                effects = self._wake(now_ms)
-            case PeerListened():
-                return []
-            case _:
-                raise AssertionError(event)
+        effects = self._happened(event, now_ms)
         for partition, end in self._durable.overdue(now_ms):
             if partition in self._next:
                 self._learn(partition, end - 1)
@@ -94,6 +80,26 @@ class ConsumerMachine:
         if self._live.is_due(now_ms):
             effects += self._return(now_ms)
         return effects + self._fetches(now_ms)
+
+    def _happened(self, event: Event, now_ms: int) -> list[Effect]:
+        match event:
+            case Received():
+                return self._receive(event.message, now_ms)
+            case ReceivedTogether():
+                return self._receive_all(event.messages, now_ms)
+            case Drained():
+                self._buffered -= event.size
+                return []
+            case Positioned():
+                return self._position(event.partition, event.sequence)
+            case Unassigned():
+                return self._unassign(event.partition)
+            case Woke():
+                return self._wake(now_ms)
+            case PeerListened():
+                return []
+            case _:
+                raise AssertionError(event)
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
@@ -140,6 +146,9 @@ class ConsumerMachine:
         if self.topics:
             return partition.topic in self.topics
         return self._settings.wants(partition.topic)
+
+    def _receive_all(self, together: tuple[Message, ...], now_ms: int) -> list[Effect]:
+        return [effect for message in together for effect in self._receive(message, now_ms)]
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         if isinstance(message, _FROM_STORES):

@@ -17,6 +17,15 @@ class Received(Value, frozen=True):
     message: Message
 
 
+class ReceivedTogether(Value, frozen=True):
+    """Several messages of one kind arrived at once, in this order: as if each had by itself.
+
+    Of ten thousand partitions there are many, and little is done for each.
+    """
+
+    messages: tuple[Message, ...]
+
+
 class PeerListened(Value, frozen=True):
     """A peer subscribed to this node's messages of `id` under `key`."""
 
@@ -99,6 +108,7 @@ class Compared(Value, frozen=True):
 
 Event = (
     Received
+    | ReceivedTogether
     | PeerListened
     | Woke
     | TurnEnded

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Effect, Listen, Publish, Stored, Wanted
-from dafka.protocol.events import Event, Mirrored, PeerListened, Received, Woke
+from dafka.protocol.events import (
+    Event,
+    Mirrored,
+    PeerListened,
+    Received,
+    ReceivedTogether,
+    Woke,
+)
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.unacked import Unacked, records
 from dafka.wire import messages
@@ -60,6 +67,8 @@ class MirrorMachine:
                 return self._publish(event.batch, now_ms)
             case Received():
                 return self._receive(event.message)
+            case ReceivedTogether():
+                return [effect for one in event.messages for effect in self._receive(one)]
             case PeerListened():
                 return self._welcome(event)
             case Woke():

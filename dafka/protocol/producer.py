@@ -21,6 +21,7 @@ from dafka.protocol.events import (
     Event,
     PeerListened,
     Received,
+    ReceivedTogether,
     Submitted,
     TurnEnded,
     Woke,
@@ -113,6 +114,8 @@ class ProducerMachine:
                 return self._submit(event, now_ms)
             case Received():
                 return self._receive(event.message, now_ms)
+            case ReceivedTogether():
+                return [effect for one in event.messages for effect in self._receive(one, now_ms)]
             case PeerListened():
                 return self._welcome(event)
             case Woke():

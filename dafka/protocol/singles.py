@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX, REQUESTERS_MAX
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import Received
+from dafka.protocol.events import Received, ReceivedTogether
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES, unpack
 from dafka.values import replace
@@ -87,8 +87,8 @@ class Singles:
         return (message,)
 
     def inbound(
-        self, arrived: Iterable[Received | Dropped], wall_ms: int
-    ) -> Iterator[Received | Dropped]:
+        self, arrived: Iterable[Received | ReceivedTogether | Dropped], wall_ms: int
+    ) -> Iterator[Received | ReceivedTogether | Dropped]:
         """Yield what has arrived, single records of one partition gathered into batches.
 
         Args:

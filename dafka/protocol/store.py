@@ -36,6 +36,7 @@ from dafka.protocol.events import (
     PeerListened,
     RangeRead,
     Received,
+    ReceivedTogether,
     TurnEnded,
     Woke,
 )
@@ -81,28 +82,31 @@ class StoreMachine:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `dafka.protocol`."""
+        effects = self._happened(event, now_ms)
+        return effects + [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
+
+    def _happened(self, event: Event, now_ms: int) -> list[Effect]:
         match event:
             case Received():
-                effects = self._receive(event.message, now_ms)
+                return self._receive(event.message, now_ms)
+            case ReceivedTogether():
+                return self._receive_all(event.messages, now_ms)
             case TurnEnded():
-                effects = self._flush()
+                return self._flush()
             case Appended():
-                for batch in self._appending[event.token].batches:
-                    self._reminders.moved(batch.partition, now_ms)
-                effects = self._appended(event.token)
+                return self._written(event.token, now_ms)
             case AppendFailed():
-                effects = self._append_failed(event.token)
+                return self._append_failed(event.token)
             case RangeRead():
-                effects = self._answer(event)
+                return self._answer(event)
             case Compared():
-                effects = self._compared(event)
+                return self._compared(event)
             case PeerListened():
-                effects = self._hello(event)
+                return self._hello(event)
             case Woke():
-                effects = self._wake(now_ms)
+                return self._wake(now_ms)
             case _:
                 raise AssertionError(event)
-        return effects + [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated."""
@@ -119,6 +123,9 @@ class StoreMachine:
     def heads(self) -> dict[Partition, int]:
         """The last durable sequence of every partition."""
         return self._durable
+
+    def _receive_all(self, together: tuple[Message, ...], now_ms: int) -> list[Effect]:
+        return [effect for message in together for effect in self._receive(message, now_ms)]
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         match message:
@@ -267,6 +274,11 @@ class StoreMachine:
         self._staged, self._skipped = [], {}
         self._appending[self._token] = append
         return [append]
+
+    def _written(self, token: int, now_ms: int) -> list[Effect]:
+        for batch in self._appending[token].batches:
+            self._reminders.moved(batch.partition, now_ms)
+        return self._appended(token)
 
     def _appended(self, token: int) -> list[Effect]:
         append = self._appending.pop(token)

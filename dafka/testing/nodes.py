@@ -22,6 +22,7 @@ from dafka.protocol.events import (
     Drained,
     RangeRead,
     Received,
+    ReceivedTogether,
     Submitted,
     TurnEnded,
 )
@@ -238,7 +239,7 @@ class SimStore(Node[None]):
         if isinstance(event, Received) and faults.corruption > chance.random():
             event = _corrupted(event, chance)
         super().feed(side, event)
-        if isinstance(event, Received) and not self._turn_planned:
+        if isinstance(event, Received | ReceivedTogether) and not self._turn_planned:
             self._turn_planned = True
             self.later(self.world.random.randint(0, 1), side, TurnEnded())
         elif isinstance(event, TurnEnded):

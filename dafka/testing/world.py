@@ -13,9 +13,10 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from dafka.protocol.effects import Effect, Listen, Publish, Unlisten
-from dafka.protocol.events import Event, PeerListened, Received, Woke
+from dafka.protocol.events import Event, PeerListened, Received, ReceivedTogether, Woke
 from dafka.testing.history import Fault, History
 from dafka.wire import rfc46
+from dafka.wire.bundles import BUNDLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,8 +140,12 @@ class Mesh:
                 continue
             if chance.random() < faults.loss:
                 continue
-            copies = 2 if chance.random() < faults.duplication else 1
-            for _ in range(copies):
+            if chance.random() >= faults.duplication:
+                self._send(other, received)
+            elif isinstance(received.message, BUNDLED) and chance.random() < 0.5:
+                self._send(other, ReceivedTogether((received.message,) * 2))
+            else:
+                self._send(other, received)
                 self._send(other, received)
 
     def _send(self, member: Member, event: Event) -> None:

@@ -15,7 +15,7 @@ from dafka.errors import MisuseError, RecordError, WireError
 from dafka.model import Reach, TowerEndpoints
 from dafka.protocol.access import ANYBODY, Rights, may_send, may_subscribe
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import PeerListened, Received
+from dafka.protocol.events import PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import (
     Announce,
     Connect,
@@ -177,7 +177,7 @@ class Mesh:
 
     def receive(
         self, socket: zmq.Socket[bytes], now_ms: int, wall_ms: int = 0
-    ) -> Iterator[PeerListened | Received | Notice]:
+    ) -> Iterator[PeerListened | Received | ReceivedTogether | Notice]:
         """Yield what has arrived at one of the sockets, at most a turn's worth.
 
         Args:
@@ -199,7 +199,7 @@ class Mesh:
 
     def _receive_messages(
         self, rights: Rights, socket: zmq.Socket[bytes]
-    ) -> Iterator[Received | Dropped]:
+    ) -> Iterator[Received | ReceivedTogether | Dropped]:
         taken = 0
         while taken < MESSAGES_PER_TURN_MAX:
             frames = receive_frames(socket)
@@ -210,9 +210,13 @@ class Mesh:
             except WireError as error:
                 messages = []
                 yield Dropped(error.reason)
-            for message in messages:
-                allowed = may_send(rights, message)
-                yield Received(message) if allowed else Dropped("not permitted")
+            allowed = [message for message in messages if may_send(rights, message)]
+            if len(allowed) == 1:
+                yield Received(allowed[0])
+            elif allowed:
+                yield ReceivedTogether(tuple(allowed))
+            for _ in range(len(messages) - len(allowed)):
+                yield Dropped("not permitted")
             taken += max(1, len(messages))
 
     def wake(self, now_ms: int) -> list[Notice]:

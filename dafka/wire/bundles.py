@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from dafka.wire.dialect import Dialect
 
-_BUNDLED = (Head, Ack, DirectHead, Fetch)
+BUNDLED = (Head, Ack, DirectHead, Fetch)
 """Those of which there are many at once."""
 
-_HEADERS = {kind.id: rfc46.SIGNATURE + kind.id.value + bytes((rfc46.VERSION,)) for kind in _BUNDLED}
+_HEADERS = {kind.id: rfc46.SIGNATURE + kind.id.value + bytes((rfc46.VERSION,)) for kind in BUNDLED}
 _IDS = {header: message_id for message_id, header in _HEADERS.items()}
 
 _SIZE = struct.Struct(">H")
@@ -65,7 +65,7 @@ class Bundles:
 
     def add(self, message: Message) -> list[bytes] | None:
         """Return the frames to send now, if any; a message that is not among them waits."""
-        if not self._written or not isinstance(message, _BUNDLED) or self._is_named(message):
+        if not self._written or not isinstance(message, BUNDLED) or self._is_named(message):
             return self._dialect.encode(message)
         place = message.id, _key(message)
         together = self._waiting.setdefault(place, [])

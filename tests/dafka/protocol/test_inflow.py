@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import pytest
 
@@ -18,7 +17,7 @@ from dafka.limits import (
     STORES_MAX,
 )
 from dafka.model import Batch, Partition
-from dafka.protocol.gaps import FETCH_REST_MS_MAX, FETCH_SILENCE_MS
+from dafka.protocol.gaps import FETCH_SILENCE_MS
 from dafka.protocol.inflow import PROBE_RECORDS, SETTLING_MS, Inflow
 from dafka.protocol.stores import STORE_SILENCE_MS
 
@@ -157,20 +156,6 @@ def test_what_is_missing_is_as_large_as_what_came(inflow, batch):
     assert inflow.misses(20 * size - 1), "asked for is not had"
     inflow.fetches(FETCH_SILENCE_MS)
     assert not inflow.misses(1), "it was asked for in vain"
-
-
-def test_an_unanswered_fetch_is_repeated_ever_more_rarely(inflow):
-    inflow.heard(P, 0)
-    asked_at = []
-    now_ms = 0
-    while now_ms < 60_000:
-        if inflow.fetches(now_ms):
-            asked_at.append(now_ms)
-        now_ms = inflow.wakeup_ms()
-    waits = [later - earlier for earlier, later in pairwise(asked_at)]
-    assert waits == sorted(waits)
-    assert waits[0] == 2 * FETCH_SILENCE_MS
-    assert waits[-1] == FETCH_SILENCE_MS + FETCH_REST_MS_MAX
 
 
 def test_the_wait_begins_anew_when_something_has_come(inflow, batch):

@@ -15,7 +15,7 @@ from dafka.node.clock import now_ms
 from dafka.protocol import presence
 from dafka.protocol.access import ANYBODY, Access, Rights
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import PeerListened, Received
+from dafka.protocol.events import PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport import mesh as mesh_module
 from dafka.transport.keys import Credentials, new_keys
@@ -64,6 +64,12 @@ class World:
         return found
 
 
+def messages_in(events):
+    """What has arrived, by itself or together."""
+    inside = {Received: lambda e: (e.message,), ReceivedTogether: lambda e: e.messages}
+    return [one for e in events if type(e) in inside for one in inside[type(e)](e)]
+
+
 @pytest.fixture
 def world(free_ports, opened):
     return World(TowerEndpoints.parse(f"tcp://127.0.0.1:{free_ports(2)}"), opened)
@@ -96,7 +102,7 @@ def test_what_is_not_listened_to_any_more_does_not_arrive(world, pair, until):
 
     def said(topic, sequence):
         speaker.publish(messages.Head(topic, "AA", sequence))
-        heard.extend(e.message for e in world.turn()[1] if isinstance(e, Received))
+        heard.extend(messages_in(world.turn()[1]))
         return messages.Head(topic, "AA", sequence) in heard
 
     listener.listen(MessageId.HEAD, "orders")
@@ -117,7 +123,7 @@ def test_what_only_begins_alike_arrives_under_its_own_name(world, pair, until):
     found = []
 
     def arrived():
-        found.extend(event.message.requester for event in world.turn()[1])
+        found.extend(message.requester for message in messages_in(world.turn()[1]))
         return "me" in found
 
     until(arrived)
@@ -129,7 +135,7 @@ def test_what_is_published_together_travels_together(world, pair, until, monkeyp
     sent = [messages.DirectHead("me", "orders", "AB" * 16, number) for number in range(5)]
     for message in sent:
         pair[0].publish(message)
-    assert until(lambda: world.turn()[1]) == [Received(message) for message in sent]
+    assert until(lambda: world.turn()[1]) == [ReceivedTogether(tuple(sent))]
 
 
 def test_heads_reach_who_listens_for_a_topic_and_who_listens_for_all(world, pair, until):
@@ -145,7 +151,7 @@ def test_heads_reach_who_listens_for_a_topic_and_who_listens_for_all(world, pair
     def arrived():
         found = world.turn()
         for number, so_far in heard.items():
-            so_far += [one.message for one in found[number] if isinstance(one, Received)]
+            so_far += messages_in(found[number])
         return len(heard[2]) == 3
 
     until(arrived)
@@ -161,11 +167,11 @@ def test_messages_of_one_peer_arrive_in_order(world, pair, until):
     found = []
 
     def arrived():
-        found.extend(world.turn()[1])
+        found.extend(messages_in(world.turn()[1]))
         return len(found) == 600
 
     until(arrived)
-    assert found == [Received(message) for message in sent]
+    assert found == sent
 
 
 @pytest.mark.parametrize(
