@@ -49,7 +49,7 @@ PEERS_MAX = 1_000
 """Nodes one node connects to."""
 
 NAMES_MAX = 100_000
-"""Names of topics and nodes that are kept to be shared, 70 MB at most."""
+"""Names of topics and nodes that are kept to be shared, and as they are written: 120 MB at most."""
 
 STORES_MAX = 100
 """Stores of a cluster that are waited for and whose ACKs are counted; a few are usual."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from dafka.records.batch import Run
 
 
+_NOTHING_TAKEN = -1, None
+
+
 class Disputes:
     """The partitions in which that was found, and what shows it."""
 
@@ -31,8 +34,8 @@ class Disputes:
         self._stored: dict[Partition, Run | None] = {}
         """Where the record behind the last durable one stands in its producer's life. Not known of
         what was stored before this process started, until the log has been asked."""
-        self._taken: dict[Partition, Run | None] = {}
-        """The same behind the last one taken, while that is not durable."""
+        self._taken: dict[Partition, tuple[int, Run | None]] = {}
+        """The same behind the last one taken, and the sequence there, while that is not durable."""
 
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._partitions
@@ -48,8 +51,14 @@ class Disputes:
 
     def stored(self, partition: Partition, last: Batch | None) -> None:
         """This is durable now; None is a log start with nothing behind it."""
-        behind = self._stored[partition] = None if last is None else run_behind(last)
-        if self._taken.get(partition) == behind:
+        end, taken = self._taken.get(partition, _NOTHING_TAKEN)
+        behind = taken
+        if last is None:
+            behind = None
+        elif last.end != end:
+            behind = run_behind(last)
+        self._stored[partition] = behind
+        if taken == behind:
             self._taken.pop(partition, None)
 
     def recalled(self, partition: Partition, last: Batch | None) -> None:
@@ -63,7 +72,7 @@ class Disputes:
 
     def skipped(self, partition: Partition) -> None:
         """What comes next has nothing before it."""
-        self._taken[partition] = None
+        self._taken[partition] = _NOTHING_TAKEN
 
     def needs_log(self, batch: Batch, expected: int) -> bool:
         """Whether only the log can tell if a batch that brings `expected` goes on with it."""
@@ -76,10 +85,11 @@ class Disputes:
     def goes_on(self, batch: Batch) -> bool:
         """Whether the next batch, in order, is of the producer that the last one was of."""
         partition = batch.partition
-        behind = self._taken.get(partition, self._stored.get(partition))
+        taken = self._taken.get(partition)
+        behind = self._stored.get(partition) if taken is None else taken[1]
         if not follows(behind, batch):
             return False
-        self._taken[partition] = run_behind(batch)
+        self._taken[partition] = batch.end, run_behind(batch)
         return True
 
     def compare(self, batch: Batch, waiting: Iterable[Batch], durable: int) -> list[Effect]:

@@ -43,6 +43,10 @@ _NEWEST_FROM = 35
 """Where the largest timestamp stands."""
 
 _TIMESTAMP = struct.Struct(">q")
+_RUN_FROM = 43
+_RUN = struct.Struct(">qhi")
+"""Where producer id, producer epoch and base sequence stand, and how."""
+
 _MAGIC = 2
 _CODEC_MASK = 0x07
 _CONTROL_MASK = 0x20
@@ -225,7 +229,7 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
 
 def run_of(content: bytes) -> Run | None:
     """Return which run a content that `checked_count` has passed comes from, if that is known."""
-    *_, number, _, index, _ = _HEADER.unpack_from(content, ENVELOPE_BYTES)
+    number, _, index = _RUN.unpack_from(content, ENVELOPE_BYTES + _RUN_FROM)
     return _run(number, index)
 
 

@@ -108,8 +108,8 @@ class Bundles:
         first, *others = together
         if not others:
             return self._dialect.encode(first)
-        octets = [fields.parts(message)[1] for message in together]
-        body = b"".join(_SIZE.pack(len(each)) + each for each in octets)
+        octets = map(fields.WRITERS[first.id], together)
+        body = b"".join([_SIZE.pack(len(each)) + each for each in octets])
         return [rfc46.prefix(first.id, _key(first)), _HEADERS[first.id], body]
 
 

@@ -8,7 +8,7 @@ Source: 46/DAFKA, Protocol Grammar.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from dafka.errors import WireError
 from dafka.limits import (
@@ -47,7 +47,7 @@ def parts(message: Message) -> tuple[str, bytes, bytes | None]:
         case messages.DirectRecord():
             return message.requester, _place(message), message.content
         case messages.Head():
-            return message.topic, _place(message) + (_STORED if message.stored else b""), None
+            return message.topic, _head(message), None
         case _:
             return _control_parts(message)
 
@@ -63,15 +63,11 @@ def _control_parts(
 ) -> tuple[str, bytes, None]:
     match message:
         case messages.Fetch():
-            fields = string(message.requester) + string(message.topic)
-            fields += number_8(message.sequence) + number_4(message.count)
-            return message.address, fields + trailer(message.store), None
+            return message.address, _fetch(message), None
         case messages.Ack():
-            fields = string(message.store or "") + string(message.topic)
-            fields += number_8(message.sequence) + run_trailer(message.run)
-            return message.address, fields, None
+            return message.address, _ack(message), None
         case messages.DirectHead():
-            return message.requester, _place(message) + trailer(message.store), None
+            return message.requester, _direct_head(message), None
         case messages.LogStart():
             return message.requester, _place(message) + string(message.sender), None
         case messages.GetHeads():
@@ -84,6 +80,33 @@ def _control_parts(
             return message.consumer, string(message.store), None
         case _:
             assert_never(message)
+
+
+def _head(head: messages.Head) -> bytes:
+    return _place(head) + (_STORED if head.stored else b"")
+
+
+def _fetch(fetch: messages.Fetch) -> bytes:
+    asked = string(fetch.requester) + string(fetch.topic) + number_8(fetch.sequence)
+    return asked + number_4(fetch.count) + trailer(fetch.store)
+
+
+def _ack(ack: messages.Ack) -> bytes:
+    stored = string(ack.store or "") + string(ack.topic) + number_8(ack.sequence)
+    return stored + run_trailer(ack.run)
+
+
+def _direct_head(head: messages.DirectHead) -> bytes:
+    return _place(head) + trailer(head.store)
+
+
+WRITERS: dict[MessageId, Callable[[Any], bytes]] = {
+    MessageId.HEAD: _head,
+    MessageId.FETCH: _fetch,
+    MessageId.ACK: _ack,
+    MessageId.DIRECT_HEAD: _direct_head,
+}
+"""What writes the fields of messages that travel together."""
 
 
 def _place(

@@ -7,6 +7,7 @@ surrogate escapes, because the RFC allows any bytes in names and they must survi
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from dafka.errors import WireError
 from dafka.limits import ADDRESS_BYTES_MAX, NAMES_MAX
@@ -49,8 +50,10 @@ def number_8(value: int) -> bytes:
     return _U64.pack(value)
 
 
+@lru_cache(NAMES_MAX)
 def string(name: str) -> bytes:
     """Encode a string of at most 255 bytes: one length octet, then the bytes."""
+    # Remembered: thousands of messages are about the same partitions, from the same node.
     octets = octets_of(name)
     return bytes((len(octets),)) + octets
 

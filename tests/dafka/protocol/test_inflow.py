@@ -10,7 +10,6 @@ from dafka.limits import (
     BATCH_RECORDS_MAX,
     FETCH_ANSWER_BYTES_MAX,
     FETCHED_BYTES_MAX,
-    FETCHES_IN_FLIGHT_MAX,
     PARTITIONS_MAX,
     REORDER_BATCHES_MAX,
     REORDER_BYTES_MAX,
@@ -104,15 +103,6 @@ def lacking(inflow, count, head):
         inflow.start(partition, 0)
         inflow.heard(partition, head)
     return partitions
-
-
-def test_only_so_many_fetches_are_under_way_and_the_others_follow(inflow, batch):
-    inflow.offer(batch(0))
-    partitions = lacking(inflow, FETCHES_IN_FLIGHT_MAX + 2, 0)
-    assert len(inflow.fetches(0)) == FETCHES_IN_FLIGHT_MAX
-    assert inflow.fetches(0) == []
-    inflow.offer(batch(0, partition=partitions[0]))
-    assert [fetch.address for fetch in inflow.fetches(0)] == [f"A{FETCHES_IN_FLIGHT_MAX}"]
 
 
 def test_of_what_nobody_knows_the_size_of_only_a_few_are_asked_for():

@@ -97,7 +97,7 @@ def test_a_crashed_node_hears_nothing_and_comes_back_new():
     assert one.parrot is not before
     assert one.incarnation == 3
     assert PeerListened(MessageId.HEAD, "") in [event for _, event in one.parrot.heard]
-    assert other.received()[-1].message.sequence > 2_000
+    assert other.received()[-1].sequence > 2_000
 
 
 def test_time_is_where_it_was_told_to_run_to():
