@@ -317,16 +317,19 @@ class LinkMachine:
 
     def _from_target(self, effects: list[Effect], now_ms: int) -> list[Sided]:
         sided: list[Sided] = []
+        freed = 0
         for effect in effects:
             match effect:
                 case Stored():
                     sided += self._stored(effect, now_ms)
+                    freed += effect.size
                 case Wanted():
                     # It may be a consumer that reads from the beginning; a survey tells.
                     self._wanted = True
                 case _:
                     sided.append((Side.TARGET, effect))
-        return sided
+        # Once for all that came together.
+        return sided + self._drain(freed, now_ms) if freed else sided
 
     def _decide(self, delivered: Deliver, now_ms: int) -> list[Sided]:
         """Forward a batch or not: the algorithm, once per batch."""
@@ -382,7 +385,7 @@ class LinkMachine:
             latency_ms = now_ms - hop.taken_ms
             hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
             sided.append((Side.TARGET, hopped))
-        return sided + self._drain(stored.size, now_ms)
+        return sided
 
     def _drain(self, size: int, now_ms: int) -> list[Sided]:
         """Give room back to the consumer, which may go on fetching; not before the rate allows."""
