@@ -65,6 +65,7 @@ class Deliveries:
     def __init__(self, address: str, ends: Mapping[str, int], kept: Sequence[Batch]) -> None:
         self._address = address
         self._awaited: dict[str, deque[_Awaited]] = {}
+        """By topic, what is not stored; topics of which all is are not there."""
         for batch in kept:
             awaited = _Awaited(batch.end, batch.count, delivery_future())
             self._awaited.setdefault(batch.partition.topic, deque()).append(awaited)
@@ -87,24 +88,27 @@ class Deliveries:
 
     def finish(self, topic: str, end: int) -> list[tuple[Future[Delivery], Delivery]]:
         """Everything of `topic` below `end` is stored; returns the futures to be told."""
-        awaited = self._awaited.get(topic, deque())
-        finished = []
+        finished: list[tuple[Future[Delivery], Delivery]] = []
+        awaited = self._awaited.get(topic)
+        if awaited is None:
+            return finished
         while awaited and awaited[0].end <= end:
             batch_end, records, future = awaited.popleft()
             place = Delivery(topic, self._address, batch_end - records, records)
             finished.append((future, place))
+        if not awaited:
+            del self._awaited[topic]  # an empty deque has 600 bytes
         return finished
 
     def last(self) -> list[Future[Delivery]]:
         """One future for each topic: batches of a topic are stored in order."""
-        return [awaited[-1].future for awaited in self._awaited.values() if awaited]
+        return [awaited[-1].future for awaited in self._awaited.values()]
 
     def unstored(self) -> dict[Partition, int]:
         """How many records are not stored yet, by partition."""
         return {
             Partition(topic, self._address): sum(batch.records for batch in awaited)
             for topic, awaited in self._awaited.items()
-            if awaited
         }
 
     def unspooled(self, wanted: Mapping[str, int]) -> dict[Partition, int]:
