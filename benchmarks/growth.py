@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results, Worker, rate, scratch, until_told
+from benchmarks.harness import Results, Worker, own_bytes, rate, scratch, until_told
 from benchmarks.publisher import FIND_S
 from benchmarks.storage import RECORDS, batch_of
 from benchmarks.system import PAIR, system
@@ -34,12 +34,12 @@ def _spread(pipe: Connection, tower: str, count: int) -> None:
         for _ in range(WARM_UP // len(VALUES)):
             producer.send_many("warm-up", VALUES)
         producer.flush(60)
-        pipe.send("up")
+        pipe.send(own_bytes())
         topics = [f"t{number}" for number in range(pipe.recv())]
         for topic in topics:
             producer.send(topic, b"")
         producer.flush(60)
-        pipe.send("open")
+        pipe.send(own_bytes())
         pipe.recv()
         for number in range(count // len(VALUES)):
             producer.send_many(topics[number % len(topics)], VALUES)
@@ -57,17 +57,17 @@ def partitions(results: Results, count: int) -> None:
     for number in (FEW, MANY):
         with system(PAIR) as pair:
             producer = Worker(_spread, pair.tower("c1"), count)
-            producer.hear()
+            publisher = producer.hear()
             sent = WARM_UP // len(VALUES) * len(VALUES)
             pair.wait_for(sent, DEADLINE_S)
-            resident = pair.own_bytes()
+            resident = pair.own_bytes() | {"producer": publisher}
             producer.tell(number)
-            producer.hear()
+            publisher = producer.hear()
             sent += number
             pair.wait_for(sent, DEADLINE_S)
             if number == MANY:
-                for name, grown in pair.own_bytes().items():
-                    if "store" in name or "level" in name:
+                for name, grown in (pair.own_bytes() | {"producer": publisher}).items():
+                    if "store" in name or "level" in name or name == "producer":
                         idle = (grown - resident[name]) / MANY
                         results.add(f"memory of an idle partition, {name}", "bytes", idle)
             began = time.perf_counter()

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import free_ports, scratch
+from benchmarks.harness import free_ports, own_bytes, scratch
 from dafka import StoreClient
 from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PORTS_A_CLUSTER = 3
 READY_S = 20.0
 POLL_S = 0.05
@@ -80,15 +79,9 @@ class System:
         return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
     def own_bytes(self) -> dict[str, int]:
-        """Resident memory of every process without mapped files: a store maps its whole log."""
-        return {
-            child.process.name: self._own_pages(child.process.name) * PAGE_BYTES
-            for child in self._supervisor.children
-        }
-
-    def _own_pages(self, name: str) -> int:
-        _, resident, shared, *_ = Path(f"/proc/{self._pid(name)}/statm").read_text().split()
-        return int(resident) - int(shared)
+        """Resident memory of every process, without mapped files."""
+        names = [child.process.name for child in self._supervisor.children]
+        return {name: own_bytes(self._pid(name)) for name in names}
 
     def _stat(self, name: str) -> str:
         return Path(f"/proc/{self._pid(name)}/stat").read_text()
