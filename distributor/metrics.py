@@ -196,6 +196,8 @@ class LinkMeter:
         self._forwarded = Tally(RECORDS.labels(*labels, "forwarded"), *copied)
         self._pulled = Tally(RECORDS.labels(*labels, "pulled"), *copied)
         self._skipped = RECORDS.labels(*labels, "skipped")
+        self._skipped_records = 0
+        """Not told yet."""
         self._hop_seconds = HOP_SECONDS.labels(*labels)
         self._behind = BEHIND_PARTITIONS.labels(*labels)
         self._standstill = STANDSTILL_SECONDS.labels(*labels)
@@ -211,13 +213,16 @@ class LinkMeter:
         self._hop_seconds.observe(hopped.latency_ms / 1_000)
 
     def tell(self) -> None:
-        """Add what has hopped to the series."""
+        """Add what has hopped and what was skipped to the series; once for many."""
         self._forwarded.tell()
         self._pulled.tell()
+        if self._skipped_records:
+            self._skipped.inc(self._skipped_records)
+            self._skipped_records = 0
 
     def skipped(self, skipped: Skipped) -> None:
         """Records need not cross this level."""
-        self._skipped.inc(skipped.records)
+        self._skipped_records += skipped.records
 
     def standing(self, behind: int, standstill_ms: int) -> None:
         """What the last survey of both ends has found."""
