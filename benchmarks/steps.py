@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import timeit
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from benchmarks.storage import RECORDS, P, batch_of
@@ -13,6 +12,7 @@ from dafka.protocol.consumer_settings import ConsumerSettings
 from dafka.protocol.events import Drained, Received
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, records_of, values_of
 from dafka.records.envelope import Envelope, stamped
+from dafka.values import replace
 from dafka.wire import messages, rfc46
 
 if TYPE_CHECKING:

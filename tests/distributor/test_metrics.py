@@ -50,8 +50,12 @@ def test_pulled_records_are_counted_apart(meter):
 
 def test_what_is_skipped_is_counted_apart(meter):
     before = value("distributor_records_total", result="skipped")
-    meter.skipped(Skipped(records=7))
-    assert value("distributor_records_total", result="skipped") == before + 7
+    meter.skipped(Skipped(records=3))
+    meter.skipped(Skipped(records=4))
+    assert value("distributor_records_total", result="skipped") == before
+    for _ in range(2):
+        meter.tell()
+        assert value("distributor_records_total", result="skipped") == before + 7
 
 
 def test_lag_is_what_it_was_last_told(meter):
