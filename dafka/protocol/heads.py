@@ -3,7 +3,9 @@
 HEAD tells whoever missed the last record that there is something to fetch. Repeated at one interval
 for every partition it would, with ten thousand of them, be most of what a mesh carries; so the
 interval doubles while a partition stands still. Where all is stored it is the longest at once: who
-missed the last record asks the stores by GET-HEADS. A record, which says the same, starts it anew.
+listens for all topics, stores and links, asks by GET-HEADS. Not where somebody listens for a topic
+by its name: a peer of another make may know of nothing else. A record, which says the same, starts
+it anew.
 Source: 46/DAFKA, The HEAD Command.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from dafka.limits import PARTITIONS_MAX
 from dafka.protocol.dues import earliest
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ class HeadSchedule:
         ]
         """Per interval: partitions and when they are due."""
         self._level: dict[Partition, int] = {}
+        self._named: set[str] = set()
+        """Topics that somebody has listened for by their names. None is forgotten: ZeroMQ does not
+        say whether another peer is still listening when one leaves."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._level)
@@ -54,8 +60,19 @@ class HeadSchedule:
         self.forget(partition)
         self._plan(partition, 0, now_ms)
 
+    def listened(self, topic: str) -> None:
+        """A peer has listened for HEADs of a topic; of the empty one they are all."""
+        if topic and len(self._named) < PARTITIONS_MAX:
+            self._named.add(topic)
+
+    def needed(self, partition: Partition) -> bool:
+        """Whether somebody may wait for HEADs of what is stored."""
+        return partition.topic in self._named or len(self._named) == PARTITIONS_MAX
+
     def stored(self, partition: Partition, now_ms: int) -> None:
         """All of it is stored by now."""
+        if self.needed(partition):
+            return
         longest = len(self._levels) - 1
         if self._level.get(partition, longest) < longest:
             self.forget(partition)
@@ -63,7 +80,7 @@ class HeadSchedule:
 
     def rests(self, partition: Partition) -> bool:
         """Whether it has reached the longest interval."""
-        return self._level[partition] == len(self._levels) - 1
+        return self._level.get(partition) == len(self._levels) - 1
 
     def forget(self, partition: Partition) -> None:
         """Publish no more HEADs of it, until it moves."""

@@ -36,8 +36,9 @@ class MirrorSettings:
 
     Attributes:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles. Where all
-            is stored there is none: whoever misses something asks the stores.
-        head_interval_ms_max: The longest.
+            is stored there is none, unless somebody has listened for the topic by its name.
+        head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
+            no more: whoever still misses something asks the stores.
         min_acks: How many distinct stores must have a record before it counts as stored.
     """
 
@@ -119,7 +120,7 @@ class MirrorMachine:
         if progress is None:
             return []
         if self._unacked.low(partition) is None:
-            self._heads.forget(partition)
+            self._say_no_more(partition)
         end, size = progress
         return [Stored(partition, end, size)]
 
@@ -140,6 +141,7 @@ class MirrorMachine:
         """A peer that has just begun to listen for HEAD learns at once what there is to fetch."""
         if event.id is not MessageId.HEAD:
             return []
+        self._heads.listened(event.key)
         return [
             self._head(partition) for partition in self._heads if event.key in ("", partition.topic)
         ]
@@ -150,8 +152,18 @@ class MirrorMachine:
             self._greeted = True
             # Bare: one subscription instead of two for each of thousands of partitions.
             effects += [Listen(MessageId.ACK, ""), Listen(MessageId.FETCH, "")]
-        return effects + [self._head(partition) for partition in self._heads.due(now_ms)]
+        for partition in self._heads.due(now_ms):
+            effects.append(self._head(partition))
+            if self._unacked.low(partition) is None:
+                self._say_no_more(partition)
+        return effects
+
+    def _say_no_more(self, partition: Partition) -> None:
+        """All of it is stored, so few need its HEADs, and nobody for long."""
+        if self._heads.rests(partition) or not self._heads.needed(partition):
+            self._heads.forget(partition)
 
     def _head(self, partition: Partition) -> Publish:
         topic, address = partition
-        return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1))
+        stored = self._unacked.low(partition) is None
+        return Publish(messages.Head(topic, address, self._unacked.end(partition) - 1, stored))

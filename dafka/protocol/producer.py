@@ -48,7 +48,7 @@ class ProducerSettings:
     Attributes:
         head_interval_ms: From a partition's last record to the first HEAD; it doubles.
         head_interval_ms_max: The longest, for as long as the producer lives; where all is stored
-            it is that at once.
+            it is that at once, unless somebody has listened for the topic by its name.
         foreign: Whether nodes of another make may be there: HEAD comes at an even interval, and no
             word is waited for that their stores do not give.
         min_acks: How many distinct stores must have a record before it counts as stored.
@@ -245,6 +245,7 @@ class ProducerMachine:
         """A peer that has just begun to listen for HEAD learns at once what there is to fetch."""
         if event.id is not MessageId.HEAD:
             return []
+        self._due.listened(event.key)
         return [Publish(self._head(topic)) for topic in self._heads if event.key in ("", topic)]
 
     def _wake(self, now_ms: int) -> list[Effect]:

@@ -88,6 +88,15 @@ def test_head_comes_for_ever_after_ever_more_rarely(producer):
         assert sent(producer.handle(Woke(), now_ms)) == [again]
 
 
+def test_who_listens_for_a_topic_by_its_name_hears_of_what_is_stored_soon(producer):
+    producer.handle(PeerListened(MessageId.HEAD, "flights"), 0)
+    producer.handle(submitted(), 500)
+    producer.handle(ack(2), 510)
+    said = messages.Head("flights", "AA", 1, stored=True)
+    assert sent(producer.handle(Woke(), 1_500)) == [said]
+    assert producer.wakeup_ms() == 3_500
+
+
 def test_a_head_says_whether_all_is_stored(producer):
     producer.handle(submitted(), 0)
     assert not sent(producer.handle(Woke(), 1_000))[0].stored
