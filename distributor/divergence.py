@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from dafka.errors import QueryError
 from distributor.comparing.bisection import Bisection, Coverage
 from distributor.comparing.segments import Segment
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from dafka.query.messages import Digested
 
 FIRST_LOOKS_MAX = 1_000
-"""Partitions looked at for the first time in one survey: below a second even where none of them is
-batched alike, and each takes questions of its own."""
+"""Partitions looked at for the first time in one survey; where they are not batched alike, each
+takes some questions of its own."""
 
 LOOKS_MAX = 20
 """Partitions looked at again in one survey."""
@@ -99,10 +100,15 @@ class Witness:
             QueryError: One of them does not answer; what was looked at until then counts.
         """
         filled = {partition: span for partition, span in spans.items() if span}
-        ours, theirs = source.digests(filled), target.digests(filled)
+        try:
+            ours, theirs = source.digests(filled), target.digests(filled)
+        except QueryError:
+            # A store before this question was, or one that cannot read one of the partitions:
+            # each is looked at by itself, which raises for those that it cannot be done for.
+            ours = theirs = {}
         for partition, span in spans.items():
             first = None
-            if span and not _alike(ours[partition], theirs[partition], span):
+            if span and not _alike(ours.get(partition), theirs.get(partition), span):
                 first = _parting(source, target, partition, span)
             # To the end of the line.
             self._seen.pop(partition, None)
@@ -111,10 +117,14 @@ class Witness:
                 self.diverged[partition] = first
 
 
-def _alike(ours: tuple[int, int, bytes], theirs: tuple[int, int, bytes], span: range) -> bool:
+def _alike(
+    ours: tuple[int, int, bytes] | None, theirs: tuple[int, int, bytes] | None, span: range
+) -> bool:
     """Whether digests say so: both cover all of `span`, in the same batches."""
+    if ours is None or ours != theirs:
+        return False
     start, end, _ = ours
-    return ours == theirs and start <= span.start and end >= span.stop
+    return start <= span.start and end >= span.stop
 
 
 def _parting(source: Digests, target: Digests, partition: Partition, span: range) -> int | None:

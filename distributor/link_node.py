@@ -60,7 +60,7 @@ LIMITED_BUFFER_BYTES = 256 * 1024
 LAG_INTERVAL_MS = 500
 """How often the lag is worked out, and what stands still is told."""
 
-TOPICS_KNOWN_MAX = 20_000
+TOPICS_KNOWN_MAX = 200_000
 """Topics of which it is remembered whether they are copied: a survey asks for each twice."""
 
 LAG_REST = 100

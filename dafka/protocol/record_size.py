@@ -14,11 +14,12 @@ class RecordSize:
     """The mean over everything that was received."""
 
     def __init__(self) -> None:
-        self._records = self._bytes = 0
+        self._records = self._batches = self._bytes = 0
 
     def took(self, batch: Batch) -> None:
         """A batch was received."""
         self._records += batch.count
+        self._batches += 1
         self._bytes += len(batch.content)
 
     def records_in(self, size: int) -> int:
@@ -26,5 +27,7 @@ class RecordSize:
         return max(1, size * self._records // self._bytes) if self._bytes else BATCH_RECORDS_MAX
 
     def bytes_of(self, records: int) -> int:
-        """How many bytes so many records are; what one FETCH brings if none was seen yet."""
-        return records * self._bytes // self._records if self._records else FETCH_ANSWER_BYTES_MAX
+        """How many bytes come for so many records, at least a batch; if none was seen yet, many."""
+        if not self._records:
+            return FETCH_ANSWER_BYTES_MAX
+        return max(records * self._bytes // self._records, self._bytes // self._batches)

@@ -60,6 +60,19 @@ def test_one_look_at_the_last_common_record_tells_histories_apart(make_batch):
     assert look(witness, source, target) == {}
 
 
+def test_who_does_not_know_the_question_about_many_is_asked_about_each(make_batch):
+    class Older(Store):
+        def digests(self, spans):
+            raise QueryError("query message")
+
+    source = Store(make_batch([b"1"], 0, A), make_batch([b"1"], 0, B))
+    target = Older(make_batch([b"1"], 0, A), make_batch([b"x"], 0, B))
+    witness = Witness()
+    look(witness, source, target)
+    assert witness.diverged == {B: 0}
+    assert witness.waiting(source.heads(), target.heads()) == frozenset()
+
+
 def test_those_that_are_batched_alike_are_looked_at_together(make_batch):
     ends = [Store(*(make_batch([b"1"], 0, part) for part in (A, B, C))) for _ in range(2)]
     witness = Witness()

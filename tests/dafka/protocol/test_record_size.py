@@ -18,3 +18,4 @@ def test_it_is_the_mean_of_all_that_came():
     assert size.records_in(4_000) == 10
     assert size.records_in(0) == 1, "less cannot be asked for"
     assert size.bytes_of(10) == 4_000
+    assert size.bytes_of(1) == 800, "batches come whole"
