@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
+from dafka.limits import PARTITIONS_MAX
 from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine
@@ -60,9 +61,6 @@ LIMITED_BUFFER_BYTES = 256 * 1024
 LAG_INTERVAL_MS = 500
 """How often the lag is worked out, and what stands still is told."""
 
-TOPICS_KNOWN_MAX = 200_000
-"""Topics of which it is remembered whether they are copied: a survey asks for each twice."""
-
 LAG_REST = 100
 LAG_INTERVAL_MS_MAX = 10_000
 """It looks at every partition: of very many so rarely that it takes a hundredth of the time, but
@@ -83,7 +81,7 @@ class LinkNode:
         target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
 
-        @lru_cache(TOPICS_KNOWN_MAX)
+        @lru_cache(PARTITIONS_MAX)  # a survey asks for each twice, always in the same order
         def wants(topic: str) -> bool:
             return topology.carries(topic, link.span)
 
@@ -102,24 +100,23 @@ class LinkNode:
             bytes_per_s=bounds.bytes_per_s,
             records_per_s=bounds.records_per_s,
         )
+        # Both ends of the link are nodes of this process, reached at the source's host.
+        meshes: dict[Side, Mesh] = {}
+        with ExitStack() as opened:
+            for side, cluster in ((Side.SOURCE, source), (Side.TARGET, target)):
+                meshes[side] = open_mesh(address, cluster.towers, source.host)
+                opened.callback(meshes[side].close, 0)
+            opened.pop_all()  # all there: from here on the node's thread closes them
         machine = LinkMachine(
             level=link.level,
             origin=source.id,
             epoch=topology.levels.epoch,
             source=ConsumerMachine(address, settings),
-            mirror=MirrorMachine(MirrorSettings()),
+            mirror=MirrorMachine(MirrorSettings(foreign=meshes[Side.TARGET].foreign)),
             settings=patient(link_settings, plan(topology).links, source.name, target.name),
         )
         meter = LinkMeter(link, target.name)
         role = _LinkRole(machine, meter, source, target, wants, self._answered)
-        # Both ends of the link are nodes of this process, reached at the source's host.
-        meshes: dict[Side, Mesh] = {}
-        with ExitStack() as opened:
-            opened.callback(role.close)
-            for side, cluster in ((Side.SOURCE, source), (Side.TARGET, target)):
-                meshes[side] = open_mesh(address, cluster.towers, source.host)
-                opened.callback(meshes[side].close, 0)
-            opened.pop_all()  # all there: from here on the node's thread closes them
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role
         live: Role[Side, HeadsRead | HeadsUnread | Hold] = role

@@ -78,11 +78,11 @@ class Mirror:
         self._buffered = 0
         self._stored = 0
         """How often stores have said that they have more: progress."""
-        machine = MirrorMachine(MirrorSettings(min_acks=min_acks))
+        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
+        machine = MirrorMachine(MirrorSettings(foreign=mesh.foreign, min_acks=min_acks))
         role: Role[None, Forgotten | Begins] = _MirrorRole(
             machine, self._on_stored, self._on_forgotten
         )
-        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
 

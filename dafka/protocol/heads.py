@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from dafka.limits import PARTITIONS_MAX
 from dafka.protocol.dues import earliest
+from dafka.wire.named import NamedTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,9 +45,7 @@ class HeadSchedule:
         ]
         """Per interval: partitions and when they are due."""
         self._level: dict[Partition, int] = {}
-        self._named: set[str] = set()
-        """Topics that somebody has listened for by their names. None is forgotten: ZeroMQ does not
-        say whether another peer is still listening when one leaves."""
+        self._named = NamedTopics()
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._level)
@@ -62,12 +60,11 @@ class HeadSchedule:
 
     def listened(self, topic: str) -> None:
         """A peer has listened for HEADs of a topic; of the empty one they are all."""
-        if topic and len(self._named) < PARTITIONS_MAX:
-            self._named.add(topic)
+        self._named.listened(topic)
 
     def needed(self, partition: Partition) -> bool:
         """Whether somebody may wait for HEADs of what is stored."""
-        return partition.topic in self._named or len(self._named) == PARTITIONS_MAX
+        return partition.topic in self._named
 
     def stored(self, partition: Partition, now_ms: int) -> None:
         """All of it is stored by now."""

@@ -39,11 +39,13 @@ class MirrorSettings:
             is stored there is none, unless somebody has listened for the topic by its name.
         head_interval_ms_max: The longest. A partition that has come to it, everything stored, gets
             no more: whoever still misses something asks the stores.
+        foreign: Whether nodes of another make may be there, which need HEADs of what is stored too.
         min_acks: How many distinct stores must have a record before it counts as stored.
     """
 
     head_interval_ms: int = 1_000
     head_interval_ms_max: int = 8_000
+    foreign: bool = False
     min_acks: int = 1
 
 
@@ -55,6 +57,7 @@ class MirrorMachine:
     """
 
     def __init__(self, settings: MirrorSettings) -> None:
+        self._foreign = settings.foreign
         self._unacked = Unacked(settings.min_acks)
         self._heads = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
         self._starts: dict[Partition, int] = {}
@@ -160,7 +163,8 @@ class MirrorMachine:
 
     def _say_no_more(self, partition: Partition) -> None:
         """All of it is stored, so few need its HEADs, and nobody for long."""
-        if self._heads.rests(partition) or not self._heads.needed(partition):
+        needed = self._foreign or self._heads.needed(partition)
+        if not needed or self._heads.rests(partition):
             self._heads.forget(partition)
 
     def _head(self, partition: Partition) -> Publish:

@@ -20,9 +20,10 @@ import struct
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
-from dafka.limits import ADDRESS_BYTES_MAX, BUNDLE_MAX, PARTITIONS_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, BUNDLE_MAX
 from dafka.wire import fields, rfc46
 from dafka.wire.messages import Ack, DirectHead, Fetch, Head, Message, MessageId
+from dafka.wire.named import NamedTopics
 from dafka.wire.octets import Reader, text
 
 if TYPE_CHECKING:
@@ -54,14 +55,13 @@ class Bundles:
         self._read = dialect is rfc46
         self._written = written and self._read
         self._waiting: dict[tuple[MessageId, str], list[_Bundled]] = {}
-        self._named: set[str] = set()
-        """Topics that somebody has listened for HEADs of by their names. None is forgotten: ZeroMQ
-        does not say whether another peer is still listening when one leaves."""
+        self._named = NamedTopics()
+        """Those of which somebody would not get a bundle of HEADs."""
 
     def listened(self, message_id: MessageId, key: str) -> None:
         """A peer subscribed."""
-        if message_id is MessageId.HEAD and key and len(self._named) < PARTITIONS_MAX:
-            self._named.add(key)
+        if message_id is MessageId.HEAD:
+            self._named.listened(key)
 
     def add(self, message: Message) -> list[bytes] | None:
         """Return the frames to send now, if any; a message that is not among them waits."""
@@ -100,9 +100,7 @@ class Bundles:
 
     def _is_named(self, message: _Bundled) -> bool:
         """Whether somebody would not get it in a bundle."""
-        if not isinstance(message, Head):
-            return False
-        return message.topic in self._named or len(self._named) == PARTITIONS_MAX
+        return isinstance(message, Head) and message.topic in self._named
 
     def _sealed(self, together: Sequence[_Bundled]) -> list[bytes]:
         first, *others = together

@@ -9,14 +9,15 @@ import c_nodes
 import c_tower
 import pytest
 
-from dafka.model import Partition, TowerEndpoints
+from dafka.model import Batch, Partition, TowerEndpoints
 from dafka.node.clock import wall_ms
 from dafka.node.consumer import Consumer
+from dafka.node.mirror import Mirror
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
-from dafka.records.batch import records_of
+from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability
 
 pytestmark = pytest.mark.net
@@ -62,6 +63,9 @@ class Cluster:
         settings = {"query": self.query, "durability": Durability.OS, "wire": "libdafka"}
         store = self._reopened(lambda: Store(data, self.endpoint, **settings))
         return self._stack.enter_context(store)
+
+    def listener(self, topic="hello"):
+        return self._started(HeadsHeard(topic.encode(), *self._towers))
 
     def publish(self, make, values, topic="hello", heard=lambda: True, **settings):
         """Publish, wait until a store has everything and it was heard; the producer's address.
@@ -233,3 +237,39 @@ def test_a_c_consumer_that_wants_only_what_is_new_gets_that(cluster, until):
 
         until(heard)
     assert set(theirs()) == {b"new"}
+
+
+class HeadsHeard(c_nodes.Node):
+    """A C node that only listens for HEAD."""
+
+    def __init__(self, topic, *towers):
+        super().__init__(*towers)
+        self._topic = topic
+        self.sequence = -1
+
+    def begin(self):
+        yield b"H" + self._topic
+
+    def received(self, fields, content):
+        _, _, self.sequence = fields.string(), fields.string(), fields.number_8()
+
+
+def test_c_nodes_hear_heads_of_what_a_mirror_has_brought_though_it_is_stored(cluster, until):
+    cluster.store("py")
+    node = cluster.listener()
+
+    def brought(sequence):
+        builder = BatchBuilder(1_000)
+        builder.append(0, None, b"copied", ())
+        content = enclosed(builder.build(), sequence)
+        mirror.publish(Batch(Partition("hello", "AB" * 16), sequence, 1, content), WAIT_S)
+        mirror.flush(WAIT_S)
+
+    mirror = Mirror(cluster.endpoint, wire="libdafka")
+    try:
+        brought(0)
+        until(lambda: node.sequence == 0, WAIT_S)
+        brought(1)  # everybody is connected, so it is stored long before a HEAD is due
+        until(lambda: node.sequence == 1, 10)
+    finally:
+        mirror.close()

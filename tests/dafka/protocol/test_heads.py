@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.model import Partition
-from dafka.protocol import heads
 from dafka.protocol.heads import TOGETHER_MS, HeadSchedule
 
 P, Q = Partition("flights", "AA"), Partition("weather", "AA")
@@ -47,7 +46,7 @@ def test_where_all_is_stored_the_interval_is_the_longest_at_once(schedule):
     assert Q not in schedule, "nothing of it was published"
 
 
-def test_who_listens_for_a_topic_by_its_name_needs_heads_of_what_is_stored(schedule, monkeypatch):
+def test_who_listens_for_a_topic_by_its_name_needs_heads_of_what_is_stored(schedule):
     schedule.listened("")
     assert not schedule.needed(P)
     schedule.listened(P.topic)
@@ -56,9 +55,6 @@ def test_who_listens_for_a_topic_by_its_name_needs_heads_of_what_is_stored(sched
     schedule.stored(P, 10)
     assert times_due(schedule, 7_000) == [(1_000, P), (3_000, P), (7_000, P)]
     assert not schedule.needed(Q)
-    monkeypatch.setattr(heads, "PARTITIONS_MAX", 1)
-    schedule.listened(Q.topic)
-    assert schedule.needed(Q), "who cannot be remembered is thought to be there"
 
 
 def test_stored_again_changes_nothing(schedule):

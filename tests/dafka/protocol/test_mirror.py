@@ -116,6 +116,18 @@ def test_who_listens_for_a_topic_by_its_name_hears_heads_of_what_is_stored_for_a
     mirror.check()
 
 
+def test_nodes_of_another_make_hear_heads_of_what_is_stored_for_a_while(batch):
+    mirror = MirrorMachine(MirrorSettings(foreign=True))
+    mirror.handle(Woke(), 0)
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    mirror.handle(ack(42), 10)
+    said = messages.Head("flights", "AA", 41, stored=True)
+    for now_ms in (1_000, 3_000, 7_000):
+        assert mirror.wakeup_ms() == now_ms
+        assert heads(mirror.handle(Woke(), now_ms)) == [said]
+    assert mirror.wakeup_ms() is None
+
+
 def test_who_begins_to_listen_for_head_gets_it_at_once(mirror, batch):
     mirror.handle(Mirrored(batch(40, 2)), 0)
     listened = PeerListened(MessageId.HEAD, "")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dafka.errors import WireError
 from dafka.limits import BUNDLE_MAX
 from dafka.testing.strategies import wire_messages
-from dafka.wire import bundles, libdafka, messages, rfc46
+from dafka.wire import libdafka, messages, named, rfc46
 from dafka.wire.bundles import Bundles
 from dafka.wire.messages import MessageId
 
@@ -90,7 +90,7 @@ def test_who_writes_none_reads_them(ours):
 
 
 def test_of_too_many_such_topics_every_head_comes_by_itself(ours, monkeypatch):
-    monkeypatch.setattr(bundles, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(named, "PARTITIONS_MAX", 2)
     for topic in ("t0", "t1", "t2"):
         ours.listened(MessageId.HEAD, topic)
     assert ours.add(HEADS[2]) == rfc46.encode(HEADS[2])
