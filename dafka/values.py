@@ -1,6 +1,6 @@
 """What messages, events, effects and batches are: values that come and go by the million.
 
-A frozen dataclass of five fields takes 0.65 µs to make, six times as long as this.
+A frozen dataclass of five fields takes 0.68 µs to make, this 0.07.
 """
 
 from __future__ import annotations

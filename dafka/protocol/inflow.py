@@ -4,8 +4,8 @@ One `Inflow` serves a whole node, consumer or store. Per partition it knows the 
 expects and the highest it has heard of. What arrives in order moves to `ready`; what arrives ahead
 of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 
-* exactly the missing range, at most one FETCH per partition, and per node as many as bring
-  `FETCHED_BYTES_MAX`, an eighth of it each at most: of a few partitions much, of many a little,
+* exactly the missing range, at most one FETCH per partition for an eighth of the room, and per node
+  as many as bring `FETCHED_BYTES_MAX`: of a few partitions much, of many a little,
 * again after a time that doubles while nothing comes, at once after an answered window,
 * never while the node holds more bytes than its bound. What then arrives live is dropped: the
   heads are remembered, so it is asked for later. A drop is slow, never wrong;
