@@ -6,6 +6,7 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
+from dafka.node.clock import Pace
 from dafka.node.producer_role import ProducerRole
 from dafka.protocol.effects import Append, Disputed, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
@@ -66,10 +67,13 @@ def owner():
     return Owner()
 
 
-def test_an_open_batch_lingers_as_long_as_told(owner):
+@pytest.mark.parametrize("waited_ms", [0, 3])
+def test_an_open_batch_lingers_as_long_as_told(owner, monkeypatch, waited_ms):
+    # On a loaded machine the shortest wait takes milliseconds, and counts.
+    monkeypatch.setattr(Pace, "wait", lambda _pace, _gap_s: waited_ms)
     role = role_of(owner, None)
     role.handle(None, Woke(), 100)
-    assert owner.told == [("seal", 95)]
+    assert owner.told == [("seal", 95 + waited_ms)]
     assert role.wakeup_ms() is None
     owner.opened_ms = 200
     assert role.wakeup_ms() == 205
