@@ -125,3 +125,7 @@ GROUPS_MAX = 10_000
 
 MEMBERSHIP_BYTES_MAX = 1024 * 1024
 """The members of a group with their topics, as a store keeps them."""
+
+QUESTION_BYTES_MAX = MEMBERSHIP_BYTES_MAX + 4_096
+"""The largest question to a store: to take this membership. Most are two names and a few numbers;
+whoever sends more than this is disconnected."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import zmq
 
 from dafka.errors import MisuseError, QueryError, WireError
+from dafka.limits import QUESTION_BYTES_MAX
 from dafka.model import LocalEndpoint
 from dafka.transport import sockets
 from dafka.transport.security import guard, keyring, prove, refuse_keys_within, user_of
@@ -148,8 +149,15 @@ class QueryClient:
         """Ask without waiting; returns the number that the answer will carry.
 
         Raises:
-            QueryError: There is no connection at present, or too many questions are on their way.
+            QueryError: The question is too large, there is no connection at present, or too many
+                questions are on their way.
         """
+        if len(question) > QUESTION_BYTES_MAX:
+            # The other side would end the connection without a word.
+            raise QueryError(
+                f"cannot ask {self.endpoint} a question of {len(question):,} bytes: it takes "
+                f"{QUESTION_BYTES_MAX:,}; ask for less at once"
+            )
         self._asked += 1
         number = self._asked.to_bytes(_NUMBER_BYTES, "big")
         try:

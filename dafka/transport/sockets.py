@@ -14,7 +14,7 @@ import time
 import zmq
 
 from dafka.errors import MisuseError
-from dafka.limits import FRAME_BYTES_MAX
+from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.model import is_address
 
 LIBZMQ_MIN = (4, 3, 4)
@@ -39,11 +39,8 @@ NAME_BYTES_MAX = 1_024
 """A frame of a beacon, or a subscription: a name and a few octets. Whoever sends more is
 disconnected."""
 
-QUESTION_MARK = 100
-"""Questions queued from or to one peer; with `QUESTION_BYTES_MAX` it can take 400 kB."""
-
-QUESTION_BYTES_MAX = 4_096
-"""A question is two names and a few numbers; whoever sends more is disconnected."""
+QUESTION_MARK = 16
+"""Questions queued from or to one peer; with `QUESTION_BYTES_MAX` it can take 16 MiB."""
 
 ANSWER_MARK = 8
 """Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""

@@ -7,15 +7,20 @@ import tracemalloc
 import pytest
 
 from dafka.errors import MisuseError, RecordError, WireError
+from dafka.groups.membership import Accept, Ballot
 from dafka.limits import (
     ADDRESS_BYTES_MAX,
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
+    DIGESTS_MAX,
+    GROUP_BYTES_MAX,
     HEADER_BYTES_MAX,
     HELLO_TOPICS_MAX,
+    MEMBERSHIP_BYTES_MAX,
     PARTITIONS_MAX,
     PEERS_MAX,
     QUERY_BYTES_MAX,
+    QUESTION_BYTES_MAX,
     STORES_MAX,
     TOPIC_BYTES_MAX,
 )
@@ -24,6 +29,7 @@ from dafka.protocol.effects import Dropped
 from dafka.protocol.inflow import Inflow
 from dafka.protocol.presence import Heard, PresenceMachine, PresenceSettings
 from dafka.protocol.stores import Stores
+from dafka.query import messages as questions
 from dafka.query.messages import decode_question
 from dafka.records.batch import BatchBuilder, checked_count, enclosed
 from dafka.records.envelope import ENVELOPE_BYTES
@@ -135,6 +141,18 @@ def test_a_batch():
 def test_a_question():
     assert reason_of(decode_question, b"\1" + bytes(QUERY_BYTES_MAX - 1)) == "query message"
     assert reason_of(decode_question, b"\1" + bytes(QUERY_BYTES_MAX)) == "query size"
+
+
+def test_the_largest_questions_fit_into_what_a_store_takes():
+    names = bytes(TOPIC_BYTES_MAX), bytes(ADDRESS_BYTES_MAX)
+    spans = ((*names, 2**63 - 1, 2**63 - 1),) * DIGESTS_MAX
+    accept = Accept(
+        "g" * GROUP_BYTES_MAX, Ballot(2**62, "A" * ADDRESS_BYTES_MAX), bytes(MEMBERSHIP_BYTES_MAX)
+    )
+    for question in (questions.Digests(spans), questions.Accept(accept)):
+        octets = questions.encode(question)
+        assert len(octets) <= QUESTION_BYTES_MAX
+        assert decode_question(octets) == question
 
 
 def test_peers():

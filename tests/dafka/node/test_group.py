@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.errors import MisuseError
+from dafka.limits import GROUP_TOPICS_MAX
 from dafka.node.group import joined
 from dafka.node.group_options import Access, GroupOptions
 from dafka.protocol.consumer import ConsumerMachine
@@ -75,3 +76,13 @@ def test_the_lag_is_what_a_full_member_has_not_been_given(stored, take, until):
         until(lambda: (lag("slow", consumer.address) or 0) > 50)
         take(consumer, 99)
         until(lambda: lag("slow", consumer.address) == 0)
+
+
+def test_a_member_of_as_many_topics_as_it_may_have(stored, take):
+    topics = [f"{number:0200}" for number in range(GROUP_TOPICS_MAX)]
+    producer = stored.producer()
+    producer.send(topics[-1], b"0")
+    producer.flush(10)
+    settings = {"group": "wide", "stores": stored.query, "session_timeout_ms": 1_000}
+    with stored.consumer(*topics, **settings) as consumer:
+        take(consumer, 1)

@@ -8,6 +8,7 @@ from dafka.errors import MisuseError, QueryError
 from dafka.groups.commit import Commit
 from dafka.groups.fold import fold
 from dafka.groups.membership import NO_BALLOT
+from dafka.limits import DIGESTS_MAX
 from dafka.model import Batch, Partition
 from dafka.query import groups, messages, paging, service
 from dafka.query.client import StoreClient
@@ -88,6 +89,14 @@ def test_many_digests_come_in_as_many_answers_as_it_takes(serving, client, monke
     monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 1)
     assert client.digests(places) == expected
     assert client.digests({}) == {}
+
+
+def test_as_many_digests_as_are_asked_for_at_once(serving, client):
+    places = [Partition(f"{number:0249}", f"{number:032X}") for number in range(DIGESTS_MAX + 1)]
+    serving.log.append([Batch(place, 0, 1, b"content") for place in places])
+    found = client.digests(dict.fromkeys(places, range(1)))
+    assert list(found) == places
+    assert len(set(found.values())) == 1
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -6,6 +6,7 @@ import pytest
 import zmq
 
 from dafka.errors import MisuseError, QueryError, WireError
+from dafka.limits import QUESTION_BYTES_MAX
 from dafka.transport import sockets
 from dafka.transport.request import QueryClient, QueryServer
 
@@ -171,8 +172,15 @@ def test_malformed_answers_are_dropped(server, client):
     assert next_answer(client) == (number, b"answer")
 
 
+def test_the_largest_question_arrives_and_a_larger_one_is_not_asked(server, client):
+    client.send(bytes(QUESTION_BYTES_MAX))
+    assert len(next_question(server)[1]) == QUESTION_BYTES_MAX
+    with pytest.raises(QueryError, match="question of 1,052,673 bytes: it takes 1,052,672"):
+        client.send(bytes(QUESTION_BYTES_MAX + 1))
+
+
 def test_a_question_too_large_ends_the_connection(server, client):
-    client.send(bytes(sockets.QUESTION_BYTES_MAX + 1))
+    client.socket.send_multipart((bytes(8), bytes(QUESTION_BYTES_MAX + 1)))
     assert not server.socket.poll(300)
     with QueryClient(server.endpoint) as other:  # and nobody else's
         assert other.socket.poll(WAIT_MS, zmq.POLLOUT)

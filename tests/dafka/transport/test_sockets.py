@@ -7,7 +7,7 @@ import pytest
 import zmq
 
 from dafka.errors import MisuseError
-from dafka.limits import FRAME_BYTES_MAX
+from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.transport import sockets
 
 _MAIN, _NAMES = 1, 2
@@ -22,8 +22,8 @@ KINDS = {
     sockets.subscriber: (zmq.SUB, 10_000, 1_000, FRAME_BYTES_MAX),
     sockets.beacon_publisher: (zmq.PUB, 10_000, 10_000, 1_024),
     sockets.beacon_subscriber: (zmq.SUB, 10_000, 10_000, 1_024),
-    sockets.router: (zmq.ROUTER, 8, 100, 4_096),
-    sockets.dealer: (zmq.DEALER, 100, 8, FRAME_BYTES_MAX),
+    sockets.router: (zmq.ROUTER, 8, 16, QUESTION_BYTES_MAX),
+    sockets.dealer: (zmq.DEALER, 16, 8, FRAME_BYTES_MAX),
     sockets.monitor: (zmq.PAIR, 10_000, 0, FRAME_BYTES_MAX),
 }
 
@@ -84,7 +84,7 @@ def makes_zmq_socket(function):
 @pytest.mark.parametrize(
     ("make", "other", "size"),
     [
-        (sockets.router, zmq.DEALER, sockets.QUESTION_BYTES_MAX),
+        (sockets.router, zmq.DEALER, QUESTION_BYTES_MAX),
         (sockets.beacon_subscriber, zmq.PUB, sockets.NAME_BYTES_MAX),
         (sockets.publisher, zmq.XSUB, sockets.NAME_BYTES_MAX),
     ],
