@@ -45,3 +45,34 @@ def test_blocks_that_come_and_go_are_not_paged_in_again():
 def test_what_the_environment_says_is_obeyed():
     kept, _, _ = run(MALLOC_TRIM_THRESHOLD_="100000")
     assert not kept
+
+
+COLLECTING = """
+import gc
+from dafka.node.memory import collect_rarely
+import dafka.node.store
+
+before = len(gc.get_objects())
+collect_rarely()
+collections = []
+gc.callbacks.append(lambda phase, about: collections.append(phase))
+kept = [[] for _ in range(19_000)]
+print(before, len(gc.get_objects()) - len(kept), len(collections))
+kept += [[] for _ in range(2_000)]
+print(len(collections))
+"""
+
+
+def test_the_collector_leaves_modules_alone_and_comes_rarely():
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTING],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    before, looked_at, early, late = map(int, done.stdout.split())
+    assert before > 10_000
+    assert looked_at < 100
+    assert early == 0
+    assert late > 0
