@@ -82,6 +82,10 @@ class QueryError(DafkaError):
     retriable = True
 
 
+class RefusedError(QueryError):
+    """A store's query port understood the question and refused it, or did not understand it."""
+
+
 class BufferFullError(DafkaError):
     """The producer's buffer stayed full for `max_block_ms`: no store acknowledges."""
 

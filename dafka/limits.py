@@ -81,6 +81,9 @@ DIGEST_BYTES_MAX = 2 * 1024 * 1024
 DIGESTS_MAX = 1_000
 """Ranges in one request for digests."""
 
+OPENING_CHARACTERS_MAX = 64
+"""The name of one opening of a log, see `dafka.storage.changes`."""
+
 DIGEST_RECORDS_MAX = 10_000
 """Records that one request may have digested one by one: some tens of milliseconds."""
 

@@ -4,8 +4,9 @@ A producer that lost its spool and took up its old address again, or a store res
 backup, can give one place to two records. What follows such a record must not be copied.
 
 A partition is looked at before anything of it is copied, at the last record that both ends have:
-histories that part do not meet again. After that a few partitions at a time are looked at once
-more, those first whose turn was longest ago, in what both have got since.
+histories that part do not meet again. Where the target has nothing there is nothing to look at.
+After that a few partitions at a time are looked at once more, those first whose turn was longest
+ago, in what both have got since.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class Witness:
                 self.diverged.pop(partition, None)
             elif end > seen and partition not in self.diverged and len(again) < LOOKS_MAX:
                 again[partition] = range(max(seen, end - LOOK_RECORDS_MAX), end)
+        for partition in source.keys() - target.keys() - self._seen.keys():
+            self._seen[partition] = 0
         first: dict[Partition, range] = {}
         for partition in self.waiting(source, target):
             if len(first) == FIRST_LOOKS_MAX:

@@ -6,11 +6,9 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
-from dafka.limits import PARTITIONS_MAX
 from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine
@@ -21,6 +19,7 @@ from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.query.client import StoreClient
 from distributor.divergence import Witness
+from distributor.holdings import ANSWER_TIMEOUT_MS, Holdings
 from distributor.link.events import (
     AskHeads,
     HeadsRead,
@@ -52,9 +51,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ANSWER_TIMEOUT_MS = 2_000
-"""How long one store of the target may take to say what it holds."""
-
 LIMITED_BUFFER_BYTES = 256 * 1024
 """What a link with a bounded rate has under way: it may send so much at once."""
 
@@ -81,7 +77,6 @@ class LinkNode:
         target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
 
-        @lru_cache(PARTITIONS_MAX)  # a survey asks for each twice, always in the same order
         def wants(topic: str) -> bool:
             return topology.carries(topic, link.span)
 
@@ -191,10 +186,11 @@ class _LinkRole:
         self._meter = meter
         self._source = source
         self._target = target
-        self._wants = wants
+        self._holdings = {
+            Side.SOURCE: Holdings(source, wants),
+            Side.TARGET: Holdings(target, wants),
+        }
         self._witness = Witness()
-        self._spoke: dict[str, str] = {}
-        """The store that last spoke for each cluster."""
         self._answered = answered
         # Asking blocks and takes many pages where there are many partitions; the meshes go on.
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
@@ -263,17 +259,15 @@ class _LinkRole:
 
     def _ask(self) -> None:
         """Ask both ends' stores, and whether they mean the same records."""
-        target = self._ranges_of(self._target)
-        if target is None:
+        source, target = self._holdings[Side.SOURCE], self._holdings[Side.TARGET]
+        # Copies of what changes with the next survey: they are read in another thread.
+        theirs = self._heads_of(target)
+        if theirs is None:
             self._answered(HeadsUnread())
             return
-        source = self._ranges_of(self._source) or {}
-        heads = HeadsRead(
-            _heads(target),
-            _heads(source),
-            begins={place: kept.start for place, kept in source.items() if kept.start},
-            empty=frozenset(place for place, kept in target.items() if not kept),
-        )
+        ours = self._heads_of(source)
+        begins = {} if ours is None else dict(source.begins)
+        heads = HeadsRead(theirs, ours or {}, begins=begins, empty=frozenset(target.empty))
         spans = self._witness.due(heads.source, heads.target)
         if spans:
             self._look(spans)
@@ -283,32 +277,19 @@ class _LinkRole:
     def _look(self, spans: Mapping[Partition, range]) -> None:
         try:
             with (
-                StoreClient(self._spoke[self._source.name], ANSWER_TIMEOUT_MS) as ours,
-                StoreClient(self._spoke[self._target.name], ANSWER_TIMEOUT_MS) as theirs,
+                StoreClient(self._holdings[Side.SOURCE].store, ANSWER_TIMEOUT_MS) as ours,
+                StoreClient(self._holdings[Side.TARGET].store, ANSWER_TIMEOUT_MS) as theirs,
             ):
                 self._witness.look(ours, theirs, spans)
         except QueryError as error:
             log.warning("cannot compare records", extra={"error": str(error)})
 
-    def _ranges_of(self, cluster: Cluster) -> dict[Partition, range] | None:
-        """Ask a cluster's stores in turn; the first that answers speaks for all.
-
-        Another one may have more or less. Less is repeated and ignored, more is repaired among
-        the stores.
-        """
-        for store in cluster.stores:
-            try:
-                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    found = client.ranges()
-            except QueryError as error:
-                facts = {"cluster": cluster.name, "store": store.query, "error": str(error)}
-                log.warning("a store does not say what it holds", extra=facts)
-                continue
-            ranges = {place: kept for place, kept in found.items() if self._wants(place.topic)}
-            self._spoke[cluster.name] = store.query
-            self.surveyed[cluster.name] = (now_ms(), _heads(ranges))
-            return ranges
-        return None
+    def _heads_of(self, holdings: Holdings) -> dict[Partition, int] | None:
+        if not holdings.ask():
+            return None
+        heads = dict(holdings.heads)
+        self.surveyed[holdings.cluster] = (now_ms(), heads)
+        return heads
 
 
 _MEANS = {
@@ -322,7 +303,3 @@ def _rested(began_ms: int) -> int:
     ended_ms = now_ms()
     rest_ms = max((ended_ms - began_ms) * LAG_REST, LAG_INTERVAL_MS)
     return ended_ms + min(rest_ms, LAG_INTERVAL_MS_MAX)
-
-
-def _heads(ranges: Mapping[Partition, range]) -> dict[Partition, int]:
-    return {partition: kept.stop - 1 for partition, kept in ranges.items()}

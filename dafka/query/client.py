@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from dafka.errors import CommitError, QueryError, WireError
+from dafka.errors import CommitError, QueryError, RefusedError, WireError
 from dafka.groups.commit import decode
 from dafka.limits import BATCH_RECORDS_MAX, DIGESTS_MAX, PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
+from dafka.storage.changes import Mark
 from dafka.transport.request import QueryClient
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -79,13 +80,34 @@ class StoreClient:
         after: messages.Place | None = None
         while True:
             page = self._ask(messages.Ranges(name, after), messages.RangePage)
-            for found_topic, address, start, end in page.ranges:
-                found[Partition(text(found_topic), text(address))] = range(start, end)
+            found |= _ranges(page.ranges)
             if not page.more:
                 return found
             after = self._continued(
                 after, tuple(place[:2] for place in page.ranges[-1:]), len(found)
             )
+
+    def changes(self, since: Mark | None) -> tuple[dict[Partition, range], Mark] | None:
+        """Return what is kept of every partition that has changed, as `ranges` does, and until now.
+
+        Args:
+            since: What was returned last; None for a beginning, with nothing in it.
+
+        Returns:
+            None if the store was started anew since then: all may have changed.
+        """
+        found: dict[Partition, range] = {}
+        rows = 0
+        while True:
+            page = self._ask(messages.Changes(since), messages.ChangePage)
+            if page.unknown:
+                return None
+            found |= _ranges(page.ranges)
+            rows += len(page.ranges)
+            until = Mark(*page.until)
+            if not page.more:
+                return found, until
+            since = self._continued(since, (until,), rows)
 
     def heads(self, topic: str | None = None) -> dict[Partition, int]:
         """Return the last sequence of every partition of one topic or of all."""
@@ -256,7 +278,9 @@ class StoreClient:
         except WireError as error:
             raise self._error(f"answered with a {error.reason} this version cannot read") from error
         if isinstance(answer, messages.Refused):
-            raise self._error(f"refused: {answer.reason} ({answer.detail})")
+            raise RefusedError(
+                f"store at {self._client.endpoint} refused: {answer.reason} ({answer.detail})"
+            )
         if not isinstance(answer, expected):
             raise self._error(f"answered with {type(answer).__name__}")
         return answer
@@ -271,3 +295,10 @@ class StoreClient:
 
     def _error(self, complaint: str) -> QueryError:
         return QueryError(f"store at {self._client.endpoint} {complaint}")
+
+
+def _ranges(rows: Iterable[messages.Kept]) -> dict[Partition, range]:
+    return {
+        Partition(text(topic), text(address)): range(start, end)
+        for topic, address, start, end in rows
+    }

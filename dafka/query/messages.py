@@ -16,7 +16,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from dafka.errors import WireError
 from dafka.groups import membership  # noqa: TC001  msgspec reads annotations at run time
-from dafka.limits import ADDRESS_BYTES_MAX, DIGESTS_MAX, QUERY_BYTES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, DIGESTS_MAX, OPENING_CHARACTERS_MAX, QUERY_BYTES_MAX
 from dafka.records.digest import DIGEST_BYTES
 
 VERSION = 1
@@ -31,6 +31,9 @@ Place = tuple[Name, Name]
 
 Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Moment = tuple[Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX)], Sequence]
+"""A moment in the history of a store's log; see `dafka.storage.changes.Mark`."""
+
 DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 
 
@@ -52,6 +55,16 @@ class Ranges(Struct, frozen=True, array_like=True, tag="ranges"):
 
     topic: Name | None = None
     after: Place | None = None
+
+
+class Changes(Struct, frozen=True, array_like=True, tag="changes"):
+    """Which partitions have changed since a moment, and what do they hold now?
+
+    Attributes:
+        since: A `ChangePage.until`; without one, nothing has changed yet.
+    """
+
+    since: Moment | None = None
 
 
 class Read(Struct, frozen=True, array_like=True, tag="read"):
@@ -152,8 +165,8 @@ class Health(Struct, frozen=True, array_like=True, tag="health"):
 
 GroupQuestion = Groups | Offsets | Members
 GroupRequest = Beat | Prepare | Accept
-RecordQuestion = Topics | Partitions | Ranges | Read | Find | Digest | Digests | Delete | Health
-Question = RecordQuestion | GroupQuestion | GroupRequest
+RecordQuestion = Topics | Partitions | Ranges | Changes | Read | Find | Digest | Digests | Health
+Question = RecordQuestion | Delete | GroupQuestion | GroupRequest
 
 
 class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
@@ -170,14 +183,34 @@ class PartitionPage(Struct, frozen=True, array_like=True, tag="partitions"):
     more: bool
 
 
-class RangePage(Struct, frozen=True, array_like=True, tag="ranges"):
-    """Some partitions (topic, address), each with its first sequence kept and the one to come.
+Kept = tuple[Name, Name, Sequence, Sequence]
+"""A partition (topic, address) with its first sequence kept and the one to come.
 
-    The two are equal where nothing is kept any more.
+The two are equal where nothing is kept any more.
+"""
+
+
+class RangePage(Struct, frozen=True, array_like=True, tag="ranges"):
+    """What is kept of some partitions."""
+
+    ranges: tuple[Kept, ...]
+    more: bool
+
+
+class ChangePage(Struct, frozen=True, array_like=True, tag="changed"):
+    """What is kept of partitions that have changed.
+
+    Attributes:
+        ranges: Those that changed longest ago first.
+        until: What has changed until then is told, with what was told before.
+        more: Ask again, since `until`.
+        unknown: The moment asked for is of another opening of the log: all may have changed.
     """
 
-    ranges: tuple[tuple[Name, Name, Sequence, Sequence], ...]
+    ranges: tuple[Kept, ...]
+    until: Moment
     more: bool
+    unknown: bool = False
 
 
 class Batches(Struct, frozen=True, array_like=True, tag="batches"):
@@ -293,6 +326,7 @@ Answer = (
     TopicPage
     | PartitionPage
     | RangePage
+    | ChangePage
     | Batches
     | Found
     | Digested

@@ -21,6 +21,7 @@ from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import page
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_records
+from dafka.storage.changes import Mark
 from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def answer(
             return encode(messages.Refused("not permitted", "this key has no right to that"))
         if isinstance(asked, GROUP_QUESTIONS):
             return encode(answered(asked, log, registers or Registers(log), now_ms))
-        return encode(_answer(asked, log, deletable))
+        if isinstance(asked, messages.Delete):
+            return encode(_delete(asked, log) if deletable else _NOT_DELETABLE)
+        return encode(_answer(asked, log))
     except WireError as error:
         dropped(error.reason)
         return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
@@ -93,7 +96,7 @@ def _permitted(question: Question, rights: Rights) -> bool:
     match question:
         case messages.Health():
             return True  # only numbers
-        case messages.Topics():
+        case messages.Topics() | messages.Changes():
             return rights.may_read("")
         case messages.Delete():
             return rights.may_write(text(question.topic))
@@ -109,7 +112,7 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_read(text(question.topic or b""))
 
 
-def _answer(question: RecordQuestion, log: RecordLog, deletable: bool) -> Answer:
+def _answer(question: RecordQuestion, log: RecordLog) -> Answer:
     match question:
         case messages.Topics():
             return _topics(question, log)
@@ -118,11 +121,9 @@ def _answer(question: RecordQuestion, log: RecordLog, deletable: bool) -> Answer
             return messages.PartitionPage(tuple(_octets(place) for place in places), more)
         case messages.Ranges():
             places, more = _places(log, question.topic, question.after)
-            standings = log.standings()
-            rows = ((place, standings[place]) for place in places)
-            return messages.RangePage(
-                tuple((*_octets(place), found.start, found.head + 1) for place, found in rows), more
-            )
+            return messages.RangePage(_ranges(log, places), more)
+        case messages.Changes():
+            return _changes(question, log)
         case messages.Read():
             return _read(question, log)
         case messages.Find():
@@ -131,8 +132,6 @@ def _answer(question: RecordQuestion, log: RecordLog, deletable: bool) -> Answer
             return _digest(question, log)
         case messages.Digests():
             return _digests(question, log)
-        case messages.Delete():
-            return _delete(question, log) if deletable else _NOT_DELETABLE
         case messages.Health():
             return messages.Status(log.identity, len(log.standings()), log.records)
         case _:
@@ -162,8 +161,30 @@ def _places(
     if after is not None:
         last = Partition(text(after[0]), text(after[1]))
         chosen = [partition for partition in chosen if partition > last]
-    # No character takes more than four octets.
-    return page(sorted(chosen), lambda place: 4 * (len(place.topic) + len(place.address)))
+    return page(sorted(chosen), _size)
+
+
+def _changes(question: messages.Changes, log: RecordLog) -> messages.ChangePage:
+    changes = log.changes
+    if question.since is None:
+        return messages.ChangePage((), changes.now, more=False)
+    changed = changes.since(Mark(*question.since))
+    if changed is None:
+        return messages.ChangePage((), changes.now, more=False, unknown=True)
+    told, more = page(changed, lambda change: _size(change[0]))
+    until = told[-1][1] if more else changes.now
+    return messages.ChangePage(_ranges(log, (place for place, _ in told)), until, more)
+
+
+def _ranges(log: RecordLog, places: Iterable[Partition]) -> tuple[messages.Kept, ...]:
+    standings = log.standings()
+    rows = ((place, standings[place]) for place in places)
+    return tuple((*_octets(place), kept.start, kept.head + 1) for place, kept in rows)
+
+
+def _size(place: Partition) -> int:
+    """Octets of its names at most: no character takes more than four."""
+    return 4 * (len(place.topic) + len(place.address))
 
 
 def _read(question: messages.Read, log: RecordLog) -> messages.Batches:

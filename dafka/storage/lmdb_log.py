@@ -17,6 +17,7 @@ searched by halves, and costs an append nothing.
 
 from __future__ import annotations
 
+import secrets
 import struct
 import time
 from enum import Enum
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
+from dafka.storage.changes import Changes
 from dafka.storage.environment import Environment
 from dafka.storage.growth import checked, extended
 from dafka.storage.log import NOTHING, Outline, Standing
@@ -84,6 +86,7 @@ class LmdbLog:
         clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._clock = clock
+        self.changes = Changes(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
         self._environment = Environment(directory, kind="log", layout=FORMAT, sync=sync)
         try:
@@ -155,6 +158,7 @@ class LmdbLog:
             known = self._standings.get(partition)
             self._records += standing.head - (known.head if known else -1)
         self._standings.update(changed)
+        self.changes.note(changed)
         self._numbers.update(numbers)
 
     def read(

@@ -10,6 +10,7 @@ Contract, held by every implementation (tests/contracts/test_record_log.py):
   there again; the partition remembers where it ended even if nothing of it is left.
 * What was appended is read back byte for byte, across restarts.
 * `identity` is drawn once when the log is created, and never changes.
+* `changes` has every partition that an append has changed, and none of an append that raised.
 
 The time of a batch is its records' largest timestamp, and its arrival if it has none. What is kept
 and searched is the running maximum over the partition, so it never goes back.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dafka.model import Batch, Partition
+    from dafka.storage.changes import Changes
 
 NOTHING: Mapping[Partition, int] = {}
 """No trims."""
@@ -80,6 +82,10 @@ class RecordLog(Protocol):
     @property
     def records(self) -> int:
         """How many records all partitions have ever had; a number to be had at any time."""
+
+    @property
+    def changes(self) -> Changes:
+        """Which partitions were appended to or trimmed since this log was opened, in order."""
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition, also of those that are empty by now."""

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from dafka.storage.changes import Changes
 from dafka.storage.growth import checked, extended
 from dafka.storage.log import NOTHING, Outline, Standing
 
@@ -38,6 +39,7 @@ class MemoryLog:
     def __init__(self, identity: str, clock: Callable[[], int] = lambda: 0) -> None:
         self._identity = identity
         self._clock = clock
+        self.changes = Changes(identity)
         self._standings: dict[Partition, Standing] = {}
         self._kept: dict[Partition, list[_Kept]] = {}
         self._tables: dict[str, dict[bytes, bytes]] = {}
@@ -80,6 +82,7 @@ class MemoryLog:
             standing = extended(self._standings.get(partition), batch, self._clock())
             self._standings[partition] = standing
             self._kept.setdefault(partition, []).append(_Kept(batch, standing.newest_ms))
+        self.changes.note([*trims, *(batch.partition for batch in batches)])
         for table, key, value in entries:
             values = self._tables.setdefault(table, {})
             if value is None:

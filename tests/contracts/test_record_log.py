@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from record_logs import ORDERS, OTHERS, Lmdb, Memory, batch
 
 from dafka.errors import StorageError
-from dafka.model import Batch, Partition
+from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import Entry, Outline
-from dafka.storage.memory import MemoryLog
-from dafka.testing.strategies import partitions
 from dafka.wire.octets import text
-
-ORDERS = Partition("orders", "A1")
-OTHERS = Partition("orders", "B2")
-
-
-class Memory:
-    def __init__(self, directory):
-        self.log = MemoryLog("AB" * 16)
-
-    def reopen(self):
-        pass
-
-
-class Lmdb:
-    def __init__(self, directory):
-        self.directory = Path(directory) / "log"
-        self.log = LmdbLog(self.directory, durability=Durability.OS)
-
-    def reopen(self):
-        self.log.close()
-        self.log = LmdbLog(self.directory, durability=Durability.OS)
 
 
 @pytest.fixture(params=[Memory, Lmdb])
@@ -46,10 +21,6 @@ def holder(request, tmp_path):
     holder = request.param(tmp_path)
     yield holder
     holder.log.close()
-
-
-def batch(partition, sequence, count, content=b"content"):
-    return Batch(partition, sequence, count, content)
 
 
 def test_a_new_log_is_empty_and_has_an_identity(holder):
@@ -128,6 +99,30 @@ def test_bytes_bound_all_but_the_first(holder):
     assert holder.log.read(ORDERS, 0, 10, 300) == held[:3]
     assert holder.log.read(ORDERS, 0, 10, 299) == held[:2]
     assert holder.log.read(ORDERS, 0, 10, 0) == held[:1]
+
+
+def test_appends_and_trims_are_changes_and_what_is_refused_is_none(holder):
+    before = holder.log.changes.now
+    assert holder.log.changes.since(before) == []
+    holder.log.append([batch(ORDERS, 0, 1), batch(OTHERS, 0, 1), batch(ORDERS, 1, 1)])
+    holder.log.append([], trims={ORDERS: 1})
+    between = holder.log.changes.now
+    with pytest.raises(StorageError):
+        holder.log.append([batch(OTHERS, 9, 1)])
+    changed = holder.log.changes.since(before)
+    assert [partition for partition, _ in changed] == [OTHERS, ORDERS]
+    assert holder.log.changes.since(changed[0][1]) == changed[1:]
+    assert holder.log.changes.since(between) == []
+
+
+def test_a_mark_means_nothing_in_another_opening(tmp_path):
+    one = Lmdb(tmp_path)
+    one.log.append([batch(ORDERS, 0, 1)])
+    mark = one.log.changes.now
+    one.reopen()
+    assert one.log.changes.since(mark) is None
+    assert one.log.changes.since(one.log.changes.now) == []
+    one.log.close()
 
 
 def test_the_largest_names_and_a_large_batch(holder):
@@ -271,104 +266,3 @@ def test_find_agrees_with_looking_at_every_record(kind, times, asked, trim):
             log.append([], trims={ORDERS: trim})
         assert log.find(ORDERS, asked) == expected
         log.close()
-
-
-class LogMachine(RuleBasedStateMachine):
-    """A log against a dictionary."""
-
-    kind = Memory
-    known = Bundle("known")
-
-    def __init__(self):
-        super().__init__()
-        self._directory = tempfile.TemporaryDirectory()
-        self.holder = self.kind(self._directory.name)
-        self.model: dict[Partition, list[Batch]] = {}
-        self.ends: dict[Partition, int] = {}
-
-    def end(self, partition):
-        return self.ends.get(partition, 0)
-
-    @rule(target=known, partition=partitions)
-    def meet(self, partition):
-        return partition
-
-    @rule(
-        plan=st.lists(
-            st.tuples(known, st.integers(1, 5), st.binary(max_size=20)), min_size=1, max_size=6
-        )
-    )
-    def append(self, plan):
-        added = []
-        for partition, count, content in plan:
-            one = batch(partition, self.end(partition), count, content)
-            self.model.setdefault(partition, []).append(one)
-            self.ends[partition] = one.end
-            added.append(one)
-        self.holder.log.append(added)
-
-    @rule(partition=known, good=known, offset=st.integers(1, 3), below=st.booleans())
-    def append_out_of_order(self, partition, good, offset, below):
-        sequence = self.end(partition) + (-offset if below else offset)
-        if good == partition or sequence < 0:
-            return
-        with pytest.raises(StorageError):
-            self.holder.log.append([batch(good, self.end(good), 1), batch(partition, sequence, 1)])
-
-    @rule(
-        partition=known,
-        sequence=st.integers(0, 40),
-        count_max=st.integers(1, 20),
-        bytes_max=st.integers(0, 60),
-    )
-    def read(self, partition, sequence, count_max, bytes_max):
-        expected: list[Batch] = []
-        for held in self.model.get(partition, []):
-            if not self.model[partition][0].sequence <= sequence:
-                break
-            if held.end <= sequence or held.sequence >= sequence + count_max:
-                continue
-            if expected and sum(len(b.content) for b in [*expected, held]) > bytes_max:
-                break
-            expected.append(held)
-        assert self.holder.log.read(partition, sequence, count_max, bytes_max) == expected
-
-    @rule(partition=known, sequence=st.integers(1, 30))
-    def trim(self, partition, sequence):
-        self.holder.log.append([], trims={partition: sequence})
-        self.model[partition] = [b for b in self.model.get(partition, []) if b.end > sequence]
-        if not self.model[partition]:
-            self.ends[partition] = max(sequence, self.end(partition))
-
-    @rule()
-    def reopen(self):
-        self.holder.reopen()
-
-    @invariant()
-    def heads_agree(self):
-        assert self.holder.log.heads() == {p: self.end(p) - 1 for p in self.model}
-        assert self.holder.log.records == sum(self.end(p) for p in self.model)
-
-    @invariant()
-    def standings_agree(self):
-        for partition, standing in self.holder.log.standings().items():
-            held = self.model[partition]
-            assert standing.start == (held[0].sequence if held else self.end(partition))
-            assert standing.size == sum(len(b.content) for b in held)
-
-    def teardown(self):
-        self.holder.log.close()
-        self._directory.cleanup()
-
-
-class LmdbMachine(LogMachine):
-    kind = Lmdb
-
-
-_settings = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow], stateful_step_count=30
-)
-TestMemoryLog = LogMachine.TestCase
-TestMemoryLog.settings = _settings
-TestLmdbLog = LmdbMachine.TestCase
-TestLmdbLog.settings = _settings

@@ -89,6 +89,17 @@ def test_an_end_that_has_nothing_of_a_partition_is_not_asked_for_it(make_batch):
     assert witness.diverged == {}
 
 
+def test_what_was_brought_to_an_empty_target_waits_for_no_look(make_batch, monkeypatch):
+    monkeypatch.setattr(module, "LOOKS_MAX", 1)
+    source, target = Store(*(make_batch([b"1"], 0, part) for part in (A, B))), Store()
+    witness = Witness()
+    assert look(witness, source, target) == {}
+    target.log.append([make_batch([b"1"], 0, part) for part in (A, B)])
+    assert witness.waiting(source.heads(), target.heads()) == frozenset()
+    turns = look(witness, source, target) | look(witness, source, target)
+    assert turns == {A: range(1), B: range(1)}, "each in its turn"
+
+
 def test_what_is_not_kept_any_more_proves_nothing(make_batch):
     source, target = Store(make_batch([b"1"], 0, A)), Store(make_batch([b"x"], 0, A))
     source.log.append([], trims={A: 1})

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.groups.commit import Commit
 from dafka.groups.fold import fold
 from dafka.groups.membership import NO_BALLOT
@@ -14,6 +14,7 @@ from dafka.query import groups, messages, paging, service
 from dafka.query.client import StoreClient
 from dafka.query.messages import encode
 from dafka.records.batch import BatchBuilder, enclosed
+from dafka.storage.memory import MemoryLog
 from dafka.wire.octets import text
 
 pytestmark = pytest.mark.net
@@ -121,6 +122,37 @@ def test_what_was_trimmed_is_not_in_the_range(serving, client):
     assert client.heads() == {ORDERS: 49, ODD: 0}
     assert client.read(ORDERS, 4) == []
     assert client.read(ORDERS, 5, count_max=1) == batches[1:2]
+
+
+def test_what_has_changed_since(serving, client, monkeypatch):
+    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 100)
+    fill(serving)
+    nothing, mark = client.changes(None)
+    assert nothing == {}
+    serving.log.append([raw_batch(Partition("orders", name), 0, [1]) for name in "abcdef"])
+    changed, mark = client.changes(mark)
+    assert changed == {Partition("orders", name): range(1) for name in "abcdef"}
+    assert client.changes(mark) == ({}, mark)
+    serving.log = MemoryLog("CD" * 16)
+    assert client.changes(mark) is None
+
+
+def test_a_store_of_before_that_question_refuses_it(serving, client):
+    serving.respond = lambda _: encode(messages.Refused("query message", "version 1"))
+    with pytest.raises(RefusedError, match="refused: query message"):
+        client.changes(None)
+
+
+def test_a_store_in_which_something_always_changes_is_left(serving, client, monkeypatch):
+    monkeypatch.setattr("dafka.query.client.PARTITIONS_MAX", 4)
+    numbers = itertools.count()
+
+    def page(_question):
+        return encode(messages.ChangePage(((b"t", b"A", 0, 1),), ("one", next(numbers)), True))
+
+    serving.respond = page
+    with pytest.raises(QueryError, match="names more than 4"):
+        client.changes(None)
 
 
 def test_deleting_a_topic(serving, client, monkeypatch):

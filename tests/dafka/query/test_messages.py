@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dafka.errors import WireError
 from dafka.groups import membership
-from dafka.limits import QUERY_BYTES_MAX
+from dafka.limits import OPENING_CHARACTERS_MAX, QUERY_BYTES_MAX
 from dafka.query import messages
 from dafka.query.messages import decode_answer, decode_question, encode
 
@@ -27,11 +27,13 @@ alive = st.tuples(
 pulses = st.lists(
     st.builds(membership.Pulse, st.text(), sequences, st.booleans(), sequences), max_size=3
 ).map(tuple)
+moments = st.tuples(st.text(max_size=OPENING_CHARACTERS_MAX), sequences)
 
 questions = st.one_of(
     st.builds(messages.Topics, st.none() | names),
     st.builds(messages.Partitions, st.none() | names, st.none() | places),
     st.builds(messages.Ranges, st.none() | names, st.none() | places),
+    st.builds(messages.Changes, st.none() | moments),
     st.builds(messages.Find, names, names, sequences),
     st.builds(messages.Read, names, names, sequences, counts, counts),
     st.builds(messages.Digest, names, names, sequences, counts, st.booleans()),
@@ -57,6 +59,13 @@ answers = st.one_of(
     st.builds(
         messages.RangePage,
         st.lists(st.tuples(names, names, sequences, sequences), max_size=4).map(tuple),
+        st.booleans(),
+    ),
+    st.builds(
+        messages.ChangePage,
+        st.lists(st.tuples(names, names, sequences, sequences), max_size=4).map(tuple),
+        moments,
+        st.booleans(),
         st.booleans(),
     ),
     st.builds(
@@ -124,6 +133,8 @@ def test_a_later_version_may_add_fields():
         ("query message", b"\x01" + msgspec.msgpack.encode(["erase"])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["ranges", b"t" * 256, None])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["ranges", "text", None])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["changes", ["o" * 65, 0]])),
+        ("query message", b"\x01" + msgspec.msgpack.encode(["changes", ["o", -1]])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", -1, 1, 1])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 0, 0, 1])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 2**63, 1, 1])),
@@ -149,6 +160,7 @@ def test_mutated_bytes_raise_nothing_else():
         for message in (
             messages.Topics(b"he"),
             messages.Ranges(b"he", (b"he", b"AB")),
+            messages.Changes(("opening", 7)),
             messages.Read(b"he", b"AB", 5, 10, 1_000),
             messages.RangePage(((b"he", b"AB", 0, 6),), True),
             messages.Batches(((0, 1, b"x"),)),

@@ -59,6 +59,35 @@ def test_ranges(log):
     assert asked(messages.Ranges(b"b", (b"b", b"1")), log) == messages.RangePage(ranges[1:], False)
 
 
+def test_changes(log):
+    beginning = asked(messages.Changes(), log)
+    assert beginning == messages.ChangePage((), beginning.until, more=False)
+    since = messages.Changes(beginning.until)
+    assert asked(since, log) == beginning
+    log.append([Batch(Partition("b", "2"), 6, 2, b"two")])
+    log.append([], trims={Partition("a", "9"): 1})
+    found = asked(since, log)
+    assert found.ranges == ((b"b", b"2", 0, 8), (b"a", b"9", 1, 1))
+    assert asked(messages.Changes(found.until), log).ranges == ()
+    unknown = asked(messages.Changes(("another opening", 1)), log)
+    assert unknown == messages.ChangePage((), found.until, more=False, unknown=True)
+
+
+def test_many_changes_come_in_pages(monkeypatch):
+    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 1_000)
+    log = MemoryLog("AB" * 16)
+    question, found, pages = messages.Changes(("AB" * 16, 0)), [], 0
+    log.append([Batch(Partition("t", f"{n:032X}"), 0, 1, b"") for n in range(100)])
+    while question is not None:
+        page = asked(question, log)
+        found += page.ranges
+        pages += 1
+        question = messages.Changes(page.until) if page.more else None
+    assert pages > 5
+    assert [row[1] for row in found] == [b"%032X" % n for n in range(100)]
+    assert page.until == log.changes.now
+
+
 def test_read(log):
     whole = messages.Batches(((0, 5, b"five"), (5, 1, b"one")))
     assert asked(messages.Read(b"b", b"2", 3, 100, 100), log) == whole
@@ -260,6 +289,7 @@ def test_any_bytes_are_answered(octets):
         (messages.Topics(), False, False),
         (messages.Partitions(), False, False),
         (messages.Ranges(b""), False, False),
+        (messages.Changes(), False, False),
         (messages.Partitions(b"b"), True, False),
         (messages.Ranges(b"b"), True, False),
         (messages.Ranges(b"a"), False, False),

@@ -1,0 +1,96 @@
+"""What a cluster's stores say they hold, asked for again and again: only what has changed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError, RefusedError
+from dafka.query.client import StoreClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dafka.model import Partition
+    from dafka.storage.changes import Mark
+    from topology.model import Cluster
+
+log = logging.getLogger(__name__)
+
+ANSWER_TIMEOUT_MS = 2_000
+"""How long one store may take to say what it holds."""
+
+
+class Holdings:
+    """What one cluster holds of what a link carries. Used by one thread.
+
+    Args:
+        cluster: Whose stores to ask.
+        wants: Whether the link carries a topic.
+    """
+
+    def __init__(self, cluster: Cluster, wants: Callable[[str], bool]) -> None:
+        self.cluster = cluster.name
+        self._stores = cluster.stores
+        self._wants = wants
+        self._until: Mark | None = None
+        self.store = ""
+        """The query port of the store that last spoke for the cluster."""
+        self.heads: dict[Partition, int] = {}
+        """The last sequence of each partition."""
+        self.begins: dict[Partition, int] = {}
+        """Log starts, where they are above 0."""
+        self.empty: set[Partition] = set()
+        """Partitions of which nothing is kept any more."""
+
+    def ask(self) -> bool:
+        """Bring this up to date; False if no store answered.
+
+        The stores are asked in turn; the first that answers speaks for all. Another one may have
+        more or less. Less is repeated and ignored, more is repaired among the stores.
+        """
+        for store in self._stores:
+            try:
+                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                    self._read(client, store.query)
+            except QueryError as error:
+                facts = {"cluster": self.cluster, "store": store.query, "error": str(error)}
+                log.warning("a store does not say what it holds", extra=facts)
+                continue
+            return True
+        return False
+
+    def _read(self, client: StoreClient, store: str) -> None:
+        if store == self.store and self._until is not None:
+            changed = client.changes(self._until)
+            if changed is not None:
+                ranges, self._until = changed
+                self._take(ranges)
+                return
+        until = _beginning(client)
+        ranges = client.ranges()
+        # All there: nothing of what another store had said is left.
+        self.store, self._until = store, until
+        self.heads, self.begins, self.empty = {}, {}, set()
+        self._take(ranges)
+
+    def _take(self, ranges: Mapping[Partition, range]) -> None:
+        for partition, kept in ranges.items():
+            if not self._wants(partition.topic):
+                continue
+            self.heads[partition] = kept.stop - 1
+            if kept.start:
+                self.begins[partition] = kept.start
+            if kept:
+                self.empty.discard(partition)
+            else:
+                self.empty.add(partition)
+
+
+def _beginning(client: StoreClient) -> Mark | None:
+    """From when on the store can say what has changed; None if it cannot, being of before that."""
+    try:
+        beginning = client.changes(None)
+    except RefusedError:
+        return None
+    return None if beginning is None else beginning[1]
