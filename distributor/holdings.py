@@ -76,8 +76,8 @@ class Holdings:
 
     def _take(self, ranges: Mapping[Partition, range]) -> None:
         for partition, kept in ranges.items():
-            if not self._wants(partition.topic):
-                continue
+            if partition not in self.heads and not self._wants(partition.topic):
+                continue  # patterns cost more than all the rest
             self.heads[partition] = kept.stop - 1
             if kept.start:
                 self.begins[partition] = kept.start

@@ -111,8 +111,8 @@ class ConsumerMachine:
         """Assert order and bounds."""
         self._inflow.check()
         assert self._buffered >= 0
-        expected = self._inflow.expected
-        assert all(sequence <= expected(partition) for partition, sequence in self._next.items())
+        for partition, sequence in self._next.items():
+            assert sequence <= self._inflow.expected(partition)
         assert not self._next.keys() & self._unpositioned.keys()
 
     @property

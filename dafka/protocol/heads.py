@@ -104,7 +104,7 @@ class HeadSchedule:
 
     def wakeup_ms(self) -> int | None:
         """When the first is due."""
-        return earliest(*[next(iter(each.values()), None) for each in self._levels])
+        return earliest(*[next(iter(each.values())) for each in self._levels if each])
 
     def _plan(self, partition: Partition, level: int, now_ms: int) -> None:
         self._level[partition] = level

@@ -95,7 +95,7 @@ class World:
 
     def delay_ms(self) -> int:
         """How long the next message takes."""
-        return self.random.randint(0, self.faults.delay_ms_max)
+        return self.random.randrange(self.faults.delay_ms_max + 1)
 
 
 class Mesh:
@@ -104,10 +104,13 @@ class Mesh:
     def __init__(self, world: World) -> None:
         self._world = world
         self._members: dict[Member, dict[bytes, tuple[MessageId, str]]] = {}
+        self._prefixes: dict[Member, tuple[bytes, ...]] = {}
+        """What of each member's subscriptions messages are compared with."""
 
     def join(self, member: Member) -> None:
         """Connect a node; it learns of everybody's subscriptions."""
         self._members[member] = {}
+        self._prefixes[member] = ()
         for other, prefixes in self._members.items():
             if other is not member:
                 for message_id, key in prefixes.values():
@@ -116,10 +119,12 @@ class Mesh:
     def leave(self, member: Member) -> None:
         """Disconnect a node."""
         self._members.pop(member, None)
+        self._prefixes.pop(member, None)
 
     def listen(self, member: Member, message_id: MessageId, key: str) -> None:
         """Subscribe a node."""
         self._members[member][rfc46.prefix(message_id, key)] = (message_id, key)
+        self._prefixes[member] = (*self._members[member],)
         for other in self._members:
             if other is not member:
                 self._send(other, PeerListened(message_id, key))
@@ -127,6 +132,7 @@ class Mesh:
     def unlisten(self, member: Member, message_id: MessageId, key: str) -> None:
         """Take a node's subscription back."""
         self._members[member].pop(rfc46.prefix(message_id, key), None)
+        self._prefixes[member] = (*self._members[member],)
 
     def publish(self, member: Member, message: Message) -> None:
         """Carry a message to every other node that listens for it, as the faults allow."""
@@ -135,8 +141,8 @@ class Mesh:
         # Values, so one for all: what is decoded is what was encoded, and nobody can change it.
         received = Received(rfc46.decode(frames))
         faults, chance = self._world.faults, self._world.random
-        for other, prefixes in self._members.items():
-            if other is member or not frames[0].startswith((*prefixes,)):
+        for other, prefixes in self._prefixes.items():
+            if other is member or not frames[0].startswith(prefixes):
                 continue
             if chance.random() < faults.loss:
                 continue
@@ -189,6 +195,7 @@ class Node(Generic[S]):
         self.incarnation = 0
         self.alive = False
         self._meshes = meshes
+        self._sides = {mesh: side for side, mesh in meshes.items()}
         self._machine: Machine[S] | None = None
         self._wake_ms: int | None = None
 
@@ -229,8 +236,7 @@ class Node(Generic[S]):
     def arrive(self, mesh: Mesh, event: Event, incarnation: int) -> None:
         """Take an event from a mesh in, unless the node has crashed since it was sent."""
         if incarnation == self.incarnation:
-            side = next(side for side, own in self._meshes.items() if own is mesh)
-            self.feed(side, event)
+            self.feed(self._sides[mesh], event)
 
     def feed(self, side: S, event: object) -> None:
         """Hand an event to the machine and perform what it asks for."""
