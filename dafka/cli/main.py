@@ -6,24 +6,32 @@ import sys
 
 import typer
 
-from dafka.cli.clients import consume, produce
-from dafka.cli.groups import groups
-from dafka.cli.keys import keys
-from dafka.cli.queries import peek, topics
-from dafka.cli.schemas import schemas
-from dafka.cli.servers import store, tower
+from dafka.cli.lazy import group_of
 from dafka.errors import DafkaError, MisuseError, StorageError
 
+COMMANDS = {
+    "tower": "dafka.cli.servers:tower",
+    "store": "dafka.cli.servers:store",
+    "produce": "dafka.cli.clients:produce",
+    "consume": "dafka.cli.clients:consume",
+    "topics": "dafka.cli.queries:topics",
+    "peek": "dafka.cli.queries:peek",
+    "groups": "dafka.cli.groups:groups",
+    "keys": "dafka.cli.keys:keys",
+    "schemas": "dafka.cli.schemas:schemas",
+}
+
 app = typer.Typer(
+    cls=group_of(COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46).",
 )
-app.command()(tower)
-app.add_typer(store, name="store")
-for command in (produce, consume, topics, peek, groups, keys, schemas):
-    app.command()(command)
+
+
+@app.callback()
+def dafka() -> None:
+    """One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46)."""
 
 
 def main() -> None:

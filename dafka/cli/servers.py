@@ -74,7 +74,7 @@ def tower(
         end_within(shutdown_ms)
 
 
-store = typer.Typer(invoke_without_command=True)
+store = typer.Typer(invoke_without_command=True, add_completion=False)
 
 _RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
 

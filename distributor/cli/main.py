@@ -6,49 +6,41 @@ import sys
 
 import typer
 
+from dafka.cli.lazy import group_of
 from dafka.errors import DafkaError, MisuseError
-from distributor.cli.aim import links, lost, retarget
-from distributor.cli.apply import apply
-from distributor.cli.audit import audit
-from distributor.cli.dashboard import dashboard
-from distributor.cli.demo import demo
-from distributor.cli.doctor import doctor
-from distributor.cli.drill import drill
-from distributor.cli.offsets import offsets
-from distributor.cli.run import run
-from distributor.cli.schemas import schemas
-from distributor.cli.status import status
-from distributor.cli.trace import trace
-from distributor.cli.up import up
-from distributor.cli.verify import verify
 from distributor.errors import DistributorError, PlanError
 from topology.errors import TopologyError
 
+COMMANDS = {
+    "run": "distributor.cli.run:run",
+    "up": "distributor.cli.up:up",
+    "status": "distributor.cli.status:status",
+    "verify": "distributor.cli.verify:verify",
+    "audit": "distributor.cli.audit:audit",
+    "trace": "distributor.cli.trace:trace",
+    "doctor": "distributor.cli.doctor:doctor",
+    "dashboard": "distributor.cli.dashboard:dashboard",
+    "demo": "distributor.cli.demo:demo",
+    "drill": "distributor.cli.drill:drill",
+    "links": "distributor.cli.aim:links",
+    "retarget": "distributor.cli.aim:retarget",
+    "lost": "distributor.cli.aim:lost",
+    "apply": "distributor.cli.apply:apply",
+    "offsets": "distributor.cli.offsets:offsets",
+    "schemas": "distributor.cli.schemas:schemas",
+}
+
 app = typer.Typer(
+    cls=group_of(COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Copy records between Dafka clusters along a tree: everywhere, exactly once, in order.",
 )
-for command in (
-    run,
-    up,
-    status,
-    verify,
-    audit,
-    trace,
-    doctor,
-    dashboard,
-    demo,
-    drill,
-    links,
-    retarget,
-    lost,
-    apply,
-):
-    app.command()(command)
-app.add_typer(offsets, name="offsets")
-app.add_typer(schemas, name="schemas")
+
+
+@app.callback()
+def distributor() -> None:
+    """Copy records between Dafka clusters along a tree: everywhere, exactly once, in order."""
 
 
 def main() -> None:

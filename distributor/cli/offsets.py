@@ -24,6 +24,7 @@ Group = Annotated[str, typer.Argument(help="The group of consumers.")]
 
 offsets = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     help="Show where groups stand on every cluster, and why; or say where they are to go on.\n\n"
     "Example: distributor offsets explain billing config/four-clusters.yaml",
 )

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 SHOWN_MAX = 50
 """Differences that are printed; `--json` has all."""
 
-schemas = typer.Typer(invoke_without_command=True)
+schemas = typer.Typer(invoke_without_command=True, add_completion=False)
 
 
 @schemas.callback()

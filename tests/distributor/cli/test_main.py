@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from distributor.cli import main as module
 from distributor.cli.main import app, main
@@ -32,7 +33,7 @@ def run(monkeypatch, capsys):
 
 
 def test_every_command_is_there():
-    assert [command.callback.__name__ for command in app.registered_commands] == [*COMMANDS]
+    assert list(get_command(app).commands) == [*COMMANDS, "offsets", "schemas"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -63,6 +64,20 @@ def test_an_unknown_command_has_exit_code_2(run):
     code, _, error = run("teleport")
     assert code == 2
     assert "teleport" in error
+
+
+def test_a_command_that_is_misspelt_is_guessed(run):
+    code, _, error = run("statu")
+    assert code == 2
+    assert "Did you mean 'status'?" in error
+
+
+@pytest.mark.parametrize("group", ["offsets", "schemas"])
+def test_commands_of_a_group_have_examples(run, group):
+    code, out, _ = run(group, "--help")
+    assert code == 0
+    assert "Example:" in out
+    assert "--install-completion" not in out
 
 
 @pytest.mark.parametrize(
