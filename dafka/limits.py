@@ -81,6 +81,9 @@ DIGEST_BYTES_MAX = 2 * 1024 * 1024
 DIGESTS_MAX = 1_000
 """Ranges in one request for digests."""
 
+CHANGES_MAX = 20_000
+"""Partitions that may have changed before all are listed instead: every page looks at them."""
+
 OPENING_CHARACTERS_MAX = 64
 """The name of one opening of a log, see `dafka.storage.changes`."""
 

@@ -4,9 +4,9 @@ A producer that lost its spool and took up its old address again, or a store res
 backup, can give one place to two records. What follows such a record must not be copied.
 
 A partition is looked at before anything of it is copied, at the last record that both ends have:
-histories that part do not meet again. Where the target has nothing there is nothing to look at.
-After that a few partitions at a time are looked at once more, those first whose turn was longest
-ago, in what both have got since.
+histories that part do not meet again. Where the target never had anything there is nothing to look
+at. After that a few partitions at a time are looked at once more, those first whose turn was
+longest ago, in what both have got since.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Witness:
     def __init__(self) -> None:
         self._seen: dict[Partition, int] = {}
         """Up to where each partition was looked at; those of which that is longest ago first."""
+        self._doubtful: set[Partition] = set()
+        """Partitions that the target has or had, and that were not looked at since."""
         self.diverged: dict[Partition, int] = {}
         """Partitions of which the two clusters hold other records under the same name, each with
         the first sequence that is known to differ."""
@@ -76,15 +78,19 @@ class Witness:
         again: dict[Partition, range] = {}
         for partition, seen in list(self._seen.items()):
             end = min(source.get(partition, -1), target.get(partition, -1)) + 1
-            if end < seen:
+            if end < seen or partition not in source:
                 del self._seen[partition]
                 self.diverged.pop(partition, None)
+                if seen:
+                    self._doubtful.add(partition)
             elif end > seen and partition not in self.diverged and len(again) < LOOKS_MAX:
                 again[partition] = range(max(seen, end - LOOK_RECORDS_MAX), end)
-        for partition in source.keys() - target.keys() - self._seen.keys():
+        for partition in source.keys() - target.keys() - self._seen.keys() - self._doubtful:
             self._seen[partition] = 0
         first: dict[Partition, range] = {}
-        for partition in self.waiting(source, target):
+        waiting = self.waiting(source, target)
+        self._doubtful |= waiting
+        for partition in waiting:
             if len(first) == FIRST_LOOKS_MAX:
                 break
             end = min(source[partition], target[partition]) + 1
@@ -116,6 +122,7 @@ class Witness:
             # To the end of the line.
             self._seen.pop(partition, None)
             self._seen[partition] = span.stop
+            self._doubtful.discard(partition)
             if first is not None:
                 self.diverged[partition] = first
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ANSWER_TIMEOUT_MS = 2_000
-"""How long one store may take to say what it holds."""
+ANSWER_TIMEOUT_MS = 5_000
+"""How long one store may take for a page of what it holds: 2 MB, maybe over a slow line."""
 
 
 class Holdings:
@@ -62,22 +62,23 @@ class Holdings:
 
     def _read(self, client: StoreClient, store: str) -> None:
         if store == self.store and self._until is not None:
-            changed = client.changes(self._until)
+            changed = _changed(client, self._until)
             if changed is not None:
                 ranges, self._until = changed
                 self._take(ranges)
                 return
-        until = _beginning(client)
+        # Before the list: what changes meanwhile is told again.
+        beginning = _changed(client, None)
         ranges = client.ranges()
         # All there: nothing of what another store had said is left.
-        self.store, self._until = store, until
+        self.store, self._until = store, None if beginning is None else beginning[1]
         self.heads, self.begins, self.empty = {}, {}, set()
         self._take(ranges)
 
     def _take(self, ranges: Mapping[Partition, range]) -> None:
         for partition, kept in ranges.items():
-            if partition not in self.heads and not self._wants(partition.topic):
-                continue  # patterns cost more than all the rest
+            if not self._wants(partition.topic):
+                continue
             self.heads[partition] = kept.stop - 1
             if kept.start:
                 self.begins[partition] = kept.start
@@ -87,10 +88,11 @@ class Holdings:
                 self.empty.add(partition)
 
 
-def _beginning(client: StoreClient) -> Mark | None:
-    """From when on the store can say what has changed; None if it cannot, being of before that."""
+def _changed(
+    client: StoreClient, since: Mark | None
+) -> tuple[Mapping[Partition, range], Mark] | None:
+    """What has changed; None if the store cannot say, being of before there was that question."""
     try:
-        beginning = client.changes(None)
+        return client.changes(since)
     except RefusedError:
         return None
-    return None if beginning is None else beginning[1]

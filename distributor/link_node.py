@@ -6,9 +6,11 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
+from dafka.limits import PARTITIONS_MAX
 from dafka.node.clock import now_ms
 from dafka.node.node import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine
@@ -77,6 +79,7 @@ class LinkNode:
         target = topology.cluster(aim or link.target)
         address = new_address(source.towers)
 
+        @lru_cache(PARTITIONS_MAX)  # asked for every message of a topic that is not carried
         def wants(topic: str) -> bool:
             return topology.carries(topic, link.span)
 
@@ -266,13 +269,18 @@ class _LinkRole:
             self._answered(HeadsUnread())
             return
         ours = self._heads_of(source)
-        begins = {} if ours is None else dict(source.begins)
-        heads = HeadsRead(theirs, ours or {}, begins=begins, empty=frozenset(target.empty))
-        spans = self._witness.due(heads.source, heads.target)
-        if spans:
+        if ours is not None and (spans := self._witness.due(ours, theirs)):
             self._look(spans)
-        waiting = self._witness.waiting(heads.source, heads.target)
-        self._answered(replace(heads, diverged=dict(self._witness.diverged), waiting=waiting))
+        # A source that does not answer has not lost anything: what was found out still holds.
+        heads = HeadsRead(
+            target=theirs,
+            source=ours or {},
+            diverged=dict(self._witness.diverged),
+            waiting=self._witness.waiting(source.heads, theirs),
+            begins={} if ours is None else dict(source.begins),
+            empty=frozenset(target.empty),
+        )
+        self._answered(heads)
 
     def _look(self, spans: Mapping[Partition, range]) -> None:
         try:

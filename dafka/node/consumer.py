@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
+from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition, Record, checked_topic
 from dafka.node.group import GroupRole, joined
 from dafka.node.group_options import Access, GroupOptions
@@ -81,7 +82,7 @@ class Consumer:
 
     Args:
         towers: The cluster's tower, `tcp://host:port`, or several.
-        topics: A topic, or several.
+        topics: A topic, or several, up to 10,000.
         start: Where partitions without a position begin: "earliest" at their first record,
             "latest" behind what is there when they are first heard of.
         positions: Sequence to begin at, for some partitions.
@@ -128,6 +129,11 @@ class Consumer:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
             raise MisuseError("at least one topic is needed")
+        if len(names) > HELLO_TOPICS_MAX:
+            raise MisuseError(
+                f"{len(names):,} topics are too many for one consumer, which takes "
+                f"{HELLO_TOPICS_MAX:,}: have several"
+            )
         if start not in (Start.EARLIEST.value, Start.LATEST.value):
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
         self.address = new_address(towers, credentials)

@@ -94,7 +94,8 @@ class StoreClient:
             since: What was returned last; None for a beginning, with nothing in it.
 
         Returns:
-            None if the store was started anew since then: all may have changed.
+            None if all may have changed: the store was started anew since then, or too much has.
+            Not all of it if more changes while it is told; the rest has changed since, too.
         """
         found: dict[Partition, range] = {}
         rows = 0
@@ -104,10 +105,11 @@ class StoreClient:
                 return None
             found |= _ranges(page.ranges)
             rows += len(page.ranges)
-            until = Mark(*page.until)
-            if not page.more:
-                return found, until
-            since = self._continued(since, (until,), rows)
+            before, since = since, Mark(*page.until)
+            if not page.more or rows > PARTITIONS_MAX:
+                return found, since
+            if since == before:
+                raise self._error("answered with a page that leads nowhere")
 
     def heads(self, topic: str | None = None) -> dict[Partition, int]:
         """Return the last sequence of every partition of one topic or of all."""

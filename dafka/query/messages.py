@@ -204,7 +204,8 @@ class ChangePage(Struct, frozen=True, array_like=True, tag="changed"):
         ranges: Those that changed longest ago first.
         until: What has changed until then is told, with what was told before.
         more: Ask again, since `until`.
-        unknown: The moment asked for is of another opening of the log: all may have changed.
+        unknown: All may have changed: the moment asked for is of another opening of the log, or too
+            long ago.
     """
 
     ranges: tuple[Kept, ...]

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
-_BODY_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
-"""A schema within JSON: quotes and line breaks take two bytes."""
+_BODY_BYTES_MAX = 8 * SCHEMA_BYTES_MAX
+"""A schema within JSON, where an octet may take six, and what it refers to."""
 
 
 def application(service: Service) -> Starlette:

@@ -6,8 +6,10 @@ of these a few hundred have changed since the last one.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.limits import CHANGES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +33,7 @@ class Changes:
     """Those of one log since it was opened.
 
     Args:
-        opening: A name that no other opening of a log has.
+        opening: A name that no other opening of a log on disk has.
     """
 
     def __init__(self, opening: str) -> None:
@@ -56,11 +58,15 @@ class Changes:
         """Return what has changed since `mark`, and up to where that has then been seen.
 
         Returns:
-            Those that changed longest ago first; None if the mark means nothing here.
+            Those that changed longest ago first; None if the mark means nothing here, or that long
+            ago that it is no less work to list all.
         """
         if mark.opening != self._opening or mark.changes > self._count:
             return None
         newest_first = takewhile(lambda item: item[1] > mark.changes, reversed(self._last.items()))
-        found = [(partition, Mark(self._opening, count)) for partition, count in newest_first]
+        found = [
+            (partition, Mark(self._opening, count))
+            for partition, count in islice(newest_first, CHANGES_MAX + 1)
+        ]
         found.reverse()
-        return found
+        return found if len(found) <= CHANGES_MAX else None

@@ -14,8 +14,15 @@ import time
 import zmq
 
 from dafka.errors import MisuseError
-from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
+from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.model import is_address
+
+SILENCE_MS_MAX = 30_000
+"""A connection whose other end does not answer for so long is gone. Only whole messages count, so
+the largest frame has to come through in that time: it takes 5 Mbit/s."""
+
+CURVE_BYTES = 64
+"""What encryption adds to a frame, at most; it counts for the bound of one that is received."""
 
 LIBZMQ_MIN = (4, 3, 4)
 """Older ones can be crashed or filled from outside (CVE-2021-20236 and before)."""
@@ -34,6 +41,10 @@ RECEIVE_MARK = 1_000
 
 CONTROL_MARK = 10_000
 """Beacons and subscriptions; with `NAME_BYTES_MAX`, 10 MB from one peer."""
+
+SUBSCRIPTIONS_MARK = 3 * HELLO_TOPICS_MAX + CONTROL_MARK
+"""Subscriptions on their way to a new peer: of a consumer three a topic. What is beyond, ZeroMQ drops
+without a word and for good."""
 
 NAME_BYTES_MAX = 1_024
 """A frame of a beacon, or a subscription: a name and a few octets. Whoever sends more is
@@ -152,7 +163,7 @@ def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
 
 def subscriber() -> zmq.Socket[bytes]:
     """A SUB for many publishers."""
-    return _socket(zmq.SUB, CONTROL_MARK, RECEIVE_MARK)
+    return _socket(zmq.SUB, SUBSCRIPTIONS_MARK, RECEIVE_MARK)
 
 
 def beacon_subscriber() -> zmq.Socket[bytes]:
@@ -204,11 +215,11 @@ def _socket(
         ) from error
     socket.set(zmq.SNDHWM, send_mark)
     socket.set(zmq.RCVHWM, receive_mark)
-    socket.set(zmq.MAXMSGSIZE, frame_bytes_max)
+    socket.set(zmq.MAXMSGSIZE, frame_bytes_max + CURVE_BYTES)
     socket.set(zmq.HANDSHAKE_IVL, 2_000)
     socket.set(zmq.HEARTBEAT_IVL, 1_000)
-    socket.set(zmq.HEARTBEAT_TIMEOUT, 5_000)
-    socket.set(zmq.HEARTBEAT_TTL, 10_000)
+    socket.set(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS_MAX)
+    socket.set(zmq.HEARTBEAT_TTL, 2 * SILENCE_MS_MAX)
     socket.set(zmq.RECONNECT_IVL, 50)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000)
     socket.set(zmq.TCP_KEEPALIVE, 1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
-from dafka.limits import HEADER_BYTES_MAX, TOPIC_BYTES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, HEADER_BYTES_MAX
 from dafka.wire import fields
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.octets import Reader, octets_of, text
@@ -52,7 +52,7 @@ def prefix(message_id: MessageId, key: str) -> bytes:
 def subscription(prefix_octets: bytes) -> tuple[MessageId, str] | None:
     """The inverse of `prefix`, for subscriptions a publisher sees; None if it is not one."""
     message_id = _IDS.get(prefix_octets[:1])
-    if message_id is None or len(prefix_octets) > 1 + TOPIC_BYTES_MAX or b"\0" in prefix_octets:
+    if message_id is None or len(prefix_octets) > 1 + ADDRESS_BYTES_MAX or b"\0" in prefix_octets:
         return None
     return message_id, text(prefix_octets[1:])
 

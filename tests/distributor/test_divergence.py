@@ -100,6 +100,31 @@ def test_what_was_brought_to_an_empty_target_waits_for_no_look(make_batch, monke
     assert turns == {A: range(1), B: range(1)}, "each in its turn"
 
 
+def test_a_target_that_had_something_and_comes_back_is_looked_at_before_all(
+    make_batch, monkeypatch
+):
+    monkeypatch.setattr(module, "FIRST_LOOKS_MAX", 1)
+    source, target = (Store(*(make_batch([b"1"], 0, part) for part in (A, B))) for _ in range(2))
+    witness = Witness()
+    look(witness, source, target)
+    empty = Store()
+    assert look(witness, source, empty) == {}
+    assert look(witness, source, empty) == {}
+    assert witness.waiting(source.heads(), target.heads()) == {A, B}
+    assert len(look(witness, source, target)) == 1
+    assert look(witness, source, empty) == {}, "neither the one seen nor the one that waited"
+    assert witness.waiting(source.heads(), target.heads()) == {A, B}
+
+
+def test_what_neither_end_has_any_more_is_forgotten(make_batch):
+    source, target = Store(make_batch([b"1"], 0, A)), Store()
+    witness = Witness()
+    look(witness, source, target)
+    look(witness, Store(), target)
+    both = Store(make_batch([b"1"], 0, A))
+    assert witness.waiting(both.heads(), both.heads()) == {A}
+
+
 def test_what_is_not_kept_any_more_proves_nothing(make_batch):
     source, target = Store(make_batch([b"1"], 0, A)), Store(make_batch([b"x"], 0, A))
     source.log.append([], trims={A: 1})

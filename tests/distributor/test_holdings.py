@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition
 from dafka.storage.changes import Changes
@@ -122,6 +123,30 @@ def test_the_first_that_answers_speaks_for_all_and_another_begins_anew(survey, c
     stores["one"] = one
     assert holdings.ask()
     assert (holdings.store, holdings.heads) == ("one", {A: 4})
+
+
+def test_a_store_that_was_replaced_by_an_older_version_is_asked_for_all(survey):
+    holdings, stores = survey(one=Answering(batch(A, 0, 5)))
+    assert holdings.ask()
+    stores["one"] = Older(batch(A, 0, 6))
+    assert holdings.ask()
+    assert holdings.heads == {A: 5}
+
+
+def test_over_sockets(pair, make_batch):
+    pair.fill(1, *(make_batch([b"1"], 0, Partition(f"t{n}", "A" * 32)) for n in range(500)))
+    with pair.running(1):
+        cluster = pair.topology.clusters[0]
+        holdings = Holdings(cluster, lambda topic: topic != "t0")
+        assert holdings.ask()
+        assert len(holdings.heads) == 499
+        with Producer(cluster.towers[0], max_block_ms=5_000) as producer:
+            producer.send("orders", b"1")
+            producer.flush(10)
+        whole = dict(holdings.heads)
+        assert holdings.ask()
+        assert holdings.heads == whole | {Partition("orders", producer.address): 0}
+        assert holdings.store == cluster.stores[0].query
 
 
 def test_nothing_is_forgotten_while_no_store_answers(survey):

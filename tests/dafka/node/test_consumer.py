@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.node import NodeFailedError
@@ -35,6 +36,25 @@ def test_a_consumer_gets_what_a_producer_that_has_left_has_sent(stored, take):
     records = take(stored.consumer("orders"), 10)
     assert numbers_of(records) == list(range(10))
     assert {record.address for record in records} == {producer.address}
+
+
+def test_a_consumer_of_as_many_topics_as_it_may_have_hears_of_all(stored, take):
+    topics = [f"{number:08}" for number in range(HELLO_TOPICS_MAX)]
+    producer = stored.producer()
+    for topic in (topics[0], topics[-1]):
+        producer.send(topic, b"stored")
+    producer.flush(10)
+    consumer = stored.consumer(*topics)
+    assert {record.topic for record in take(consumer, 2)} == {topics[0], topics[-1]}
+    for topic in (topics[1], topics[-2]):
+        producer.send(topic, b"live")
+    assert {record.topic for record in take(consumer, 2)} == {topics[1], topics[-2]}
+
+
+def test_more_topics_than_that_are_refused():
+    topics = [f"{number}" for number in range(HELLO_TOPICS_MAX + 1)]
+    with pytest.raises(MisuseError, match="10,001 topics are too many for one consumer"):
+        Consumer(NOBODY, topics)
 
 
 def test_the_latest_start_skips_what_is_there(stored, take, until):

@@ -143,15 +143,21 @@ def test_a_store_of_before_that_question_refuses_it(serving, client):
         client.changes(None)
 
 
-def test_a_store_in_which_something_always_changes_is_left(serving, client, monkeypatch):
+def test_where_something_always_changes_what_was_told_counts(serving, client, monkeypatch):
     monkeypatch.setattr("dafka.query.client.PARTITIONS_MAX", 4)
-    numbers = itertools.count()
+    numbers = itertools.count(1)
 
     def page(_question):
-        return encode(messages.ChangePage(((b"t", b"A", 0, 1),), ("one", next(numbers)), True))
+        end = next(numbers)
+        return encode(messages.ChangePage(((b"t", b"A", 0, end),), ("one", end), True))
 
     serving.respond = page
-    with pytest.raises(QueryError, match="names more than 4"):
+    assert client.changes(None) == ({Partition("t", "A"): range(5)}, ("one", 5))
+
+
+def test_a_store_that_stands_still_with_changes_is_left(serving, client):
+    serving.respond = lambda _: encode(messages.ChangePage((), ("one", 1), True))
+    with pytest.raises(QueryError, match="leads nowhere"):
         client.changes(None)
 
 

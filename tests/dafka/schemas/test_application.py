@@ -7,9 +7,21 @@ import pytest
 from prometheus_client import REGISTRY
 from starlette.testclient import TestClient
 
+from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas.application import MEDIA_TYPE, application
 
 INT, LONG, TEXT = ({"schema": f'"{name}"'} for name in ("int", "long", "string"))
+
+
+def test_the_largest_schema_is_taken_however_json_writes_its_letters(client):
+    fields = '{"type": "record", "name": "R", "doc": "%s", "fields": []}'
+    letters = "\u00e9" * (SCHEMA_BYTES_MAX // 2 - 100)
+    answer = client.post("/subjects/long/versions", json={"schema": fields % letters})
+    assert answer.status_code == 200, answer.text
+    escaped = json.dumps({"schema": fields % letters})
+    assert len(escaped) > 2 * SCHEMA_BYTES_MAX
+    answer = client.post("/subjects/long/versions", content=escaped)
+    assert (answer.status_code, answer.json()) == (200, {"id": 1})
 
 
 def test_a_schema_is_registered_found_and_deleted(client):
@@ -61,7 +73,7 @@ def test_compatibility_config_and_mode(client):
         ("POST", "/subjects/a/versions", b"{", 400, 400),
         ("POST", "/subjects/a/versions", b"[" * 100_000, 400, 400),
         ("POST", "/subjects/a/versions", b"{}", 422, 42201),
-        ("POST", "/subjects/a/versions", b" " * 3_000_000, 413, 413),
+        ("POST", "/subjects/a/versions", b" " * 9_000_000, 413, 413),
         ("POST", "/subjects/a/versions", b'{"schema": "1", "schemaType": {"a": 1}}', 422, 42201),
         ("POST", "/subjects/a/versions", b'{"schema": "\\"\\ud800\\""}', 422, 42201),
         ("GET", "/schemas/ids/" + "9" * 5_000, b"", 404, 40403),

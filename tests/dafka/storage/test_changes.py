@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.model import Partition
+from dafka.storage import changes as module
 from dafka.storage.changes import Changes, Mark
 
 A, B, C = (Partition("orders", letter) for letter in "ABC")
@@ -31,6 +32,17 @@ def test_marks_of_another_opening_or_of_the_future_mean_nothing():
     assert changes.since(Mark("two", 0)) is None
     assert changes.since(Mark("one", 2)) is None
     assert changes.since(Mark("one", 1)) == []
+
+
+def test_of_too_many_none_is_told(monkeypatch):
+    monkeypatch.setattr(module, "CHANGES_MAX", 2)
+    changes = Changes("one")
+    beginning = changes.now
+    changes.note([A, B])
+    assert names(changes.since(beginning)) == [A, B]
+    changes.note([C])
+    assert changes.since(beginning) is None
+    assert names(changes.since(Mark("one", 1))) == [B, C]
 
 
 @given(st.lists(st.lists(st.sampled_from([A, B, C]), max_size=4)), st.data())

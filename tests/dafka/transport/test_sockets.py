@@ -7,7 +7,7 @@ import pytest
 import zmq
 
 from dafka.errors import MisuseError
-from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
+from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.transport import sockets
 
 _MAIN, _NAMES = 1, 2
@@ -19,7 +19,7 @@ KINDS = {
     # What is made, its kind, marks for sending and receiving, and the largest frame taken.
     sockets.publisher: (zmq.XPUB, 1_000, 10_000, 1_024),
     lambda: sockets.publisher(sockets.SINGLES_MARK): (zmq.XPUB, 100_000, 10_000, 1_024),
-    sockets.subscriber: (zmq.SUB, 10_000, 1_000, FRAME_BYTES_MAX),
+    sockets.subscriber: (zmq.SUB, 40_000, 1_000, FRAME_BYTES_MAX),
     sockets.beacon_publisher: (zmq.PUB, 10_000, 10_000, 1_024),
     sockets.beacon_subscriber: (zmq.SUB, 10_000, 10_000, 1_024),
     sockets.router: (zmq.ROUTER, 8, 16, QUESTION_BYTES_MAX),
@@ -31,12 +31,13 @@ KINDS = {
 @pytest.mark.parametrize("make", KINDS)
 def test_every_bound_is_set(make):
     socket = make()
-    options = (zmq.TYPE, zmq.SNDHWM, zmq.RCVHWM, zmq.MAXMSGSIZE)
-    assert tuple(socket.get(option) for option in options) == KINDS[make]
+    *kind, frame_bytes_max = KINDS[make]
+    assert [socket.get(option) for option in (zmq.TYPE, zmq.SNDHWM, zmq.RCVHWM)] == kind
+    assert socket.get(zmq.MAXMSGSIZE) == frame_bytes_max + 64
     assert socket.get(zmq.HANDSHAKE_IVL) == 2_000
     assert socket.get(zmq.HEARTBEAT_IVL) == 1_000
-    assert socket.get(zmq.HEARTBEAT_TIMEOUT) == 5_000
-    assert socket.get(zmq.HEARTBEAT_TTL) == 10_000
+    assert socket.get(zmq.HEARTBEAT_TIMEOUT) == 30_000
+    assert socket.get(zmq.HEARTBEAT_TTL) == 60_000
     assert socket.get(zmq.RECONNECT_IVL) == 50
     assert socket.get(zmq.RECONNECT_IVL_MAX) == 1_000
     assert socket.get(zmq.TCP_KEEPALIVE) == 1
@@ -100,7 +101,7 @@ def test_a_frame_too_large_ends_the_connection(make, other, size):
         peer.send(b"\1" * size)
     assert len(ours.recv_multipart()[-1]) == size
     assert not ended.poll(0)
-    peer.send(b"\1" * (size + 1))
+    peer.send(b"\1" * (size + sockets.CURVE_BYTES + 1))
     assert ended.poll(5_000)
     ours.disable_monitor()
     ended.close(0)
@@ -201,3 +202,18 @@ def test_one_socket_too_many_is_refused_with_what_to_do(monkeypatch):
     for socket in made:
         socket.close()
     context.term()
+
+
+def test_every_subscription_of_a_consumer_of_the_most_topics_arrives():
+    number = 3 * HELLO_TOPICS_MAX + 5
+    ours, peer = sockets.publisher(), sockets.subscriber()
+    port = ours.bind_to_random_port("tcp://127.0.0.1")
+    for key in range(number):
+        peer.subscribe(b"%d" % key)
+    peer.connect(f"tcp://127.0.0.1:{port}")
+    seen = set()
+    while len(seen) < number and ours.poll(2_000):
+        seen.add(ours.recv())
+    assert len(seen) == number
+    peer.close(0)
+    ours.close(0)
