@@ -23,3 +23,7 @@ class AuditError(DistributorError):
 
 class CommandError(DistributorError):
     """A distributor did not do what it was told: it does not answer, or it refuses."""
+
+
+class RefusedCommandError(CommandError):
+    """A distributor answers that it does not do, or does not understand, what it was told."""

@@ -43,8 +43,8 @@ CONTROL_MARK = 10_000
 """Beacons and subscriptions; with `NAME_BYTES_MAX`, 10 MB from one peer."""
 
 SUBSCRIPTIONS_MARK = 3 * HELLO_TOPICS_MAX + CONTROL_MARK
-"""Subscriptions on their way to a new peer: of a consumer three a topic. What is beyond, ZeroMQ drops
-without a word and for good."""
+"""Subscriptions on their way to a new peer: of a consumer three a topic. ZeroMQ drops what is
+beyond, without a word and for good."""
 
 NAME_BYTES_MAX = 1_024
 """A frame of a beacon, or a subscription: a name and a few octets. Whoever sends more is

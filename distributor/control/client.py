@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import QueryError, WireError
+from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
 from dafka.transport.request import QueryClient
 from dafka.wire.octets import text
 from distributor.control import messages
 from distributor.control.messages import decode_answer, encode
-from distributor.errors import CommandError
+from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -45,11 +46,16 @@ class ControlClient:
 
     def lost(self, cluster: str) -> tuple[int, dict[Partition, int]]:
         """Let its links leave a cluster; returns its last known heads and their age, -1 if none."""
+        # First all that is known: a link that has left a cluster has forgotten it.
+        heads: dict[Partition, int] = {}
+        page = self._recalled(cluster, None)
+        while page is not None:
+            heads |= _heads(page)
+            if not (page.more and page.heads) or len(heads) > PARTITIONS_MAX:
+                break
+            page = self._recalled(cluster, page.heads[-1][:2])
         answer = self._ask(messages.DeclareLost(cluster), messages.Remembered)
-        heads = {
-            Partition(text(topic), text(address)): head for topic, address, head in answer.heads
-        }
-        return answer.age_ms, heads
+        return answer.age_ms, _heads(answer) | heads
 
     def close(self) -> None:
         """Release the connection."""
@@ -66,6 +72,15 @@ class ControlClient:
     ) -> None:
         self.close()
 
+    def _recalled(
+        self, cluster: str, after: tuple[bytes, bytes] | None
+    ) -> messages.Remembered | None:
+        """A page of what a cluster was known to hold; None from a distributor of before pages."""
+        try:
+            return self._ask(messages.Recall(cluster, after), messages.Remembered)
+        except RefusedCommandError:
+            return None
+
     def _ask(self, command: messages.Command, expected: type[A]) -> A:
         where = f"distributor at {self._client.endpoint}"
         try:
@@ -75,7 +90,11 @@ class ControlClient:
         except WireError as error:
             raise CommandError(f"{where} answers what this version cannot read") from error
         if isinstance(answer, messages.Refused):
-            raise CommandError(f"{where} refuses: {answer.detail}")
+            raise RefusedCommandError(f"{where} refuses: {answer.detail}")
         if not isinstance(answer, expected):
             raise CommandError(f"{where} answers with {type(answer).__name__}")
         return answer
+
+
+def _heads(page: messages.Remembered) -> dict[Partition, int]:
+    return {Partition(text(topic), text(address)): head for topic, address, head in page.heads}

@@ -42,7 +42,14 @@ class DeclareLost(Struct, frozen=True, array_like=True, tag="lost"):
     cluster: ClusterText
 
 
-Command = AskLinks | Retarget | Pause | DeclareLost
+class Recall(Struct, frozen=True, array_like=True, tag="recall"):
+    """What was this cluster last known to hold, in order, behind a partition?"""
+
+    cluster: ClusterText
+    after: tuple[Name, Name] | None = None
+
+
+Command = AskLinks | Retarget | Pause | DeclareLost | Recall
 
 
 STOPPED_MAX = 100
@@ -111,15 +118,18 @@ class Rows(Struct, frozen=True, array_like=True, tag="rows"):
 
 
 class Remembered(Struct, frozen=True, array_like=True, tag="remembered"):
-    """What the lost cluster was last known to hold.
+    """What a cluster was last known to hold, as much as fits into one answer.
 
     Attributes:
         age_ms: How long ago that was; -1 if nothing was ever known.
         heads: Topic, address, last sequence.
+        more: Ask to `Recall` what comes after the last of them; before it is declared lost, as
+            its links forget it then.
     """
 
     age_ms: int
     heads: tuple[tuple[Name, Name, int], ...]
+    more: bool = False
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import WireError
 from dafka.node import metrics
+from dafka.query.paging import page
 from dafka.transport.request import QueryServer
 from dafka.transport.security import checked_binding
 from dafka.wire.octets import octets_of
@@ -106,7 +107,12 @@ def _obey(command: messages.Command, links: Sequence[Steered]) -> messages.Answe
                 link.tell(Pause())
             return _rows(links)
         case messages.DeclareLost():
-            return _lost(command.cluster, links)
+            known = _remembered(command.cluster, None, links)
+            for link in links:
+                link.tell(ClusterLost(command.cluster))
+            return known
+        case messages.Recall():
+            return _remembered(command.cluster, command.after, links)
         case _:
             assert_never(command)
 
@@ -125,19 +131,20 @@ def _retarget(target: str, links: Sequence[Steered]) -> messages.Answer:
     return messages.Refused(f"{target!r} is no target here: there are {known}")
 
 
-def _lost(cluster: str, links: Sequence[Steered]) -> messages.Remembered:
+def _remembered(
+    cluster: str, after: tuple[bytes, bytes] | None, links: Sequence[Steered]
+) -> messages.Remembered:
     latest: tuple[int, Mapping[Partition, int]] | None = None
     for link in links:
-        link.tell(ClusterLost(cluster))
         found = link.remembered(cluster)
         if found is not None and (latest is None or found[0] < latest[0]):
             latest = found
     if latest is None:
         return messages.Remembered(-1, ())
     age_ms, heads = latest
-    return messages.Remembered(
-        age_ms,
-        tuple(
-            (octets_of(topic), octets_of(address), head) for (topic, address), head in heads.items()
-        ),
-    )
+    rows = [
+        (octets_of(topic), octets_of(address), head) for (topic, address), head in heads.items()
+    ]
+    following = sorted(row for row in rows if after is None or row[:2] > after)
+    told, more = page(following, lambda row: len(row[0]) + len(row[1]))
+    return messages.Remembered(age_ms, tuple(told), more)

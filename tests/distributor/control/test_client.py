@@ -7,10 +7,12 @@ import pytest
 from dafka.model import Partition
 from dafka.transport.request import QueryServer
 from distributor.control import messages
+from distributor.control import server as module
 from distributor.control.client import ControlClient
-from distributor.control.server import ControlServer
+from distributor.control.messages import decode_command, encode
+from distributor.control.server import ControlServer, answer
 from distributor.errors import CommandError
-from distributor.link.aim import Pause, Retarget
+from distributor.link.aim import ClusterLost, Pause, Retarget
 
 pytestmark = pytest.mark.net
 
@@ -53,6 +55,24 @@ def test_commands_reach_the_links_and_answers_come_back(client, link):
     assert link.told == [Retarget("c4"), Pause()]
     assert client.lost("c3") == (7, {Partition("orders", "AA"): 4})
     assert client.lost("c9") == (-1, {})
+
+
+def test_a_memory_of_very_many_partitions_comes_whole(client, link):
+    heads = {Partition(f"{number:0200}", f"{number:032X}"): number for number in range(60_000)}
+    link.remembered = lambda cluster: (7, heads)
+    assert client.lost("c3") == (7, heads)
+    assert link.told == [ClusterLost("c3")]
+
+
+def test_a_distributor_of_before_pages_tells_what_fits(client, link, monkeypatch):
+    def older(command, links):
+        if isinstance(decode_command(command), messages.Recall):
+            return encode(messages.Refused("control message"))
+        return answer(command, links)
+
+    monkeypatch.setattr(module, "answer", older)
+    assert client.lost("c3") == (7, {Partition("orders", "AA"): 4})
+    assert link.told == [ClusterLost("c3")]
 
 
 def test_a_refusal_is_told_with_its_reason(client):

@@ -16,7 +16,13 @@ ROW = messages.LinkRow("c1", 3, 1, "c3", "draining", "c4", "c4 does not answer",
 
 @pytest.mark.parametrize(
     "command",
-    [messages.AskLinks(), messages.Retarget("c4"), messages.Pause(), messages.DeclareLost("c3")],
+    [
+        messages.AskLinks(),
+        messages.Retarget("c4"),
+        messages.Pause(),
+        messages.DeclareLost("c3"),
+        messages.Recall("c3", (b"t", b"A")),
+    ],
 )
 def test_commands_come_back_as_they_were(command):
     assert decode_command(encode(command)) == command
@@ -27,6 +33,7 @@ def test_commands_come_back_as_they_were(command):
     [
         messages.Rows((ROW,)),
         messages.Remembered(12, ((b"orders", b"AA", 4),)),
+        messages.Remembered(12, ((b"orders", b"AA", 4),), more=True),
         messages.Refused("no such target"),
     ],
 )

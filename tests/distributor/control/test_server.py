@@ -4,6 +4,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.model import Partition
+from dafka.query import paging
 from distributor.control import messages
 from distributor.control.messages import decode_answer, encode
 from distributor.control.server import ControlServer, answer
@@ -66,6 +67,24 @@ def test_every_link_is_told_of_a_loss_and_the_latest_memory_counts(links):
     remembered = obeyed(messages.DeclareLost("c3"), links)
     assert remembered == messages.Remembered(20, ((b"orders", b"AA", 4),))
     assert [link.told for link in links] == [[ClusterLost("c3")]] * 2
+
+
+def test_a_memory_is_told_in_pages(links, monkeypatch):
+    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 100)
+    heads = {Partition("orders", f"{number:032X}"): number for number in range(10)}
+    links[1] = FakeLink("c5", remembered={"c3": (20, heads)})
+    found, after, pages = [], None, 0
+    while True:
+        page = obeyed(messages.Recall("c3", after), links)
+        found += page.heads
+        pages += 1
+        if not page.more:
+            break
+        after = page.heads[-1][:2]
+    assert pages == 10
+    assert found == [(b"orders", b"%032X" % number, number) for number in range(10)]
+    assert not any(link.told for link in links)
+    assert obeyed(messages.DeclareLost("c3"), links).more
 
 
 def test_of_a_cluster_never_heard_of_it_knows_nothing(links):
