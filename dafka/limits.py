@@ -120,8 +120,9 @@ COMMIT_METADATA_BYTES_MAX = 4_096
 COMMIT_BYTES_MAX = 32 * 1024
 """Key or value of a commit: the metadata, of which JSON makes at most six bytes each."""
 
-GROUP_MEMBERS_MAX = 1_000
-"""Members of one group; each hears of all the others once a second."""
+GROUP_MEMBERS_MAX = 200
+"""Members of one group; each hears of all the others once a second, which of a thousand would be
+more than a store can say."""
 
 GROUP_TOPICS_MAX = 100
 """Topics of one member of a group."""

@@ -18,6 +18,7 @@ from dafka.groups.events import (
     Ask,
     AskOffsets,
     Assigned,
+    Barred,
     Began,
     Closing,
     Collect,
@@ -30,7 +31,6 @@ from dafka.groups.events import (
     Handed,
     Left,
     MemberEffect,
-    Mismatched,
     OffsetsAnswered,
     Overdue,
     PublishCommits,
@@ -65,7 +65,7 @@ GroupEffect = (
     | Expelled
     | Left
     | Overdue
-    | Mismatched
+    | Barred
 )
 
 _EARLIEST = 0

@@ -58,11 +58,10 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatched:
-    """The group's living members have another number of stores than this one was given."""
+class Barred:
+    """This member cannot belong to the group; why, for people, behind the group's name."""
 
-    theirs: int
-    ours: int
+    complaint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class Overdue:
     """The application has not come back for so long that others get its partitions."""
 
 
-MemberEffect = Ask | Assigned | Settled | Expelled | Left | Mismatched
+MemberEffect = Ask | Assigned | Settled | Expelled | Left | Barred
 
 GroupEvent = (
     Answered | OffsetsAnswered | Revoked | Collected | CommitWanted | Committed | Sought | Closing

@@ -24,10 +24,10 @@ from dafka.groups.events import (
     Answered,
     Ask,
     Assigned,
+    Barred,
     Expelled,
     Left,
     MemberEffect,
-    Mismatched,
     Settled,
 )
 from dafka.groups.membership import (
@@ -44,8 +44,10 @@ from dafka.groups.membership import (
     Roster,
     decode,
     encode,
+    fits,
 )
 from dafka.groups.proposal import Proposer
+from dafka.limits import GROUP_MEMBERS_MAX, MEMBERSHIP_BYTES_MAX
 
 if TYPE_CHECKING:
     from dafka.groups.membership import Request
@@ -324,10 +326,24 @@ class MemberMachine:
         base = decode(max(promises, key=lambda one: one.accepted).membership)
         alive = {name: about for one in promises for name, about in one.alive}
         if base.stores != self._stores and alive.keys() - {self.id}:
-            self._proposer.fail(now_ms)
-            return [Mismatched(base.stores, self._stores)]
-        epoch = max(one.epoch for one in promises)
-        return self._ask_all(self._proposer.offer(self._next(base, alive, epoch)), now_ms)
+            return self._bar(
+                f"is kept by {base.stores} stores, this consumer was given {self._stores}: give "
+                "all members the same",
+                now_ms,
+            )
+        membership = self._next(base, alive, max(one.epoch for one in promises))
+        if self.id not in base.members and not fits(membership):
+            return self._bar(
+                f"has no room for this consumer: it takes {GROUP_MEMBERS_MAX} members whose topics "
+                f"have {MEMBERSHIP_BYTES_MAX:,} bytes in all; give it fewer topics or shorter "
+                "names, or use another group",
+                now_ms,
+            )
+        return self._ask_all(self._proposer.offer(membership), now_ms)
+
+    def _bar(self, complaint: str, now_ms: int) -> list[MemberEffect]:
+        self._proposer.fail(now_ms)
+        return [Barred(complaint)]
 
     def _next(self, base: Membership, alive: dict[str, Member], epoch: int) -> Membership:
         """Everybody who is heard, and this member."""

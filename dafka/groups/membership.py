@@ -73,6 +73,13 @@ def encode(membership: Membership) -> bytes:
     return json.dumps([membership.generation, membership.stores, members]).encode()
 
 
+def fits(membership: Membership) -> bool:
+    """Whether stores would take it."""
+    if len(membership.members) > GROUP_MEMBERS_MAX:
+        return False
+    return len(encode(membership)) <= MEMBERSHIP_BYTES_MAX
+
+
 def decode(octets: bytes) -> Membership:
     """Read a membership.
 

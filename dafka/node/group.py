@@ -22,6 +22,7 @@ from dafka.groups.consumption import GroupMachine, GroupSettings
 from dafka.groups.events import (
     Ask,
     AskOffsets,
+    Barred,
     Began,
     Closing,
     Collect,
@@ -33,7 +34,6 @@ from dafka.groups.events import (
     GroupEvent,
     Handed,
     Left,
-    Mismatched,
     Overdue,
     PublishCommits,
     Revoke,
@@ -389,11 +389,8 @@ class GroupRole:
                     (),
                 )
                 self.hand.expel()
-            case Mismatched(theirs, ours):
-                self.failure = MisuseError(
-                    f"group {group!r} is kept by {theirs} stores, this consumer was given {ours}: "
-                    "give all members the same"
-                )
+            case Barred(complaint):
+                self.failure = MisuseError(f"group {group!r} {complaint}")
             case Left():
                 self._left.set()
             case _:

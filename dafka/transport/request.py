@@ -12,13 +12,14 @@ was given up is never taken for the answer to the next one.
 from __future__ import annotations
 
 import errno
+import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
 from dafka.errors import MisuseError, QueryError, WireError
-from dafka.limits import QUESTION_BYTES_MAX
+from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.model import LocalEndpoint
 from dafka.transport import sockets
 from dafka.transport.security import guard, keyring, prove, refuse_keys_within, user_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.transport.keys import Credentials
+
+log = logging.getLogger(__name__)
 
 _NUMBER_BYTES = 8
 
@@ -93,6 +96,10 @@ class QueryServer:
 
     def reply(self, client: Client, answer: bytes) -> bool:
         """Answer a question; False if the client has gone, or does not take its answers."""
+        if len(answer) > FRAME_BYTES_MAX:
+            # The other side would end the connection, and nobody would know why.
+            log.error("an answer of %d bytes is more than a frame may have", len(answer))
+            return False
         try:
             self.socket.send_multipart((client.connection, client.number, answer), zmq.NOBLOCK)
         except zmq.ZMQError as error:

@@ -51,7 +51,7 @@ NAME_BYTES_MAX = 1_024
 disconnected."""
 
 QUESTION_MARK = 16
-"""Questions queued from or to one peer; with `QUESTION_BYTES_MAX` it can take 16 MiB."""
+"""Questions queued from or to one connection; with `QUESTION_BYTES_MAX` it can take 16 MiB."""
 
 ANSWER_MARK = 8
 """Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""

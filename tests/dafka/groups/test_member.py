@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Mismatched, Settled
+from dafka.groups import membership
+from dafka.groups.events import Answered, Ask, Assigned, Barred, Expelled, Left, Settled
 from dafka.groups.fold import fold
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Beat, Member, Prepare
@@ -211,7 +212,22 @@ def test_a_member_with_other_stores_is_told(group):
     theirs = len(group.logs)
     if theirs == 1:
         return  # one of four is no majority: it may be missed, and is what the guard cannot do
-    assert stranger.said == [Mismatched(theirs, 4)]
+    (barred,) = stranger.said
+    assert f"kept by {theirs} stores, this consumer was given 4" in barred.complaint
+
+
+@pytest.mark.parametrize(
+    ("bound", "value"), [("GROUP_MEMBERS_MAX", 1), ("MEMBERSHIP_BYTES_MAX", 60)]
+)
+def test_who_does_not_fit_in_is_told_and_those_within_go_on(group, monkeypatch, bound, value):
+    (first,) = group.join("A")
+    monkeypatch.setattr(membership, bound, value)
+    second = group.member("B")
+    group.run(first, second, ms=500)
+    assert "has no room for this consumer" in second.said[-1].complaint
+    assert not [one for one in first.said if isinstance(one, Barred)]
+    assert first.machine.settled
+    assert first.machine._membership.members == {"A.1": ABOUT}
 
 
 def test_answers_to_nothing_change_nothing(group):

@@ -6,7 +6,7 @@ import pytest
 import zmq
 
 from dafka.errors import MisuseError, QueryError, WireError
-from dafka.limits import QUESTION_BYTES_MAX
+from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.transport import sockets
 from dafka.transport.request import QueryClient, QueryServer
 
@@ -177,6 +177,15 @@ def test_the_largest_question_arrives_and_a_larger_one_is_not_asked(server, clie
     assert len(next_question(server)[1]) == QUESTION_BYTES_MAX
     with pytest.raises(QueryError, match="question of 1,052,673 bytes: it takes 1,052,672"):
         client.send(bytes(QUESTION_BYTES_MAX + 1))
+
+
+def test_an_answer_too_large_is_not_sent_and_said_to_be(server, client, caplog):
+    client.send(b"question")
+    asker, _ = next_question(server)
+    assert not server.reply(asker, bytes(FRAME_BYTES_MAX + 1))
+    assert "more than a frame may have" in caplog.text
+    assert server.reply(asker, bytes(FRAME_BYTES_MAX))
+    assert len(next_answer(client)[1]) == FRAME_BYTES_MAX
 
 
 def test_a_question_too_large_ends_the_connection(server, client):
