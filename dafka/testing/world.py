@@ -195,7 +195,6 @@ class Node(Generic[S]):
         self.incarnation = 0
         self.alive = False
         self._meshes = meshes
-        self._sides = {mesh: side for side, mesh in meshes.items()}
         self._machine: Machine[S] | None = None
         self._wake_ms: int | None = None
 
@@ -236,7 +235,8 @@ class Node(Generic[S]):
     def arrive(self, mesh: Mesh, event: Event, incarnation: int) -> None:
         """Take an event from a mesh in, unless the node has crashed since it was sent."""
         if incarnation == self.incarnation:
-            self.feed(self._sides[mesh], event)
+            side = next(side for side, own in self._meshes.items() if own is mesh)
+            self.feed(side, event)
 
     def feed(self, side: S, event: object) -> None:
         """Hand an event to the machine and perform what it asks for."""
