@@ -44,6 +44,7 @@ from topology.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Future
 
     from dafka.model import Partition
     from dafka.transport.mesh import Mesh
@@ -197,6 +198,7 @@ class _LinkRole:
         self._answered = answered
         # Asking blocks and takes many pages where there are many partitions; the meshes go on.
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
+        self._asked: Future[None] | None = None
         self._lag_due_ms = self._told_due_ms = 0
         # Read by other threads; each is replaced whole.
         self.sent: Mapping[Partition, int] | None = None
@@ -207,6 +209,9 @@ class _LinkRole:
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
         if isinstance(event, TurnEnded):
             self._meter.tell()
+            if self._asked is not None and self._asked.done():
+                self._asked.result()  # what went wrong there ends the link, as it would here
+                self._asked = None
             if now_ms >= self._told_due_ms:
                 self._told_due_ms = now_ms + LAG_INTERVAL_MS
                 self._tell(now_ms)
@@ -223,7 +228,7 @@ class _LinkRole:
     def perform(self, _side: Side, effect: object) -> None:
         match effect:
             case AskHeads():
-                self._asker.submit(self._ask)
+                self._asked = self._asker.submit(self._ask)
             case Hopped():
                 self._meter.hopped(effect)
             case Skipped():

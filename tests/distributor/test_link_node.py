@@ -119,6 +119,23 @@ def test_a_failed_link_says_so_when_it_is_joined(linked, until):
         node.join(1)
 
 
+def test_an_error_in_a_survey_ends_the_link(linked, until, monkeypatch):
+    def fail(holdings):
+        raise RuntimeError("in another thread")
+
+    monkeypatch.setattr(module.Holdings, "ask", fail)
+    failing, _ = linked.start()
+    publish(linked, 1, "orders", 1)
+
+    def failed():
+        try:
+            return failing.join(0.1)
+        except NodeFailedError as error:
+            return "in another thread" in str(error)
+
+    until(failed)
+
+
 def test_it_is_ready_when_it_has_found_both_clusters(pair, until):
     link = plan(pair.topology).links[0]
     node = LinkNode(pair.topology, link)
