@@ -50,9 +50,13 @@ class ControlClient:
         heads: dict[Partition, int] = {}
         page = self._recalled(cluster, None)
         while page is not None:
+            known = len(heads)
             heads |= _heads(page)
-            if not (page.more and page.heads) or len(heads) > PARTITIONS_MAX:
+            if not page.more or len(heads) > PARTITIONS_MAX:
                 break
+            if len(heads) == known:
+                where = f"distributor at {self._client.endpoint}"
+                raise CommandError(f"{where} answers with a page that leads nowhere")
             page = self._recalled(cluster, page.heads[-1][:2])
         answer = self._ask(messages.DeclareLost(cluster), messages.Remembered)
         return answer.age_ms, _heads(answer) | heads

@@ -64,6 +64,13 @@ def test_a_memory_of_very_many_partitions_comes_whole(client, link):
     assert link.told == [ClusterLost("c3")]
 
 
+def test_a_memory_that_leads_nowhere_is_left(client, monkeypatch):
+    page = messages.Remembered(7, ((b"orders", b"AA", 4),), more=True)
+    monkeypatch.setattr(module, "answer", lambda command, links: encode(page))
+    with pytest.raises(CommandError, match="a page that leads nowhere"):
+        client.lost("c3")
+
+
 def test_a_distributor_of_before_pages_tells_what_fits(client, link, monkeypatch):
     def older(command, links):
         if isinstance(decode_command(command), messages.Recall):
