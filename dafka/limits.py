@@ -81,14 +81,14 @@ DIGEST_BYTES_MAX = 2 * 1024 * 1024
 DIGESTS_MAX = 1_000
 """Ranges in one request for digests."""
 
+DIGEST_RECORDS_MAX = 10_000
+"""Records that one request may have digested one by one: some tens of milliseconds."""
+
 CHANGES_MAX = 20_000
 """Partitions that may have changed before all are listed instead: every page looks at them."""
 
 OPENING_CHARACTERS_MAX = 64
 """The name of one opening of a log, see `dafka.storage.changes`."""
-
-DIGEST_RECORDS_MAX = 10_000
-"""Records that one request may have digested one by one: some tens of milliseconds."""
 
 TABLE_BYTES_MAX = 32
 """The name of a table in a store's log."""
