@@ -46,7 +46,7 @@ class Submitted(Value, frozen=True):
 
     topic: str
     count: int
-    records: bytes
+    records: bytes | bytearray
 
 
 class Mirrored(Value, frozen=True):

@@ -143,15 +143,18 @@ class BatchBuilder:
         """Bytes so far."""
         return int(self._builder.size())
 
-    def build(self, *, last: bool = False) -> bytes:
+    def build(self, *, last: bool = False) -> bytearray:
         """Return the record batch, its base offset 0, without envelope.
+
+        It is the builder's own memory: nothing can be added any more.
 
         Args:
             last: Whether its run ends with it.
         """
         if last and self._run is not None:
             self._builder.set_producer_state(self._run.number, _LAST, self._run.first)
-        return bytes(self._builder.build())
+        built: bytearray = self._builder.build()
+        return built
 
 
 def _builder(bytes_max: int, run: Run) -> DefaultRecordBatchBuilder:
@@ -166,7 +169,7 @@ def _builder(bytes_max: int, run: Run) -> DefaultRecordBatchBuilder:
     )
 
 
-def enclosed(batch: bytes, sequence: int, envelope: Envelope = FRESH) -> bytes:
+def enclosed(batch: bytes | bytearray, sequence: int, envelope: Envelope = FRESH) -> bytes:
     """Return the content frame for a built batch whose first record has `sequence`."""
     return b"".join((pack(envelope), sequence.to_bytes(8, "big"), memoryview(batch)[8:]))
 

@@ -1,3 +1,4 @@
+import platform
 import subprocess
 import sys
 
@@ -16,10 +17,12 @@ def faults():
 
 faults()
 as_it_comes = faults()
-kept = keep_freed_memory()
+keep_freed_memory()
 faults()
-print(kept, as_it_comes, faults())
+print(as_it_comes, faults())
 """
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than glibc")
 
 
 def run(**environment):
@@ -30,21 +33,20 @@ def run(**environment):
         text=True,
         check=True,
     )
-    kept, as_it_comes, after = done.stdout.split()
-    return kept == "True", int(as_it_comes), int(after)
+    return map(int, done.stdout.split())
 
 
+@glibc
 def test_blocks_that_come_and_go_are_not_paged_in_again():
-    kept, as_it_comes, after = run()
-    if not kept:
-        pytest.skip("this C library has no mallopt")
+    as_it_comes, after = run()
     assert as_it_comes > 10_000
     assert after < as_it_comes / 10
 
 
+@glibc
 def test_what_the_environment_says_is_obeyed():
-    kept, _, _ = run(MALLOC_TRIM_THRESHOLD_="100000")
-    assert not kept
+    as_it_comes, after = run(MALLOC_TRIM_THRESHOLD_="100000")
+    assert after > as_it_comes / 2
 
 
 COLLECTING = """
