@@ -53,6 +53,11 @@ class ReadRange(Value, frozen=True):
     count_max: int
     bytes_max: int
 
+    @property
+    def end(self) -> int:
+        """Sequence behind what is asked for."""
+        return self.sequence + self.count_max
+
 
 class Compare(Value, frozen=True):
     """Store: read what the log has of these records, and the batch before; then `Compared`."""

@@ -97,6 +97,8 @@ class RangeRead(Value, frozen=True):
     batches: tuple[Batch, ...]
     start: int
     """The log start."""
+    end: int
+    """Sequence behind what was asked for."""
 
 
 class Compared(Value, frozen=True):

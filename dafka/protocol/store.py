@@ -337,8 +337,16 @@ class StoreMachine:
                     messages.LogStart(event.requester, topic, address, event.start, self._address)
                 )
             )
-        effects.append(self._direct_head(event.requester, event.partition))
+        if not self._is_all(event):
+            effects.append(self._direct_head(event.requester, event.partition))
         return effects
+
+    def _is_all(self, event: RangeRead) -> bool:
+        """Whether an answer says by itself that it is complete: there is no more, here or asked."""
+        if not event.batches:
+            return False
+        end = event.batches[-1].end
+        return end >= event.end and end > self._durable[event.partition]
 
     def _direct_heads(self, requester: str, topics: Iterable[str]) -> list[Effect]:
         """Each head once, however often a topic is named."""

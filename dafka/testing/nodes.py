@@ -263,7 +263,8 @@ class SimStore(Node[None]):
             )
             standing = self.log.standings().get(effect.partition)
             start = standing.start if standing else 0
-            answer = RangeRead(effect.requester, effect.partition, tuple(batches), start)
+            read = tuple(batches)
+            answer = RangeRead(effect.requester, effect.partition, read, start, effect.end)
             self.later(0, side, answer)
         elif isinstance(effect, Compare):
             batch = effect.batch
