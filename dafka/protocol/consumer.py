@@ -69,6 +69,8 @@ class ConsumerMachine:
         self._greeted = False
         self._live = LiveEdge(settings.buffer_bytes_max)
         self._inquiry = Inquiry(settings.heads_interval_ms_max)
+        self._surveyed_ms = -1
+        """When its owner last learned from stores what they hold, and told it."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `dafka.protocol`."""
@@ -127,6 +129,10 @@ class ConsumerMachine:
     def acknowledged(self, partition: Partition) -> int:
         """Sequence below which a store is known to have everything."""
         return self._durable.end(partition)
+
+    def surveyed(self, now_ms: int) -> None:
+        """What the stores hold was asked of them by other ways, and was told."""
+        self._surveyed_ms = now_ms
 
     @property
     def _full(self) -> bool:
@@ -361,10 +367,20 @@ class ConsumerMachine:
             self._greeted = True
             effects += self._greet()
             self._inquiry.renew(now_ms)
-        if self._inquiry.asked(now_ms):
+        if self._inquiry.asked(now_ms, told=self._told(now_ms)):
             for topic in self.topics or ("",):
                 effects.append(Publish(messages.GetHeads(topic, self.address)))
         return effects
+
+    def _told(self, now_ms: int) -> bool:
+        """Whether GET-HEADS would bring nothing new: neither what stores hold nor which there are.
+
+        Of ten thousand partitions there are as many answers, from each store.
+        """
+        since_ms = self._inquiry.passed_ms
+        if since_ms is None or self._surveyed_ms < since_ms:
+            return False
+        return self._inflow.all_heard(since_ms, now_ms)
 
     def _greet(self) -> list[Effect]:
         own = (

@@ -23,16 +23,25 @@ class Inquiry:
         self._interval_ms = _INTERVAL_MS
         self.due_ms: int | None = None
         """When to ask next; None before the first `renew`."""
+        self.passed_ms: int | None = None
+        """When it was due last."""
 
     def renew(self, now_ms: int) -> None:
         """Ask at once and often: somebody new may have something new."""
         self.due_ms = now_ms if self.due_ms is None else min(self.due_ms, now_ms)
         self._interval_ms = _INTERVAL_MS
 
-    def asked(self, now_ms: int) -> bool:
-        """Whether to ask now; the next time is planned then."""
+    def asked(self, now_ms: int, *, told: bool = False) -> bool:
+        """Whether to ask now; the next time is planned then.
+
+        Args:
+            now_ms: The time.
+            told: Whether what an answer would say has been said since it was due last: then it is
+                only asked soon after `renew`.
+        """
         if self.due_ms is None or self.due_ms > now_ms:
             return False
-        self.due_ms = now_ms + self._interval_ms
+        soon = self._interval_ms <= 2 * _INTERVAL_MS
+        self.passed_ms, self.due_ms = now_ms, now_ms + self._interval_ms
         self._interval_ms = min(self._interval_ms * 2, self._interval_ms_max)
-        return True
+        return soon or not told

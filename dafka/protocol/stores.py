@@ -31,6 +31,11 @@ class Stores:
         self._heard_ms[store] = now_ms
         return True
 
+    def all_heard(self, since_ms: int, now_ms: int) -> bool:
+        """Whether there are some, and each that is there was heard of since a time."""
+        heard_ms = [self._heard_ms[store] for store in self.alive(now_ms)]
+        return bool(heard_ms) and min(heard_ms) >= since_ms
+
     def alive(self, now_ms: int) -> Iterator[str]:
         """Yield those that have not been silent for long."""
         for store, heard_ms in self._heard_ms.items():

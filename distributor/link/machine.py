@@ -243,6 +243,8 @@ class LinkMachine:
     def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
         """Ask the source's stores where they have more than was heard of from them."""
         effects: list[Sided] = []
+        if heads:
+            self._source.surveyed(now_ms)
         for partition, head in heads.items():
             if head >= self._source.acknowledged(partition):
                 told = Received(Head(*partition, head, stored=True))

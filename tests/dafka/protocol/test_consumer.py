@@ -74,6 +74,24 @@ def test_get_heads_is_repeated_ever_more_rarely_up_to_a_bound():
     assert asked[-1] - asked[-2] == 2_000
 
 
+def test_heads_that_were_surveyed_are_asked_for_only_to_hear_which_stores_are_there():
+    bench = Bench(heads_interval_ms_max=2_000, committed=True)
+    asked = []
+    while bench.now_ms < 40_000:
+        if bench.now_ms < 20_000:
+            bench.hear(messages.Ack("flights", "AA", "S1", bench.now_ms))
+        effects = bench.give(Woke())
+        if Publish(messages.GetHeads("flights", "ME")) in effects:
+            asked.append(bench.now_ms)
+        if 10_000 < bench.now_ms < 30_000:
+            bench.machine.surveyed(bench.now_ms)
+        bench.now_ms += 500
+    assert asked[:2] == [0, 500]
+    assert [at for at in asked if 12_000 < at < 20_000] == [], "surveyed, and the store was heard"
+    assert [at for at in asked if 3_500 < at < 12_000], "the store was heard, nothing was surveyed"
+    assert [at for at in asked if 22_000 < at < 30_000], "surveyed, and the store is silent"
+
+
 def test_a_store_that_says_hello_is_told_the_topics_and_asked_for_heads_again():
     bench = Bench()
     bench.give(Woke())

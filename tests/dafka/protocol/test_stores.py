@@ -18,6 +18,17 @@ def test_whoever_is_there_is_heard_of_in_time():
     assert HEADS_INTERVAL_MS_MAX + 5_000 < STORE_SILENCE_MS
 
 
+def test_all_have_been_heard_of_when_each_that_is_there_was():
+    stores = Stores()
+    assert not stores.all_heard(0, 0)
+    stores.heard_from("S1", 10)
+    stores.heard_from("S2", 20)
+    assert stores.all_heard(10, 20)
+    assert not stores.all_heard(11, 20)
+    assert stores.all_heard(20, 10 + STORE_SILENCE_MS), "the first one is gone"
+    assert not stores.all_heard(20, 20 + STORE_SILENCE_MS)
+
+
 def test_invented_stores_do_not_pile_up():
     stores = Stores()
     assert all(stores.heard_from(f"S{number}", 0) for number in range(STORES_MAX))

@@ -57,6 +57,20 @@ def test_it_goes_on_behind_what_the_target_has_or_at_the_first_record():
     assert sequences(Bench().placed().source(live(batch(0)))) == [0, 1]
 
 
+@pytest.mark.parametrize(("source", "asks"), [({P: 1}, False), ({}, True)])
+def test_what_a_survey_has_told_is_not_asked_of_every_store_again(source, asks):
+    bench = Bench().placed()
+    asked = []
+    for bench.now_ms in range(0, 60_000, 1_000):
+        effects = bench.source(durable(2), Woke())
+        if of(AskHeads, effects):
+            bench.target(HeadsRead({P: 1}, source))
+        if any(isinstance(one.message, messages.GetHeads) for one in of(Publish, effects)):
+            asked.append(bench.now_ms)
+    assert asked[0] == 1_000
+    assert bool([at for at in asked if at > 20_000]) is asks
+
+
 def test_it_asks_again_when_nobody_answered_but_not_at_once():
     bench = Bench()
     bench.source(durable(1))
