@@ -147,7 +147,7 @@ class StoreClient:
         return found
 
     def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
-        """Return the digests of the batches that hold these records, whole and as they stand.
+        """Return the digests of the headers of the batches that hold these records.
 
         Args:
             spans: The first record and the one behind the last, of each partition.

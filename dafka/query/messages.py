@@ -107,7 +107,9 @@ class Digest(Struct, frozen=True, array_like=True, tag="digest"):
 
 
 class Digests(Struct, frozen=True, array_like=True, tag="digests"):
-    """What are the digests of these ranges, each of whole batches as they stand?
+    """What are the digests of the headers of whole batches that cover these ranges?
+
+    They tell whether two stores mean the same records, where these came in the same batches.
 
     Attributes:
         spans: Topic, address, sequence of the first record, and how many.

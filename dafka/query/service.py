@@ -20,7 +20,7 @@ from dafka.query.groups import GROUP_QUESTIONS, answered
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import page
 from dafka.records.batch import newest_ms, raw_records
-from dafka.records.digest import digest_of_batches, digest_of_records
+from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.storage.changes import Mark
 from dafka.wire.octets import octets_of, text
 
@@ -227,7 +227,7 @@ def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
         count = min(count, DIGEST_RECORDS_MAX)
     batches = log.read(partition, first, count, DIGEST_BYTES_MAX) if count > 0 else []
     if not batches or not question.exact:
-        return messages.Digested(*_whole(batches, first))
+        return messages.Digested(*_whole(batches, first, digest_of_batches))
     end = min(batches[-1].end, first + count)
     try:
         return messages.Digested(first, end, digest_of_records(batches, first, end))
@@ -236,7 +236,7 @@ def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
 
 
 def _digests(question: messages.Digests, log: RecordLog) -> messages.DigestPage:
-    """Digest as many ranges as may be read for one request."""
+    """Digest the headers of as many ranges as may be read for one request."""
     found: list[tuple[int, int, bytes]] = []
     left = DIGEST_BYTES_MAX
     for topic, address, sequence, count in question.spans:
@@ -247,7 +247,7 @@ def _digests(question: messages.Digests, log: RecordLog) -> messages.DigestPage:
         count -= first - sequence
         batches = log.read(partition, first, count, left) if count > 0 else []
         left -= sum(len(batch.content) for batch in batches)
-        found.append(_whole(batches, first))
+        found.append(_whole(batches, first, digest_of_headers))
     return messages.DigestPage(tuple(found))
 
 
@@ -257,11 +257,13 @@ def _kept_from(log: RecordLog, partition: Partition, sequence: int) -> int:
     return sequence if standing is None else max(sequence, standing.start)
 
 
-def _whole(batches: list[Batch], first: int) -> tuple[int, int, bytes]:
+def _whole(
+    batches: list[Batch], first: int, digest_of: Callable[[list[Batch]], bytes]
+) -> tuple[int, int, bytes]:
     """What batches cover, and their digest."""
     if not batches:
         return first, first, b""
-    return batches[0].sequence, batches[-1].end, digest_of_batches(batches)
+    return batches[0].sequence, batches[-1].end, digest_of(batches)
 
 
 def _octets(partition: Partition) -> Place:

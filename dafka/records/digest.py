@@ -1,9 +1,10 @@
 """Digests of ranges of records, by which logs are compared without their contents travelling.
 
-Envelopes are left out: they differ between clusters by design. There are two digests of a range:
-one of its batches as they stand, at the cost of hashing their bytes, and one of its records, for
-logs that have the same records in other batches. The second parses every record, at some hundred
-times the cost.
+Envelopes are left out: they differ between clusters by design. There are three digests of a range:
+one of its records, for logs that have the same ones in other batches; one of its batches as they
+stand, at the cost of hashing their bytes, a hundredth of parsing them; and one of the batches'
+headers alone. These name the producer's run and place, the times of the first and the last record,
+and the checksum with which the records came: enough to tell histories apart, not to find damage.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.records.batch import checked_count, raw_records
+from dafka.records.batch import RECORDS_FROM, checked_count, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES
 
 if TYPE_CHECKING:
@@ -36,10 +37,20 @@ _HEADER = struct.Struct(">II")
 
 def digest_of_batches(batches: Sequence[Batch]) -> bytes:
     """Return the digest of whole batches as they stand, less their envelopes."""
+    return _digest(batches, None)
+
+
+def digest_of_headers(batches: Sequence[Batch]) -> bytes:
+    """Return the digest of what batches say of themselves."""
+    return _digest(batches, RECORDS_FROM)
+
+
+def _digest(batches: Sequence[Batch], end: int | None) -> bytes:
+    """Digest each content up to `end`."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for batch in batches:
         state.update(_BATCH.pack(batch.sequence, batch.count))
-        state.update(memoryview(batch.content)[ENVELOPE_BYTES:])
+        state.update(memoryview(batch.content)[ENVELOPE_BYTES:end])
     return state.digest()
 
 

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from dafka.errors import RecordError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.records.digest import DIGEST_BYTES, digest_of_batches, digest_of_records
+from dafka.records.digest import (
+    DIGEST_BYTES,
+    digest_of_batches,
+    digest_of_headers,
+    digest_of_records,
+)
 from dafka.records.envelope import FRESH, Envelope, stamped
 
 ORDERS = Partition("orders", "AB" * 16)
@@ -43,10 +48,12 @@ def test_equal_records_have_equal_digests_however_they_are_batched(records, cuts
 @given(st.lists(fields, min_size=1, max_size=4), st.lists(fields, min_size=1, max_size=4))
 def test_other_records_have_other_digests(one, other):
     batches = batched(one), batched(other)
-    digests = [
-        digest_of_records(found, 0, found[-1].end) + digest_of_batches(found) for found in batches
-    ]
-    assert (digests[0] == digests[1]) == (one == other)
+    for digest in (
+        lambda found: digest_of_records(found, 0, found[-1].end),
+        digest_of_batches,
+        digest_of_headers,
+    ):
+        assert (digest(batches[0]) == digest(batches[1])) == (one == other)
 
 
 def test_only_the_records_asked_for_count():
@@ -57,17 +64,27 @@ def test_only_the_records_asked_for_count():
     assert digest_of_records(batched(alike), 1, 2) != digest_of_records(batched(alike), 2, 3)
 
 
-def test_the_digest_of_batches_leaves_out_the_envelope_only():
+@pytest.mark.parametrize("digest", [digest_of_batches, digest_of_headers])
+def test_the_digest_of_batches_leaves_out_the_envelope_only(digest):
     records = [(5, b"k", b"a", []), (5, b"k", b"b", [])]
     whole, cut = batched(records), batched(records, [1])
     (batch,) = whole
     copied = Batch(ORDERS, 0, 2, stamped(batch.content, Envelope(3, 1)))
-    assert digest_of_batches(whole) == digest_of_batches([copied])
-    assert digest_of_batches(whole) != digest_of_batches(cut)
+    assert digest(whole) == digest([copied])
+    assert digest(whole) != digest(cut)
 
 
 def damaged(batch):
     return Batch(ORDERS, batch.sequence, batch.count, batch.content[:-1] + b"\xff")
+
+
+def test_damage_shows_in_all_digests_but_that_of_the_headers():
+    batches = batched([(5, None, b"a", [])])
+    broken = [damaged(batches[0])]
+    assert digest_of_batches(broken) != digest_of_batches(batches)
+    assert digest_of_headers(broken) == digest_of_headers(batches)
+    with pytest.raises(RecordError):
+        digest_of_records(broken, 0, 1)
 
 
 @pytest.mark.parametrize(
