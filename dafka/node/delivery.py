@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
+from bisect import bisect_right
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import AddressInUseError, BufferFullError, NotStoredError
@@ -64,11 +65,12 @@ class Deliveries:
 
     def __init__(self, address: str, ends: Mapping[str, int], kept: Sequence[Batch]) -> None:
         self._address = address
-        self._awaited: dict[str, deque[_Awaited]] = {}
+        # Lists, not deques: thousands of topics may be under way, and a deque has 600 bytes.
+        self._awaited: dict[str, list[_Awaited]] = {}
         """By topic, what is not stored; topics of which all is are not there."""
         for batch in kept:
             awaited = _Awaited(batch.end, batch.count, delivery_future())
-            self._awaited.setdefault(batch.partition.topic, deque()).append(awaited)
+            self._awaited.setdefault(batch.partition.topic, []).append(awaited)
         self.life = secrets.randbits(63)
         """Number of the producer's life that begins now."""
         self._begun = dict(ends)
@@ -80,7 +82,7 @@ class Deliveries:
     def expect(self, topic: str, count: int, future: Future[Delivery]) -> None:
         """The next `count` records of `topic` have been handed over."""
         end = self.ends[topic] = self.ends.get(topic, 0) + count
-        self._awaited.setdefault(topic, deque()).append(_Awaited(end, count, future))
+        self._awaited.setdefault(topic, []).append(_Awaited(end, count, future))
 
     def place(self, topic: str) -> Run:
         """Where the next record of `topic` stands in this life."""
@@ -88,16 +90,17 @@ class Deliveries:
 
     def finish(self, topic: str, end: int) -> list[tuple[Future[Delivery], Delivery]]:
         """Everything of `topic` below `end` is stored; returns the futures to be told."""
-        finished: list[tuple[Future[Delivery], Delivery]] = []
         awaited = self._awaited.get(topic)
         if awaited is None:
-            return finished
-        while awaited and awaited[0].end <= end:
-            batch_end, records, future = awaited.popleft()
-            place = Delivery(topic, self._address, batch_end - records, records)
-            finished.append((future, place))
+            return []
+        count = bisect_right(awaited, end, key=attrgetter("end"))
+        finished = [
+            (one.future, Delivery(topic, self._address, one.end - one.records, one.records))
+            for one in awaited[:count]
+        ]
+        del awaited[:count]
         if not awaited:
-            del self._awaited[topic]  # an empty deque has 600 bytes
+            del self._awaited[topic]
         return finished
 
     def last(self) -> list[Future[Delivery]]:

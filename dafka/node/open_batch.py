@@ -24,6 +24,8 @@ UNUSABLE = (TypeError, ValueError, AttributeError, OverflowError)
 class BareBuilder(BatchBuilder):
     """Takes bare values only: nothing else will travel."""
 
+    __slots__ = ()
+
     def append(
         self,
         timestamp_ms: int,

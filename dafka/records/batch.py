@@ -98,6 +98,8 @@ class BatchBuilder:
         run: Which run of a writer the batch belongs to, if that is known.
     """
 
+    __slots__ = ("_append", "_builder", "_run", "count")
+
     def __init__(self, bytes_max: int, run: Run | None = None) -> None:
         self._run = run
         self._builder = _builder(bytes_max, run or Run(_NO_PRODUCER, _NO_PRODUCER))
