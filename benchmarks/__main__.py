@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.baseline import file_append, raw_messages
+from benchmarks.baseline import file_append, lmdb_append, raw_messages
 from benchmarks.chain import BARE, chain
 from benchmarks.growth import opening, partitions
 from benchmarks.harness import Results
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SINGLE = "raw pyzmq, one record a message"
 BULK = "raw pyzmq, 1,000 records a message"
 FILE = "plain file, fdatasync"
+LMDB = "LMDB by itself, fsync"
 RELAY = "bare pyzmq passes on to two, 100 B"
 RELAY_KB = "bare pyzmq passes on to two, 1 KB"
 WRITER = "bare pyzmq into a plain file, fdatasync, 100 B"
@@ -46,7 +47,8 @@ GOALS = [
     ("send and iterate, 100 B, late consumer", SINGLE, None),
     ("send_many and batches, 100 B, late consumer", SINGLE, 4.0),
     ("send_many and batches, 100 B", BULK, None),
-    ("LMDB append, fsync", FILE, 0.6),
+    ("log append, fsync", FILE, 0.6),
+    ("log append, fsync", LMDB, None),
     ("send_many and batches, 100 B: CPU store", WRITER, None),
     ("one hop, 100 B: CPU distributor", RELAY, None),
     ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
@@ -95,6 +97,7 @@ def _storage(results: Results, records: int) -> None:
     batches = records // 1_000
     size = storage(results, batches, 100)
     file_append(results, FILE, batches, size)
+    lmdb_append(results, LMDB, batches, size)
 
 
 def _simulator(results: Results, _records: int) -> None:

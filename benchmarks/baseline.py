@@ -1,4 +1,4 @@
-"""What pyzmq and a plain file do by themselves, in the same minutes on the same machine."""
+"""What pyzmq, a plain file and LMDB do by themselves, in the same minutes on the same machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+import lmdb
 import zmq
 
 from benchmarks.harness import Results, Worker, cpu_seconds, rate, scratch, until_told
@@ -86,3 +87,17 @@ def file_append(results: Results, name: str, batches: int, size: int) -> None:
             os.fdatasync(descriptor)
         results.add(name, "batches/s", rate(batches, began))
         os.close(descriptor)
+
+
+def lmdb_append(results: Results, name: str, batches: int, size: int) -> None:
+    """Put the same bytes into one table, one transaction a batch."""
+    content = bytes(size)
+    with (
+        scratch() as directory,
+        lmdb.open(str(directory / "lmdb"), map_size=2 * batches * size) as environment,
+    ):
+        began = time.perf_counter()
+        for number in range(batches):
+            with environment.begin(write=True) as transaction:
+                transaction.put(number.to_bytes(8, "big"), content)
+        results.add(name, "batches/s", rate(batches, began))

@@ -29,12 +29,12 @@ def storage(results: Results, batches: int, size: int) -> int:
         began = time.perf_counter()
         for number in range(batches):
             log.append([Batch(P, number * RECORDS, RECORDS, content)])
-        results.add("LMDB append, fsync", "batches/s", rate(batches, began))
+        results.add("log append, fsync", "batches/s", rate(batches, began))
         began, position, read = time.perf_counter(), 0, 0
         while position < batches * RECORDS:
             found = log.read(P, position, 1 << 30, READ_BYTES)
             read += sum(len(batch.content) for batch in found)
             position = found[-1].end
-        results.add("LMDB range read", "MB/s", rate(read, began) / 1e6)
+        results.add("log range read", "MB/s", rate(read, began) / 1e6)
         log.close()
     return len(content)
