@@ -377,10 +377,9 @@ class ConsumerMachine:
 
         Of ten thousand partitions there are as many answers, from each store.
         """
-        since_ms = self._inquiry.passed_ms
-        if since_ms is None or self._surveyed_ms < since_ms:
-            return False
-        return self._inflow.all_heard(since_ms, now_ms)
+        passed_ms = self._inquiry.passed_ms
+        surveyed = passed_ms is not None and self._surveyed_ms >= passed_ms
+        return surveyed and self._inflow.all_fresh(now_ms)
 
     def _greet(self) -> list[Effect]:
         own = (

@@ -177,9 +177,9 @@ class Inflow:
         """A store is there, and waited for before anything is skipped; False if too many are."""
         return self._stores.heard_from(store, now_ms)
 
-    def all_heard(self, since_ms: int, now_ms: int) -> bool:
-        """Whether every store that is there was heard of since a time; False if there is none."""
-        return self._stores.all_heard(since_ms, now_ms)
+    def all_fresh(self, now_ms: int) -> bool:
+        """Whether every store that is there was heard of just now; False if there is none."""
+        return self._stores.all_fresh(now_ms)
 
     def log_start(
         self, partition: Partition, sender: str, sequence: int, now_ms: int

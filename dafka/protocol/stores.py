@@ -15,6 +15,10 @@ STORE_SILENCE_MS = 30_000
 HEADS_INTERVAL_MS_MAX = 20_000
 """Longest interval of GET-HEADS, to which each that is there has an answer; it is below that."""
 
+FRESH_MS = 5_000
+"""Who was heard of so lately need not be asked this time: with that and the interval until the next
+it is still there, with as much to spare."""
+
 
 class Stores:
     """The stores of one cluster."""
@@ -31,10 +35,10 @@ class Stores:
         self._heard_ms[store] = now_ms
         return True
 
-    def all_heard(self, since_ms: int, now_ms: int) -> bool:
-        """Whether there are some, and each that is there was heard of since a time."""
+    def all_fresh(self, now_ms: int) -> bool:
+        """Whether there are some, and none can be taken for gone before GET-HEADS is due again."""
         heard_ms = [self._heard_ms[store] for store in self.alive(now_ms)]
-        return bool(heard_ms) and min(heard_ms) >= since_ms
+        return bool(heard_ms) and now_ms <= min(heard_ms) + FRESH_MS
 
     def alive(self, now_ms: int) -> Iterator[str]:
         """Yield those that have not been silent for long."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dafka.limits import STORES_MAX
-from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Stores
+from dafka.protocol.stores import FRESH_MS, HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Stores
 
 
 def test_a_store_is_alive_until_it_has_been_silent_for_long():
@@ -15,18 +15,32 @@ def test_a_store_is_alive_until_it_has_been_silent_for_long():
 
 
 def test_whoever_is_there_is_heard_of_in_time():
-    assert HEADS_INTERVAL_MS_MAX + 5_000 < STORE_SILENCE_MS
+    assert HEADS_INTERVAL_MS_MAX + FRESH_MS + 5_000 <= STORE_SILENCE_MS
 
 
-def test_all_have_been_heard_of_when_each_that_is_there_was():
+def test_none_is_taken_for_gone_that_was_not_asked_in_time():
     stores = Stores()
-    assert not stores.all_heard(0, 0)
-    stores.heard_from("S1", 10)
-    stores.heard_from("S2", 20)
-    assert stores.all_heard(10, 20)
-    assert not stores.all_heard(11, 20)
-    assert stores.all_heard(20, 10 + STORE_SILENCE_MS), "the first one is gone"
-    assert not stores.all_heard(20, 20 + STORE_SILENCE_MS)
+    assert not stores.all_fresh(0)
+    asked = []
+    for now_ms in range(0, 200_000, HEADS_INTERVAL_MS_MAX):
+        stores.heard_from("S1", now_ms)
+        if not stores.all_fresh(now_ms):
+            asked.append(now_ms)
+            stores.heard_from("S2", now_ms)
+        elif now_ms == 0:
+            stores.heard_from("S2", 1)
+        assert [*stores.alive(now_ms + HEADS_INTERVAL_MS_MAX - 1)] == ["S1", "S2"]
+    assert asked == [*range(HEADS_INTERVAL_MS_MAX, 200_000, HEADS_INTERVAL_MS_MAX)]
+
+
+def test_who_speaks_all_the_time_need_not_be_asked_and_who_is_gone_is_not_waited_for():
+    stores = Stores()
+    stores.heard_from("S1", 0)
+    stores.heard_from("S2", 5_000)
+    assert stores.all_fresh(5_000)
+    stores.heard_from("S2", STORE_SILENCE_MS - 1)
+    assert not stores.all_fresh(STORE_SILENCE_MS - 1)
+    assert stores.all_fresh(STORE_SILENCE_MS)
 
 
 def test_invented_stores_do_not_pile_up():
