@@ -32,7 +32,6 @@ from dafka.storage.lmdb_spool import LmdbSpool
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
-    from types import TracebackType
     from typing import Never, Self
 
     from dafka.model import Batch
@@ -54,7 +53,8 @@ class Producer:
         linger_ms: How long a record may wait for others to share its batch. With 0 it goes out at
             once; a fast sender's still share batches made 0.3 to 2 ms apart, as stores are busy.
         batch_bytes_max: Size at which a batch goes out.
-        buffer_bytes_max: Bytes sent and not stored yet at which `send` begins to wait.
+        buffer_bytes_max: Bytes sent and not stored yet at which `send` begins to wait. Batches
+            being filled come on top: one a topic, until it is full or `linger_ms` old.
         max_block_ms: How long it waits.
         min_acks: How many distinct stores must have a record before it counts as stored.
         spool: Directory that keeps what is not stored yet, made if it is not there. The next
@@ -287,12 +287,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, topic: str) -> OpenBatch:
