@@ -107,10 +107,15 @@ class Gaps:
         self._asked_bytes += window.size
         self._due_ms = min(self._due_ms, window.due_ms)
 
-    def expire(self, now_ms: int) -> None:
-        """Give up what has brought nothing for long, and end rests."""
+    def expire(self, now_ms: int) -> set[str]:
+        """Give up what has brought nothing for long, and end rests.
+
+        Returns:
+            Who was asked alone and has said nothing.
+        """
+        silent: set[str] = set()
         if now_ms < self._due_ms or not self:
-            return
+            return silent
         for partition, window in [*self._windows.items()]:
             if window.due_ms <= now_ms:
                 stream = self._streams[partition]
@@ -120,6 +125,8 @@ class Gaps:
                 else:
                     self.close(partition)
                     stream.store = None
+                    if window.store is not None:
+                        silent.add(window.store)
                     stream.barren += any(window.without.values())
                     window.due_ms = now_ms + window.rest_ms
                     self._resting[partition] = window
@@ -129,6 +136,7 @@ class Gaps:
                 self._behind[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
         waiting = (*self._windows.values(), *self._resting.values())
         self._due_ms = min((one.due_ms for one in waiting), default=now_ms + FETCH_SILENCE_MS)
+        return silent
 
     def wakeup_ms(self) -> int | None:
         """When `expire` has something to do; sometimes nothing then."""

@@ -285,7 +285,7 @@ class Inflow:
     def fetches(self, now_ms: int, room: int = FETCHED_BYTES_MAX) -> list[messages.Fetch]:
         """The FETCHes to send now, for as many bytes as there is room for at most."""
         fetches: list[messages.Fetch] = []
-        self._gaps.expire(now_ms)
+        self._stores.fell_silent(self._gaps.expire(now_ms))
         while (due := self._gaps.due(room)) is not None:
             partition, rest_ms = due
             stream = self._streams[partition]
@@ -309,7 +309,8 @@ class Inflow:
         share = self._record_size.records_in(room * FETCH_ANSWER_BYTES_MAX // FETCHED_BYTES_MAX)
         most = min(share, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
         count = min(end - stream.expected, most)
-        return messages.Fetch(topic, address, self._requester, stream.expected, count, stream.store)
+        store = stream.store if self._stores.answers(stream.store) else None
+        return messages.Fetch(topic, address, self._requester, stream.expected, count, store)
 
     def wakeup_ms(self) -> int | None:
         """When `fetches` has something to do because time has passed; sometimes nothing then."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dafka.limits import STORES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 STORE_SILENCE_MS = 30_000
 """A store not heard of for so long is not waited for."""
@@ -25,15 +25,27 @@ class Stores:
 
     def __init__(self) -> None:
         self._heard_ms: dict[str, int] = {}
+        self._silent: set[str] = set()
+        """Those that have not answered a FETCH, and not been heard of since."""
 
     def heard_from(self, store: str, now_ms: int) -> bool:
         """A store is there; False if there are as many as may be, and this one is none of them."""
         if store not in self._heard_ms and len(self._heard_ms) >= STORES_MAX:
             self._heard_ms = {one: self._heard_ms[one] for one in self.alive(now_ms)}
+            self._silent &= self._heard_ms.keys()
             if len(self._heard_ms) >= STORES_MAX:
                 return False
         self._heard_ms[store] = now_ms
+        self._silent.discard(store)
         return True
+
+    def fell_silent(self, stores: Iterable[str]) -> None:
+        """These have not answered: until one is heard of nothing is asked of it alone."""
+        self._silent.update(self._heard_ms.keys() & stores)
+
+    def answers(self, store: str | None) -> bool:
+        """Whether it may be asked alone."""
+        return store not in self._silent
 
     def all_fresh(self, now_ms: int) -> bool:
         """Whether there are some, and none can be taken for gone before GET-HEADS is due again."""

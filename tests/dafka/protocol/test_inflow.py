@@ -232,6 +232,29 @@ def test_a_store_that_falls_silent_is_left_in_time(inflow, batch):
     assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(4, None)]
 
 
+def test_a_store_that_falls_silent_is_left_by_all_partitions_until_it_speaks(batch):
+    inflow = Inflow("ME")
+    inflow.heard_from("S1", 0)
+    places = [Partition(f"flights-{number}", "AA") for number in range(1_000)]
+    for place in places:
+        inflow.start(place, 0)
+        inflow.heard(place, 0)
+        inflow.answered(place, "S1", 0)
+    now_ms = alone = 0
+    while inflow.lacking:
+        for fetch in inflow.fetches(now_ms):
+            if fetch.store is None:
+                inflow.offer(batch(0, partition=Partition(fetch.topic, fetch.address)))
+            else:
+                alone += 1
+        now_ms = max(now_ms, inflow.wakeup_ms() or 0)
+    assert now_ms == 2 * FETCH_SILENCE_MS
+    assert alone == UNKNOWN
+    assert inflow.heard_from("S1", now_ms)
+    inflow.heard(places[-1], 1)
+    assert asked(inflow, now_ms) == [(1, "S1")]
+
+
 def late(inflow, head=99):
     """A stream that has asked long enough for log starts to be believed."""
     inflow.heard(P, head)

@@ -43,6 +43,17 @@ def test_who_speaks_all_the_time_need_not_be_asked_and_who_is_gone_is_not_waited
     assert stores.all_fresh(STORE_SILENCE_MS)
 
 
+def test_who_does_not_answer_is_not_asked_alone_until_heard_of():
+    stores = Stores()
+    stores.heard_from("S1", 0)
+    stores.fell_silent({"S1", "never heard of"})
+    assert not stores.answers("S1")
+    assert stores.answers("S2")
+    assert stores.answers("never heard of"), "or they would pile up"
+    stores.heard_from("S1", 1)
+    assert stores.answers("S1")
+
+
 def test_invented_stores_do_not_pile_up():
     stores = Stores()
     assert all(stores.heard_from(f"S{number}", 0) for number in range(STORES_MAX))
