@@ -284,6 +284,7 @@ class ConsumerMachine:
         partition = Partition(ack.topic, ack.address)
         effects = self._committed(partition, ack.sequence + 1)
         if partition in self._next:
+            self._inflow.stored(partition, ack.store, ack.sequence)
             self._await(partition, now_ms)
         return effects
 

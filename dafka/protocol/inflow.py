@@ -150,6 +150,18 @@ class Inflow:
         self.ready_bytes -= sum(len(batch.content) for batch in taken)
         return taken
 
+    def stored(self, partition: Partition, store: str | None, head: int) -> None:
+        """A store says it has the partition up to `head`: the first with what comes next is asked.
+
+        Args:
+            partition: Whose.
+            store: Who says so; None is a publisher, or a store of another make.
+            head: How far it has it.
+        """
+        stream = self._streams[partition]
+        if stream.store is None and head >= stream.expected:
+            stream.store = store
+
     def answered(self, partition: Partition, store: str | None, head: int) -> None:
         """Somebody says how far the partition reaches there: an answer to FETCH ends with that.
 
@@ -160,8 +172,7 @@ class Inflow:
         """
         window, stream = self._gaps.window(partition), self._streams[partition]
         if window is None:
-            if stream.store is None and head >= stream.expected:
-                stream.store = store  # it has what comes next, so it is the one to ask
+            self.stored(partition, store, head)
             return
         if window.store not in (None, store):
             return

@@ -258,6 +258,12 @@ def test_a_tail_that_no_store_ever_gets_does_not_keep_out_what_is_durable(batch)
     assert delivered(bench.hear(direct(batch(0)))) == [(0, 1)]
 
 
+def test_the_store_that_was_the_first_to_acknowledge_is_asked_alone():
+    bench = Bench(committed=True)
+    effects = bench.hear(*(messages.Ack("flights", "AA", store, 4) for store in ("S1", "S2")))
+    assert effects == [Publish(messages.Fetch("flights", "AA", "ME", 0, 5, "S1"))]
+
+
 def test_heads_and_next_tell_where_it_stands(batch):
     bench = Bench()
     bench.hear(live(batch(0)), head(9))
