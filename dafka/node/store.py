@@ -226,7 +226,7 @@ class _StoreRole:
         except StorageError as error:
             return self._unread(effect, error)
         start = self._log.standings()[partition].start
-        return RangeRead(effect.requester, partition, tuple(batches), start, effect.end)
+        return RangeRead(effect.requester, partition, tuple(batches), start, effect.alone_end)
 
     def _compare(self, batch: Batch) -> Event | None:
         try:
@@ -254,7 +254,7 @@ class _StoreRole:
         topic, address = effect.partition
         place = {"topic": topic, "partition": address, "sequence": effect.sequence}
         log.error("%s", error, extra=place)
-        return RangeRead(effect.requester, effect.partition, (), 0, effect.end)
+        return RangeRead(effect.requester, effect.partition, (), 0, effect.alone_end)
 
     def _written(self) -> None:
         if self.refusal:

@@ -52,11 +52,8 @@ class ReadRange(Value, frozen=True):
     sequence: int
     count_max: int
     bytes_max: int
-
-    @property
-    def end(self) -> int:
-        """Sequence behind what is asked for."""
-        return self.sequence + self.count_max
+    alone_end: int | None = None
+    """Sequence behind what this store was asked for alone; None if others may answer, too."""
 
 
 class Compare(Value, frozen=True):

@@ -97,8 +97,18 @@ class RangeRead(Value, frozen=True):
     batches: tuple[Batch, ...]
     start: int
     """The log start."""
-    end: int
-    """Sequence behind what was asked for."""
+    alone_end: int | None = None
+    """See `ReadRange`."""
+
+    def is_all(self, durable: int) -> bool:
+        """Whether the batches show that nothing more was asked for, or is there.
+
+        Where others answer, too, they do not show whose they are.
+        """
+        if self.alone_end is None or not self.batches:
+            return False
+        end = self.batches[-1].end
+        return end >= self.alone_end and end > durable
 
 
 class Compared(Value, frozen=True):

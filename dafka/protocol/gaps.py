@@ -121,11 +121,11 @@ class Gaps:
                 stream = self._streams[partition]
                 if stream.expected > window.reached:
                     window.reached, window.due_ms = stream.expected, now_ms + FETCH_SILENCE_MS
-                    window.rest_ms = FETCH_SILENCE_MS
+                    window.rest_ms, window.spoke = FETCH_SILENCE_MS, True
                 else:
                     self.close(partition)
                     stream.store = None
-                    if window.store is not None:
+                    if window.store is not None and not window.spoke:
                         silent.add(window.store)
                     stream.barren += any(window.without.values())
                     window.due_ms = now_ms + window.rest_ms

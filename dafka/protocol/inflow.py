@@ -177,9 +177,7 @@ class Inflow:
         if window.store not in (None, store):
             return
         if stream.expected > window.reached:
-            self._gaps.close(partition)
-            stream.store, stream.answered, stream.barren = store, True, 0
-            self._note_gap(partition, stream)
+            self._answered(partition, stream, store)
         elif head < stream.expected and store is not None:
             # Without progress the sender does not have it, and only time makes us ask again.
             self._go_without(partition, stream, window, store, 0)
@@ -288,10 +286,20 @@ class Inflow:
     def _progressed(self, partition: Partition, stream: Stream) -> None:
         if not self._gaps:
             return
+        window = self._gaps.window(partition)
         if stream.expected > stream.head:
             self._gaps.forget(partition)
+        elif window is not None and window.store and stream.expected >= window.end:
+            # Of the one that was asked all has come: it need not say so.
+            self._answered(partition, stream, window.store)
         else:
             self._gaps.narrowed(partition)
+
+    def _answered(self, partition: Partition, stream: Stream, store: str | None) -> None:
+        """A FETCH was of use: what is still lacking is asked for at once."""
+        self._gaps.close(partition)
+        stream.store, stream.answered, stream.barren = store, True, 0
+        self._note_gap(partition, stream)
 
     def fetches(self, now_ms: int, room: int = FETCHED_BYTES_MAX) -> list[messages.Fetch]:
         """The FETCHes to send now, for as many bytes as there is room for at most."""
@@ -308,7 +316,8 @@ class Inflow:
             fetch = self._fetch(partition, stream, end, room)
             size = min(self._record_size.bytes_of(fetch.count), FETCH_ANSWER_BYTES_MAX)
             due_ms = now_ms + FETCH_SILENCE_MS
-            window = Window(stream.expected, due_ms, rest_ms, fetch.store, size)
+            asked_end = fetch.sequence + fetch.count
+            window = Window(fetch.sequence, asked_end, due_ms, rest_ms, fetch.store, size)
             self._gaps.asked(partition, window)
             fetches.append(fetch)
         return fetches

@@ -322,7 +322,8 @@ class StoreMachine:
             return [self._direct_head(fetch.requester, partition)]
         count = min(fetch.count, BATCH_RECORDS_MAX)
         size = SINGLE_ANSWER_BYTES_MAX if fetch.foreign else FETCH_ANSWER_BYTES_MAX
-        return [ReadRange(fetch.requester, partition, fetch.sequence, count, size)]
+        alone_end = None if fetch.store is None else fetch.sequence + fetch.count
+        return [ReadRange(fetch.requester, partition, fetch.sequence, count, size, alone_end)]
 
     def _answer(self, event: RangeRead) -> list[Effect]:
         if event.requester == self._address:
@@ -337,16 +338,9 @@ class StoreMachine:
                     messages.LogStart(event.requester, topic, address, event.start, self._address)
                 )
             )
-        if not self._is_all(event):
+        if not event.is_all(self._durable[event.partition]):
             effects.append(self._direct_head(event.requester, event.partition))
         return effects
-
-    def _is_all(self, event: RangeRead) -> bool:
-        """Whether an answer says by itself that it is complete: there is no more, here or asked."""
-        if not event.batches:
-            return False
-        end = event.batches[-1].end
-        return end >= event.end and end > self._durable[event.partition]
 
     def _direct_heads(self, requester: str, topics: Iterable[str]) -> list[Effect]:
         """Each head once, however often a topic is named."""

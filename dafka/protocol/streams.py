@@ -36,6 +36,8 @@ class Window:
 
     reached: int
     """What was expected when it was sent, or when it last brought something."""
+    end: int
+    """Sequence behind what was asked for."""
     due_ms: int
     rest_ms: int
     """How long to wait before asking again, should it bring nothing."""
@@ -43,5 +45,7 @@ class Window:
     """The one that was asked; None is everybody."""
     size: int
     """What it may bring, in bytes, as far as that can be told."""
+    spoke: bool = False
+    """Whether it has brought something, and not all."""
     without: dict[str, int] = field(default_factory=dict)
     """Who does not have it: a log start behind it, or 0 for who has not come so far."""

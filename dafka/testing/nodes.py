@@ -264,7 +264,7 @@ class SimStore(Node[None]):
             standing = self.log.standings().get(effect.partition)
             start = standing.start if standing else 0
             read = tuple(batches)
-            answer = RangeRead(effect.requester, effect.partition, read, start, effect.end)
+            answer = RangeRead(effect.requester, effect.partition, read, start, effect.alone_end)
             self.later(0, side, answer)
         elif isinstance(effect, Compare):
             batch = effect.batch

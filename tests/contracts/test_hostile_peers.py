@@ -179,7 +179,9 @@ def test_a_store(seed, on_disk, tmp_path):
                     effect.partition, effect.sequence, effect.count_max, effect.bytes_max
                 )
                 start = log.standings()[effect.partition].start
-                return RangeRead(effect.requester, effect.partition, tuple(read), start, effect.end)
+                return RangeRead(
+                    effect.requester, effect.partition, tuple(read), start, effect.alone_end
+                )
             case Compare():
                 one = effect.batch
                 read = log.read(one.partition, one.sequence, one.count, 1 << 20)

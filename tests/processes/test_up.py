@@ -191,8 +191,12 @@ def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_no
         topology_file.write_text(text)
         up.process.send_signal(signal.SIGHUP)
 
+    def are_up():
+        logs = [*(tmp_path / "logs").glob("*-level-*.log")]
+        return len(logs) == 8 and all("link is up" in log.read_text() for log in logs)
+
+    wait_until(are_up, "all links have read the file")
     topology = load(topology_file)
-    wait_until(lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer")
     before, right = up.children(), topology_file.read_text()
     hang_up(right + "tree: {level: 9}\n")
     told("nothing is changed")

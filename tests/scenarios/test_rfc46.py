@@ -120,9 +120,9 @@ def test_a_consumer_joins_as_the_grammar_says():
     (read,) = told(keeper, fetch)
     assert isinstance(read, ReadRange)
     assert (read.partition, read.sequence) == (P, 0)
-    found = RangeRead(read.requester, read.partition, write.batches, 0, read.end)
-    records = published(keeper.handle(found, 0))
-    (delivered,) = (one for one in told(reader, *records) if isinstance(one, Deliver))
+    found = RangeRead(read.requester, read.partition, write.batches, 0)
+    *records, end = published(keeper.handle(found, 0))
+    (delivered,) = (one for one in told(reader, *records, end) if isinstance(one, Deliver))
     assert delivered.batch == write.batches[0]
 
 

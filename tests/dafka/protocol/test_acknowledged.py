@@ -172,7 +172,7 @@ def test_what_is_known_to_be_durable_is_asked_for_when_it_is_positioned(batch):
 def test_who_is_behind_learns_from_an_ack_at_once(batch):
     bench = Bench(committed=True)
     bench.hear(live(batch(0)), stored_head(1))
-    assert fetched(bench.hear(ack(9), direct(batch(1)), stored_head(1))) == [(2, 8)]
+    assert fetched(bench.hear(ack(9), direct(batch(1)))) == [(2, 8)]
 
 
 def test_a_partition_given_up_while_it_is_awaited_is_not_asked_for(batch):

@@ -71,7 +71,7 @@ class Bench:
                     held = self.log.read(effect.partition, effect.sequence, effect.count_max, 0)
                     start = self.log.standings()[effect.partition].start
                     to, read = effect.requester, tuple(held)
-                    answer = RangeRead(to, effect.partition, read, start, effect.end)
+                    answer = RangeRead(to, effect.partition, read, start, effect.alone_end)
                     events.insert(0, answer)
                 else:
                     effects.append(effect)
@@ -190,7 +190,7 @@ def test_a_disk_that_cannot_say_whose_head_it_is_acknowledges_nothing(life):
     head = Received(messages.Head(*P, 1))
     for _ in range(2):
         assert machine.handle(head, 0) == [ReadRange("ME", P, 1, 1, 0)]
-        assert machine.handle(RangeRead("ME", P, (), 0, 1), 0) == []
+        assert machine.handle(RangeRead("ME", P, (), 0), 0) == []
 
 
 def test_behind_a_log_start_any_life_goes_on(life):

@@ -1,4 +1,4 @@
-"""Messages that arrive together are taken in as if each had arrived by itself."""
+"""Messages that arrive together are taken in as if each had arrived by itself; answers' ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from dafka.model import Batch, Partition
 from dafka.protocol.consumer import ConsumerMachine
 from dafka.protocol.consumer_settings import ConsumerSettings
-from dafka.protocol.events import Mirrored, Received, ReceivedTogether, Submitted, Woke
+from dafka.protocol.events import (
+    Mirrored,
+    RangeRead,
+    Received,
+    ReceivedTogether,
+    Submitted,
+    Woke,
+)
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
@@ -119,3 +126,22 @@ def _reached(machine):
     if inflow is None:
         return None
     return {partition: stream.head for partition, stream in inflow._streams.items()}
+
+
+@pytest.mark.parametrize(
+    ("alone_end", "durable", "found", "expected"),
+    [
+        (10, 9, [(6, 2), (8, 2)], True),
+        (9, 9, [(8, 2)], True),
+        (11, 9, [(8, 2)], False),
+        (10, 11, [(8, 2)], False),
+        (None, 9, [(8, 2)], False),
+        (10, 9, [], False),
+    ],
+)
+def test_batches_show_that_nothing_more_was_asked_for_or_is_there(
+    batch, alone_end, durable, found, expected
+):
+    read = tuple(batch(*one) for one in found)
+    answer = RangeRead("YOU", Partition("flights", "AA"), read, 0, alone_end)
+    assert answer.is_all(durable) is expected

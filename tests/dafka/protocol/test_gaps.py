@@ -30,7 +30,7 @@ def asked(gaps, now_ms=0, *, room=FETCHED_BYTES_MAX, size=1):
     found = []
     while (due := gaps.due(room)) is not None:
         partition, rest_ms = due
-        gaps.asked(partition, Window(0, now_ms + FETCH_SILENCE_MS, rest_ms, None, size))
+        gaps.asked(partition, Window(0, 1, now_ms + FETCH_SILENCE_MS, rest_ms, None, size))
         found.append(partition)
     return found
 

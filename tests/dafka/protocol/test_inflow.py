@@ -255,6 +255,33 @@ def test_a_store_that_falls_silent_is_left_by_all_partitions_until_it_speaks(bat
     assert asked(inflow, now_ms) == [(1, "S1")]
 
 
+def test_a_store_that_has_given_all_it_was_asked_for_is_asked_for_the_rest_at_once(inflow, batch):
+    inflow.heard_from("S1", 0)
+    inflow.heard(P, 3)
+    inflow.stored(P, "S1", 3)
+    assert [fetch.count for fetch in inflow.fetches(0)] == [4]
+    inflow.heard(P, 9)
+    inflow.offer(batch(0, 2))
+    assert asked(inflow) == []
+    inflow.offer(batch(2, 2))
+    assert asked(inflow) == [(4, "S1")]
+
+
+def test_a_store_whose_answer_was_cut_short_has_not_fallen_silent(inflow, batch):
+    other = Partition("flights", "BB")
+    inflow.start(other, 0)
+    inflow.heard_from("S1", 0)
+    inflow.heard(P, 3)
+    inflow.stored(P, "S1", 3)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 2))
+    assert asked(inflow, FETCH_SILENCE_MS) == []
+    assert asked(inflow, 2 * FETCH_SILENCE_MS) == []
+    inflow.heard(other, 0)
+    inflow.stored(other, "S1", 0)
+    assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(0, "S1")]
+
+
 def late(inflow, head=99):
     """A stream that has asked long enough for log starts to be believed."""
     inflow.heard(P, head)
