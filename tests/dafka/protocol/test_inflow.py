@@ -186,102 +186,6 @@ def test_an_answer_that_brought_nothing_is_not_followed_at_once(inflow):
     assert inflow.fetches(0) == []
 
 
-def asked(inflow, now_ms=0):
-    return [(fetch.sequence, fetch.store) for fetch in inflow.fetches(now_ms)]
-
-
-def test_the_store_whose_answer_was_of_use_is_asked_alone_from_then_on(inflow, batch):
-    inflow.heard(P, 9)
-    assert asked(inflow) == [(0, None)]
-    inflow.offer(batch(0, 4))
-    inflow.answered(P, "S1", 9)
-    assert asked(inflow) == [(4, "S1")]
-    inflow.answered(P, "S2", 3)  # late, and of the first FETCH
-    assert asked(inflow) == []
-    inflow.offer(batch(4, 2))
-    inflow.answered(P, "S1", 9)
-    assert asked(inflow) == [(6, "S1")]
-
-
-def test_the_first_store_that_says_it_has_it_is_asked_alone(inflow):
-    inflow.heard(P, 9)
-    inflow.answered(P, "BEHIND", -1)
-    inflow.answered(P, None, 9)
-    inflow.answered(P, "S1", 9)
-    inflow.answered(P, "S2", 9)
-    assert asked(inflow) == [(0, "S1")]
-
-
-def test_a_store_that_has_no_more_is_left_at_once(inflow, batch):
-    inflow.heard(P, 9)
-    inflow.fetches(0)
-    inflow.offer(batch(0, 4))
-    inflow.answered(P, "S1", 9)
-    inflow.fetches(0)
-    inflow.answered(P, "S1", 3)
-    assert asked(inflow) == [(4, None)]
-
-
-def test_a_store_that_falls_silent_is_left_in_time(inflow, batch):
-    inflow.heard(P, 9)
-    inflow.fetches(0)
-    inflow.offer(batch(0, 4))
-    inflow.answered(P, "S1", 9)
-    inflow.fetches(0)
-    assert asked(inflow, FETCH_SILENCE_MS) == []
-    assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(4, None)]
-
-
-def test_a_store_that_falls_silent_is_left_by_all_partitions_until_it_speaks(batch):
-    inflow = Inflow("ME")
-    inflow.heard_from("S1", 0)
-    places = [Partition(f"flights-{number}", "AA") for number in range(1_000)]
-    for place in places:
-        inflow.start(place, 0)
-        inflow.heard(place, 0)
-        inflow.answered(place, "S1", 0)
-    now_ms = alone = 0
-    while inflow.lacking:
-        for fetch in inflow.fetches(now_ms):
-            if fetch.store is None:
-                inflow.offer(batch(0, partition=Partition(fetch.topic, fetch.address)))
-            else:
-                alone += 1
-        now_ms = max(now_ms, inflow.wakeup_ms() or 0)
-    assert now_ms == 2 * FETCH_SILENCE_MS
-    assert alone == UNKNOWN
-    assert inflow.heard_from("S1", now_ms)
-    inflow.heard(places[-1], 1)
-    assert asked(inflow, now_ms) == [(1, "S1")]
-
-
-def test_a_store_that_has_given_all_it_was_asked_for_is_asked_for_the_rest_at_once(inflow, batch):
-    inflow.heard_from("S1", 0)
-    inflow.heard(P, 3)
-    inflow.stored(P, "S1", 3)
-    assert [fetch.count for fetch in inflow.fetches(0)] == [4]
-    inflow.heard(P, 9)
-    inflow.offer(batch(0, 2))
-    assert asked(inflow) == []
-    inflow.offer(batch(2, 2))
-    assert asked(inflow) == [(4, "S1")]
-
-
-def test_a_store_whose_answer_was_cut_short_has_not_fallen_silent(inflow, batch):
-    other = Partition("flights", "BB")
-    inflow.start(other, 0)
-    inflow.heard_from("S1", 0)
-    inflow.heard(P, 3)
-    inflow.stored(P, "S1", 3)
-    inflow.fetches(0)
-    inflow.offer(batch(0, 2))
-    assert asked(inflow, FETCH_SILENCE_MS) == []
-    assert asked(inflow, 2 * FETCH_SILENCE_MS) == []
-    inflow.heard(other, 0)
-    inflow.stored(other, "S1", 0)
-    assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(0, "S1")]
-
-
 def late(inflow, head=99):
     """A stream that has asked long enough for log starts to be believed."""
     inflow.heard(P, head)
@@ -301,7 +205,8 @@ def test_what_every_known_store_lacks_is_skipped(inflow, batch):
     inflow.offer(batch(60))
     inflow.skip(P, 40)
     inflow.check()
-    assert asked(inflow, now_ms) == [(40, None)]
+    (fetch,) = inflow.fetches(now_ms)
+    assert (fetch.sequence, fetch.store) == (40, None)
     assert inflow.expected(P) == 40
 
 

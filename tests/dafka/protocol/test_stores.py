@@ -1,6 +1,13 @@
+"""Which stores there are, and which of them is asked."""
+
 from __future__ import annotations
 
-from dafka.limits import STORES_MAX
+import pytest
+
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, FETCHED_BYTES_MAX, STORES_MAX
+from dafka.model import Partition
+from dafka.protocol.gaps import FETCH_SILENCE_MS
+from dafka.protocol.inflow import Inflow
 from dafka.protocol.stores import FRESH_MS, HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Stores
 
 
@@ -68,3 +75,109 @@ def test_the_silent_make_room():
         stores.heard_from(f"S{number}", 0)
     assert stores.heard_from("later", STORE_SILENCE_MS)
     assert [*stores.alive(STORE_SILENCE_MS)] == ["later"]
+
+
+P = Partition("flights", "AA")
+
+
+@pytest.fixture
+def inflow():
+    inflow = Inflow("ME")
+    inflow.start(P, 0)
+    return inflow
+
+
+def asked(inflow, now_ms=0):
+    return [(fetch.sequence, fetch.store) for fetch in inflow.fetches(now_ms)]
+
+
+def test_the_store_whose_answer_was_of_use_is_asked_alone_from_then_on(inflow, batch):
+    inflow.heard(P, 9)
+    assert asked(inflow) == [(0, None)]
+    inflow.offer(batch(0, 4))
+    inflow.answered(P, "S1", 9)
+    assert asked(inflow) == [(4, "S1")]
+    inflow.answered(P, "S2", 3)  # late, and of the first FETCH
+    assert asked(inflow) == []
+    inflow.offer(batch(4, 2))
+    inflow.answered(P, "S1", 9)
+    assert asked(inflow) == [(6, "S1")]
+
+
+def test_the_first_store_that_says_it_has_it_is_asked_alone(inflow):
+    inflow.heard(P, 9)
+    inflow.answered(P, "BEHIND", -1)
+    inflow.answered(P, None, 9)
+    inflow.answered(P, "S1", 9)
+    inflow.answered(P, "S2", 9)
+    assert asked(inflow) == [(0, "S1")]
+
+
+def test_a_store_that_has_no_more_is_left_at_once(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 4))
+    inflow.answered(P, "S1", 9)
+    inflow.fetches(0)
+    inflow.answered(P, "S1", 3)
+    assert asked(inflow) == [(4, None)]
+
+
+def test_a_store_that_falls_silent_is_left_in_time(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 4))
+    inflow.answered(P, "S1", 9)
+    inflow.fetches(0)
+    assert asked(inflow, FETCH_SILENCE_MS) == []
+    assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(4, None)]
+
+
+def test_a_store_that_falls_silent_is_left_by_all_partitions_until_it_speaks(batch):
+    inflow = Inflow("ME")
+    inflow.heard_from("S1", 0)
+    places = [Partition(f"flights-{number}", "AA") for number in range(1_000)]
+    for place in places:
+        inflow.start(place, 0)
+        inflow.heard(place, 0)
+        inflow.answered(place, "S1", 0)
+    now_ms = alone = 0
+    while inflow.lacking:
+        for fetch in inflow.fetches(now_ms):
+            if fetch.store is None:
+                inflow.offer(batch(0, partition=Partition(fetch.topic, fetch.address)))
+            else:
+                alone += 1
+        now_ms = max(now_ms, inflow.wakeup_ms() or 0)
+    assert now_ms == 2 * FETCH_SILENCE_MS
+    assert alone == FETCHED_BYTES_MAX // FETCH_ANSWER_BYTES_MAX
+    assert inflow.heard_from("S1", now_ms)
+    inflow.heard(places[-1], 1)
+    assert asked(inflow, now_ms) == [(1, "S1")]
+
+
+def test_a_store_that_has_given_all_it_was_asked_for_is_asked_for_the_rest_at_once(inflow, batch):
+    inflow.heard_from("S1", 0)
+    inflow.heard(P, 3)
+    inflow.stored(P, "S1", 3)
+    assert [fetch.count for fetch in inflow.fetches(0)] == [4]
+    inflow.heard(P, 9)
+    inflow.offer(batch(0, 2))
+    assert asked(inflow) == []
+    inflow.offer(batch(2, 2))
+    assert asked(inflow) == [(4, "S1")]
+
+
+def test_a_store_whose_answer_was_cut_short_has_not_fallen_silent(inflow, batch):
+    other = Partition("flights", "BB")
+    inflow.start(other, 0)
+    inflow.heard_from("S1", 0)
+    inflow.heard(P, 3)
+    inflow.stored(P, "S1", 3)
+    inflow.fetches(0)
+    inflow.offer(batch(0, 2))
+    assert asked(inflow, FETCH_SILENCE_MS) == []
+    assert asked(inflow, 2 * FETCH_SILENCE_MS) == []
+    inflow.heard(other, 0)
+    inflow.stored(other, "S1", 0)
+    assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(0, "S1")]
