@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, cpu_seconds, free_ports, rate, scratch, until_told
 from dafka import Consumer, Producer, Store, Tower
-from dafka.node.memory import collect_rarely
+from dafka.node.memory import collect_rarely, keep_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,8 @@ def _serve(pipe: Connection, tower: str, query: str, data: Path) -> None:
 
 
 def _store(pipe: Connection, tower: str, query: str, data: Path) -> None:
-    collect_rarely()  # as `dafka store` does
+    keep_freed_memory()  # as `dafka store` does
+    collect_rarely()
     with Store(data, tower, query=query):
         pipe.send("up")
         if not until_told(pipe):

@@ -31,7 +31,7 @@ LOOKS_MAX = 20
 """Partitions looked at again in one survey."""
 
 LOOK_RECORDS_MAX = 10_000
-"""Records of a partition in one look: a few megabytes that two stores hash."""
+"""Records of a partition in one look: a few megabytes that two stores read."""
 
 
 class Digests(Protocol):

@@ -30,7 +30,7 @@ from dafka.cli.upkeep import check, compact
 from dafka.errors import MisuseError
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
-from dafka.node.memory import collect_rarely
+from dafka.node.memory import collect_rarely, keep_freed_memory
 from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from dafka.node.store import Store
 from dafka.node.tower import Tower
@@ -148,6 +148,7 @@ def serve(
         raise typer.BadParameter("a store needs a directory", param_hint="--data")
     retention = retention_of(retain or [])
     set_up_logs(log_level, log_format)
+    keep_freed_memory()
     collect_rarely()
     health = Health()
     if metrics is not None:

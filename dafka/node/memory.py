@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import cache
 
 _BLOCK_BYTES = 32 * 1024 * 1024 - 64 * 1024
 """Just below the largest block that glibc learns from."""
@@ -12,16 +13,21 @@ _GARBAGE_MAX = 20_000
 default is 700."""
 
 
+@cache
 def keep_freed_memory() -> None:
     """Keep memory that is freed for the next batch instead of giving it back to the system at once.
 
-    As it comes, glibc returns what is free at the end of its heap, from 128 kB on, and takes it
+    As it comes, glibc returns what is free at the end of a heap, from 128 kB on, and takes it
     again, page by page and zeroed, for the next batches: half of the CPU time of a busy store, and
-    of a producer with many topics. It keeps twice the size of the largest block that it was ever
-    given back, 64 MiB at most, so it is given one that nobody has touched. Other C libraries do not
-    mind; who has set `MALLOC_*` in the environment is obeyed. Source: mallopt(3), M_MMAP_THRESHOLD.
+    of a producer with thousands of topics. It keeps twice the size of the largest block that it was
+    ever given back, so it is given one that nobody has touched. Other C libraries do not mind; who
+    has set `MALLOC_*` in the environment is obeyed. Source: mallopt(3), M_MMAP_THRESHOLD.
+
+    It holds for the whole process, and the price is up to 64 MiB that stay its own in each heap,
+    one or two a thread: for processes that do little else than move batches. `dafka store` and
+    `distributor run` do it; an application decides by itself.
     """
-    bytearray(_BLOCK_BYTES)
+    bytes(_BLOCK_BYTES)  # not a bytearray: that would be filled
 
 
 def collect_rarely() -> None:

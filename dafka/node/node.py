@@ -14,7 +14,6 @@ from dafka.errors import DafkaError, MisuseError
 from dafka.model import TowerEndpoints, address_of
 from dafka.node import metrics
 from dafka.node.clock import now_ms, wall_ms
-from dafka.node.memory import keep_freed_memory
 from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
@@ -121,7 +120,6 @@ class Node(Generic[S, E]):
 
     def start(self) -> None:
         """Begin."""
-        keep_freed_memory()
         self._thread.start()
 
     def post(self, side: S, event: Event | E) -> None:

@@ -70,7 +70,7 @@ class ConsumerMachine:
         self._live = LiveEdge(settings.buffer_bytes_max)
         self._inquiry = Inquiry(settings.heads_interval_ms_max)
         self._surveyed_ms = -1
-        """When its owner last learned from stores what they hold, and told it."""
+        """When its owner last learned from a store what it holds, and told it."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `dafka.protocol`."""
@@ -131,7 +131,7 @@ class ConsumerMachine:
         return self._durable.end(partition)
 
     def surveyed(self, now_ms: int) -> None:
-        """What the stores hold was asked of them by other ways, and was told."""
+        """What one of the stores holds was asked of it by other ways, and was told."""
         self._surveyed_ms = now_ms
 
     @property

@@ -187,7 +187,7 @@ class Inflow:
         return self._stores.heard_from(store, now_ms)
 
     def all_fresh(self, now_ms: int) -> bool:
-        """Whether every store that is there was heard of just now; False if there is none."""
+        """Whether every store that ever was has been heard of just now; False if there was none."""
         return self._stores.all_fresh(now_ms)
 
     def log_start(

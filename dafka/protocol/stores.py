@@ -13,11 +13,12 @@ STORE_SILENCE_MS = 30_000
 """A store not heard of for so long is not waited for."""
 
 HEADS_INTERVAL_MS_MAX = 20_000
-"""Longest interval of GET-HEADS, to which each that is there has an answer; it is below that."""
+"""Longest interval of GET-HEADS, to which each that is there has an answer; it is below that. Who
+has heard of all by other ways need not ask."""
 
 FRESH_MS = 5_000
-"""Who was heard of so lately need not be asked this time: with that and the interval until the next
-it is still there, with as much to spare."""
+"""Who was heard of so lately need not be asked this time: when it is due next, it still counts as
+there, with as much to spare."""
 
 
 class Stores:
@@ -48,9 +49,11 @@ class Stores:
         return store not in self._silent
 
     def all_fresh(self, now_ms: int) -> bool:
-        """Whether there are some, and none can be taken for gone before GET-HEADS is due again."""
-        heard_ms = [self._heard_ms[store] for store in self.alive(now_ms)]
-        return bool(heard_ms) and now_ms <= min(heard_ms) + FRESH_MS
+        """Whether there are some, and each that ever was has been heard of just now.
+
+        Those not heard of for long, too: who is not asked any more could never come back.
+        """
+        return bool(self._heard_ms) and now_ms <= min(self._heard_ms.values()) + FRESH_MS
 
     def alive(self, now_ms: int) -> Iterator[str]:
         """Yield those that have not been silent for long."""

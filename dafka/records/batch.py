@@ -148,7 +148,7 @@ class BatchBuilder:
     def build(self, *, last: bool = False) -> bytearray:
         """Return the record batch, its base offset 0, without envelope.
 
-        It is the builder's own memory: nothing can be added any more.
+        It is the builder's own memory: nothing may be added any more.
 
         Args:
             last: Whether its run ends with it.

@@ -13,7 +13,7 @@ from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
 from dafka.errors import MisuseError
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
-from dafka.node.memory import collect_rarely
+from dafka.node.memory import collect_rarely, keep_freed_memory
 from dafka.node.running import SHUTDOWN_MS, Running, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
 from distributor.control.server import ControlServer
@@ -52,6 +52,7 @@ def run(
     Example: distributor run --topology config/four-clusters.yaml --cluster cluster-1 --level 3
     """
     set_up_logs(log_level, log_format)
+    keep_freed_memory()
     collect_rarely()
     declared = load(topology)
     links = [

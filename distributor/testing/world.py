@@ -9,14 +9,8 @@ from dafka.protocol.consumer import ConsumerMachine
 from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Lost
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
-from dafka.query.messages import (
-    Digest,
-    Digested,
-    DigestPage,
-    Digests,
-    decode_answer,
-    encode,
-)
+from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
+from dafka.query import messages
 from dafka.query.service import answer
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
@@ -133,7 +127,12 @@ class SimLink(Node[Side]):
         def wants(topic: str) -> bool:
             return self._plan.topology.carries(topic, self.link.span)
 
-        settings = ConsumerSettings(wants=wants, start=Start.ASSIGNED, committed=True)
+        settings = ConsumerSettings(
+            wants=wants,
+            start=Start.ASSIGNED,
+            committed=True,
+            heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
+        )
         return LinkMachine(
             level=self.link.level,
             origin=self._source.number,
@@ -261,24 +260,26 @@ class _QueryPort:
     def __init__(self, log: RecordLog) -> None:
         self._log = log
 
-    def digest(self, partition: Partition, start: int, end: int, *, exact: bool) -> Digested:
+    def digest(
+        self, partition: Partition, start: int, end: int, *, exact: bool
+    ) -> messages.Digested:
         """As a client asks for it."""
         topic, address = map(octets_of, partition)
-        question = Digest(topic, address, start, end - start, exact)
-        found = decode_answer(answer(encode(question), self._log))
-        assert isinstance(found, Digested)
+        question = messages.Digest(topic, address, start, end - start, exact)
+        found = messages.decode_answer(answer(messages.encode(question), self._log))
+        assert isinstance(found, messages.Digested)
         return found
 
     def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
         """As a client asks for them."""
-        question = Digests(
+        question = messages.Digests(
             tuple(
                 (octets_of(topic), octets_of(address), span.start, len(span))
                 for (topic, address), span in spans.items()
             )
         )
-        found = decode_answer(answer(encode(question), self._log))
-        assert isinstance(found, DigestPage)
+        found = messages.decode_answer(answer(messages.encode(question), self._log))
+        assert isinstance(found, messages.DigestPage)
         return dict(zip(spans, found.digests, strict=True))
 
 
