@@ -87,7 +87,7 @@ class Changing:
 
     def wrong(self) -> list[str]:
         """What is not where it is to be, or is there otherwise than it was published."""
-        held = {name: contents(cluster) for name, cluster in self.sim.clusters.items()}
+        held = {name: contents(cluster.store.log) for name, cluster in self.sim.clusters.items()}
         self._learn_homes()
         found = []
         for partition, home in sorted(self._homes.items()):

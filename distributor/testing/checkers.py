@@ -14,13 +14,13 @@ from topology.spread import spread
 
 if TYPE_CHECKING:
     from dafka.model import Partition, Record
-    from distributor.testing.world import SimCluster, SimWorld
+    from dafka.storage.log import RecordLog
+    from distributor.testing.world import SimWorld
     from topology.plan import Plan
 
 
-def contents(cluster: SimCluster) -> dict[Partition, list[Record]]:
-    """Every record a cluster's store holds."""
-    log = cluster.store.log
+def contents(log: RecordLog) -> dict[Partition, list[Record]]:
+    """Every record a store holds."""
     return {
         partition: [
             record
@@ -49,11 +49,12 @@ def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:
         for partition in producer.partitions
     }
     found = []
-    for cluster in world.clusters.values():
-        for partition, records in contents(cluster).items():
+    held = [(cluster, store) for cluster in world.clusters.values() for store in cluster.stores]
+    for cluster, store in held:
+        for partition, records in contents(store.log).items():
             home = homes[partition]
             flags = expected[home.name, cluster.name]
             number = home.number if home is not cluster else 0
             if any((record.copy_flags, record.origin) != (flags, number) for record in records):
-                found.append(f"{cluster.name} has wrong flags or origin in {partition}")
+                found.append(f"{store.name} has wrong flags or origin in {partition}")
     return found

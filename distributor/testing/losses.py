@@ -89,11 +89,11 @@ def run(
         sim.world.run_until(sim.world.now_ms + 500)
     problems = [] if sim.settled() else ["the survivors do not hold the same"]
     first, *others = sim.clusters.values()
-    held = contents(first)
+    held = contents(first.store.log)
     problems += [
         f"{other.name} and {first.name} hold other records"
         for other in others
-        if _places(contents(other)) != _places(held)
+        if _places(contents(other.store.log)) != _places(held)
     ]
     return LossOutcome(
         problems,

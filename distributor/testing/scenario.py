@@ -19,6 +19,9 @@ from topology.testing import random_topology
 TROUBLE_MS = 6_000
 """How long things go wrong while producers send."""
 
+PAIRS_EVERY = 4
+"""Of so many seeds one has two stores in every cluster."""
+
 CONVERGENCE_MS_MAX = 120_000
 """Bound on settling afterwards: some rests of 8 s and GET-HEADS of 10 s, one after the other."""
 
@@ -48,7 +51,8 @@ def run(seed: int) -> Outcome:
     plan = plan_of(random_topology(chance, chance.randint(2, 6)))
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
-    sim = SimWorld(plan, seed, faults, producers=chance.randint(1, 2))
+    stores = 2 if seed % PAIRS_EVERY == 0 else 1
+    sim = SimWorld(plan, seed, faults, producers=chance.randint(1, 2), stores=stores)
     crashes = 0
     for _ in range(chance.randint(10, 40)):
         sim.world.run_until(sim.world.now_ms + chance.randint(0, TROUBLE_MS // 25))

@@ -10,13 +10,10 @@ from dafka.protocol.consumer_settings import ConsumerSettings, Start
 from dafka.protocol.effects import Lost
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
-from dafka.query import messages
-from dafka.query.service import answer
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.world import Faults, Mesh, Node, World
-from dafka.wire.octets import octets_of
 from distributor.divergence import Witness
 from distributor.link.aim import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
 from distributor.link.events import (
@@ -33,6 +30,7 @@ from distributor.link.events import (
 )
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.turns import patient
+from distributor.testing.query_port import QueryPort
 from topology.model import ClusterName
 
 if TYPE_CHECKING:
@@ -48,17 +46,27 @@ ANSWER_TIMEOUT_MS = 200
 
 
 class SimCluster:
-    """One leaf: a mesh, its store and its producers."""
+    """One leaf: a mesh, its stores and its producers."""
 
-    def __init__(self, world: World, name: str, number: int, producers: int) -> None:
+    def __init__(
+        self, world: World, name: str, number: int, producers: int, stores: int = 1
+    ) -> None:
         self.name = name
         self.number = number
         self.mesh = Mesh(world)
-        log = MemoryLog(f"STORE-{name}")
-        self.store = SimStore(world, f"store-{name}", self.mesh, log)
+        names = [name, *(f"{name}-{index}" for index in range(1, stores))]
+        self.stores = [
+            SimStore(world, f"store-{one}", self.mesh, MemoryLog(f"STORE-{one}")) for one in names
+        ]
+        self.store = self.stores[0]
         self.producers = [
             SimProducer(world, f"producer-{name}-{index}", self.mesh) for index in range(producers)
         ]
+
+    @property
+    def answering(self) -> SimStore | None:
+        """The first of its stores that lives: it speaks for all."""
+        return next((store for store in self.stores if store.alive), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +195,7 @@ class SimLink(Node[Side]):
             return
         for name in self.link.targets:
             lost = self.world.random.random() < self.world.faults.loss
-            self.tell(Probed(name, self._clusters[name].store.alive and not lost))
+            self.tell(Probed(name, self._clusters[name].answering is not None and not lost))
         if self.drained:
             self.tell(Drained())
         self._plan_probe(life)
@@ -229,17 +237,18 @@ class SimLink(Node[Side]):
         if incarnation != self.incarnation:
             return
         lost = self.world.random.random() < self.world.faults.loss
-        if self._target.store.alive and not lost:
-            self.later(self.world.delay_ms(), Side.TARGET, self._survey())
+        target = self._target.answering
+        if target is not None and not lost:
+            self.later(self.world.delay_ms(), Side.TARGET, self._survey(target.log))
         else:
             self.later(ANSWER_TIMEOUT_MS, Side.TARGET, HeadsUnread())
 
-    def _survey(self) -> HeadsRead:
-        """What both stores hold, and whether it is the same, as far as the witness looks."""
-        target = self._target.store.log
-        if not self._source.store.alive:
+    def _survey(self, target: RecordLog) -> HeadsRead:
+        """What both ends hold, and whether it is the same, as far as the witness looks."""
+        answering = self._source.answering
+        if answering is None:
             return HeadsRead(target.heads())
-        source = self._source.store.log
+        source = answering.log
         heads = HeadsRead(
             target.heads(),
             source.heads(),
@@ -249,38 +258,9 @@ class SimLink(Node[Side]):
             ),
         )
         spans = self._witness.due(heads.source, heads.target)
-        self._witness.look(_QueryPort(source), _QueryPort(target), spans)
+        self._witness.look(QueryPort(source), QueryPort(target), spans)
         waiting = self._witness.waiting(heads.source, heads.target)
         return replace(heads, diverged=dict(self._witness.diverged), waiting=waiting)
-
-
-class _QueryPort:
-    """A store's query port, without the wire."""
-
-    def __init__(self, log: RecordLog) -> None:
-        self._log = log
-
-    def digest(
-        self, partition: Partition, start: int, end: int, *, exact: bool
-    ) -> messages.Digested:
-        """As a client asks for it."""
-        topic, address = map(octets_of, partition)
-        question = messages.Digest(topic, address, start, end - start, exact)
-        found = messages.decode_answer(answer(messages.encode(question), self._log))
-        assert isinstance(found, messages.Digested)
-        return found
-
-    def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
-        """As a client asks for them."""
-        question = messages.Digests(
-            tuple(
-                (octets_of(topic), octets_of(address), span.start, len(span))
-                for (topic, address), span in spans.items()
-            )
-        )
-        found = messages.decode_answer(answer(messages.encode(question), self._log))
-        assert isinstance(found, messages.DigestPage)
-        return dict(zip(spans, found.digests, strict=True))
 
 
 class SimWorld:
@@ -292,6 +272,7 @@ class SimWorld:
         faults: What goes wrong until `heal`.
         producers: How many on each cluster.
         settings: Of the links.
+        stores: How many on each cluster.
     """
 
     def __init__(
@@ -301,11 +282,12 @@ class SimWorld:
         faults: Faults,
         producers: int = 1,
         settings: SimSettings = SimSettings(),
+        stores: int = 1,
     ) -> None:
         self.world = World(seed, faults)
         self.settings = settings
         self.clusters = {
-            cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers)
+            cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers, stores)
             for cluster in plan.topology.clusters
         }
         self.links = [
@@ -316,11 +298,16 @@ class SimWorld:
             node.boot()
 
     @property
+    def stores(self) -> list[SimStore]:
+        """Those of all clusters."""
+        return [store for cluster in self.clusters.values() for store in cluster.stores]
+
+    @property
     def nodes(self) -> list[SimStore | SimProducer | SimLink]:
         """Everything that can crash."""
         nodes: list[SimStore | SimProducer | SimLink] = []
         for cluster in self.clusters.values():
-            nodes += [cluster.store, *cluster.producers]
+            nodes += [*cluster.stores, *cluster.producers]
         return nodes + self.links
 
     def send_somewhere(self, topic: str, count: int) -> None:
@@ -350,7 +337,7 @@ class SimWorld:
         self.lost[name] = cluster
         gone = [link for link in self.links if link.link.source == name]
         self.links = [link for link in self.links if link not in gone]
-        nodes: list[SimStore | SimProducer | SimLink] = [cluster.store, *cluster.producers, *gone]
+        nodes: list[SimStore | SimProducer | SimLink] = [*cluster.stores, *cluster.producers, *gone]
         for node in nodes:
             if node.alive:
                 node.crash()
@@ -385,14 +372,14 @@ class SimWorld:
 
     def anomalies(self) -> list[str]:
         """End the history: read every cluster's store, and say what is wrong."""
-        read_stores(self.world, [cluster.store for cluster in self.clusters.values()])
+        read_stores(self.world, self.stores)
         return condensed(check(self.world.history) + vacuous(self.world.history))
 
     def settled(self) -> bool:
         """Whether every producer is told that all is stored, and all stores hold the same."""
         if not all(node.alive for node in self.nodes):
             return False
-        heads = [cluster.store.log.heads() for cluster in self.clusters.values()]
+        heads = [store.log.heads() for store in self.stores]
         if any(other != heads[0] for other in heads):
             return False
         return not any(
