@@ -25,7 +25,7 @@ PUBLIC = {
             "Record",
             "Store",
         ),
-        *("StoreClient", "Tower", "load_credentials"),
+        *("StoreClient", "Tower", "keep_freed_memory", "load_credentials"),
         *(
             "AddressInUseError",
             "BufferFullError",
