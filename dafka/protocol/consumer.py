@@ -238,12 +238,14 @@ class ConsumerMachine:
     def _has_room_for(self, batch: Batch) -> bool:
         """Whether the batch may be taken in; if not, it is fetched when there is room.
 
-        What is not durable yet waits here for a store's ACK, which may never come. It must not
-        keep out what is durable, so only there it counts.
+        What is not durable yet waits here for a store's ACK, and what is beyond a gap for what it
+        lacks: both may never come. They must not keep out what can go on, so only there they count.
         """
         held = self._buffered
         if self._settings.committed and batch.end > self._durable.end(batch.partition):
             held += self._inflow.ready_bytes
+        if batch.sequence > self._inflow.expected(batch.partition):
+            held += self._inflow.ahead_bytes
         return held < self._settings.buffer_bytes_max
 
     def _learn(self, partition: Partition, head: int) -> None:

@@ -67,7 +67,9 @@ class Inflow:
         self._record_size = RecordSize()
         self._began_ms: int | None = None
         """When the first FETCH was sent."""
-        self._ahead_bytes = self._ahead_batches = 0
+        self._ahead_batches = 0
+        self.ahead_bytes = 0
+        """Bytes of batches received beyond gaps."""
         self.ready_bytes = 0
         """Bytes of batches received in order and not taken."""
 
@@ -244,7 +246,7 @@ class Inflow:
         if batch.sequence in stream.ahead:
             return "duplicate"
         if (
-            self._ahead_bytes + size > REORDER_BYTES_MAX
+            self.ahead_bytes + size > REORDER_BYTES_MAX
             or self._ahead_batches >= REORDER_BATCHES_MAX
         ):
             return "reorder buffer full"
@@ -254,7 +256,7 @@ class Inflow:
 
     def _count_ahead(self, batches: int, size: int) -> None:
         self._ahead_batches += batches
-        self._ahead_bytes += size
+        self.ahead_bytes += size
 
     def _close_gap(self, stream: Stream) -> None:
         """Move what was waiting behind the gap to `ready`."""
@@ -363,7 +365,7 @@ class Inflow:
             if stream.ready:
                 ready_bytes += sum(len(batch.content) for batch in stream.ready)
                 assert stream.ready[-1].end == stream.expected
-        assert ahead_bytes == self._ahead_bytes <= REORDER_BYTES_MAX
+        assert ahead_bytes == self.ahead_bytes <= REORDER_BYTES_MAX
         assert ahead_batches == self._ahead_batches <= REORDER_BATCHES_MAX
         assert ready_bytes == self.ready_bytes
         self._gaps.check()

@@ -258,6 +258,15 @@ def test_a_tail_that_no_store_ever_gets_does_not_keep_out_what_is_durable(batch)
     assert delivered(bench.hear(direct(batch(0)))) == [(0, 1)]
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_waits_behind_a_gap_must_fit_in_when_it_is_closed(batch, committed):
+    size = len(batch(0).content)
+    bench = Bench(committed=committed, buffer_bytes_max=3 * size)
+    effects = bench.hear(ack(9), *(live(batch(number)) for number in range(1, 10)))
+    assert reasons(effects) == ["consumer full"] * 6
+    assert delivered(bench.hear(direct(batch(0)))) == [(n, n + 1) for n in range(4)]
+
+
 def test_the_store_that_was_the_first_to_acknowledge_is_asked_alone():
     bench = Bench(committed=True)
     effects = bench.hear(*(messages.Ack("flights", "AA", store, 4) for store in ("S1", "S2")))
