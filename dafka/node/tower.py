@@ -16,7 +16,6 @@ from dafka.transport.security import checked_infrastructure
 from dafka.transport.tower import TowerSockets
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from dafka.transport.keys import Credentials
@@ -94,12 +93,7 @@ class Tower:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _run(self) -> None:

@@ -16,7 +16,6 @@ from dafka.wire.octets import octets_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import TracebackType
     from typing import Self
 
     from dafka.groups.commit import Commit
@@ -265,12 +264,7 @@ class StoreClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, question: messages.Question, expected: type[A]) -> A:

@@ -11,7 +11,6 @@ from dafka.spark.options import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from dafka.model import Batch, Partition
@@ -119,12 +118,7 @@ class Stores:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _find(self, partition: Partition, timestamp_ms: int, otherwise: int) -> int:

@@ -25,7 +25,6 @@ from dafka.transport import sockets
 from dafka.transport.security import guard, keyring, prove, refuse_keys_within, user_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from dafka.transport.keys import Credentials
@@ -190,12 +189,7 @@ class QueryClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ready(self, event: int, deadline: float) -> bool:

@@ -14,7 +14,6 @@ from distributor.control.messages import decode_answer, encode
 from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 A = TypeVar("A")
@@ -68,12 +67,7 @@ class ControlClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _recalled(
