@@ -52,7 +52,7 @@ def test_every_cluster_hears_every_other_and_itself(beating, until):
 
 def test_links_carry_heartbeats_and_surveys_leave_them_out(beating, until):
     with Consumer(beating.topology.cluster("c2").towers, HEARTBEATS) as consumer:
-        until(lambda: consumer.poll(0.1).origin == 1, 30)
+        until(lambda: (beat := consumer.poll(0.1)) is not None and beat.origin == 1, 30)
     assert [holding.heads for holding in survey(beating.topology)] == [{}, {}]
 
 
