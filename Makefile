@@ -57,7 +57,8 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/installed-dev $(VENV)/installed-data
-	$(BIN)/python -m pytest -n 2 --seeds $(SEEDS)
+	# Three for two cores: tests of processes mostly wait.
+	$(BIN)/python -m pytest -n 3 --seeds $(SEEDS)
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
 	$(BIN)/python -m dafka.testing.scenario --count $(SEEDS)
