@@ -141,7 +141,7 @@ def free_ports():
 def until():
     """A function that polls for a condition, and complains when it does not come true."""
 
-    def until(condition, seconds: float = 10.0):
+    def until(condition, seconds: float = 30.0):
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             assert time.monotonic() < deadline, f"not within {seconds} s"
@@ -151,7 +151,7 @@ def until():
     return until
 
 
-def _reopened(make, seconds: float = 5.0):
+def _reopened(make, seconds: float = 30.0):
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -24,6 +24,7 @@ from dafka.storage.log import beside
 from dafka.storage.retention import Retainer
 from dafka.transport.request import QueryServer
 from dafka.transport.security import checked_infrastructure
+from dafka.wire.dialect import dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,7 +73,7 @@ class Store:
 
     Raises:
         StorageError: The directory cannot be used.
-        MisuseError: An endpoint cannot be used.
+        MisuseError: An endpoint cannot be used, or there is no such wire.
     """
 
     def __init__(
@@ -91,6 +92,8 @@ class Store:
         wire: str | None = None,
     ) -> None:
         checked_infrastructure(query, credentials, insecure=insecure)
+        if wire is not None:
+            dialect(wire)  # a mistake makes no directory and takes no port
         with ExitStack() as opened:
             record_log = LmdbLog(data, durability=durability)
             opened.callback(record_log.close)

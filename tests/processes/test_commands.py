@@ -109,6 +109,7 @@ def test_what_is_not_known_is_refused_in_one_line(
     (line,) = done.stderr.splitlines()
     assert complaint in line
     assert "rfc46 or libdafka" in line or "batches, classic or raw" in line
+    assert not list(tmp_path.iterdir())  # refused before anything was made
 
 
 def test_a_topic_is_deleted_where_that_is_allowed(terminal):

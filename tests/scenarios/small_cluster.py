@@ -61,7 +61,7 @@ def send(producer, *numbers):
     producer.flush(10)
 
 
-def values(consumer, count, seconds=10.0):
+def values(consumer, count, seconds=30.0):
     """The numbers of the next records."""
     deadline = time.monotonic() + seconds
     found = []

@@ -70,7 +70,7 @@ def stored(cluster):
 def take():
     """A function that returns the next records of a consumer, or fails."""
 
-    def take(consumer, count, seconds=10.0):
+    def take(consumer, count, seconds=30.0):
         deadline = time.monotonic() + seconds
         found = []
         while len(found) < count:

@@ -177,7 +177,7 @@ def archive(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.net
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_real_cluster_survives_the_death_of_an_executor(
     standalone, archive, pair, make_batch, until
 ):
@@ -195,9 +195,9 @@ def test_a_real_cluster_survives_the_death_of_an_executor(
         pair.running(),
         command(pair, standalone.master, *settings, env=driver) as job,
     ):
-        until(lambda: job.poll() is not None or held(pair) > 0, 100)
+        until(lambda: job.poll() is not None or held(pair) > 0, 240)
         killed = standalone.kill_an_executor()
-        out, _ = job.communicate(timeout=120)
+        out, _ = job.communicate(timeout=300)
         assert job.returncode == 0, out
         assert killed, out
         assert f"c1 to c2: {RECORDS:,} records read" in out
@@ -208,14 +208,14 @@ def test_a_real_cluster_survives_the_death_of_an_executor(
 
 @pytest.mark.slow
 @pytest.mark.net
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_cluster_on_this_machine(pair, make_batch):
     ensure_java()
     pair.fill(1, make_batch([b"0", b"1", b"2"]))
     work = Path(pyspark.__file__).parent / "work"
     there = work.exists()
     with pair.running(), command(pair, "local-cluster[2,1,1024]") as job:
-        out, _ = job.communicate(timeout=200)
+        out, _ = job.communicate(timeout=500)
         assert job.returncode == 0, out
         assert held(pair) == 3
     if not there:
