@@ -130,6 +130,13 @@ GROUP_TOPICS_MAX = 100
 GROUPS_MAX = 10_000
 """Groups whose members a store listens for; members of more are not heard."""
 
+GROUP_NUMBER_MAX = 2**62
+"""A generation of a group, or the epoch of a commit; the next one is larger than both."""
+
+BALLOTS_AHEAD_MAX = 2**32
+"""How far a ballot may be ahead of the last that a store has promised. Members count up by one a
+round: whoever may jump to the end leaves none for them."""
+
 MEMBERSHIP_BYTES_MAX = 1024 * 1024
 """The members of a group with their topics, as a store keeps them."""
 

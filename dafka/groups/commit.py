@@ -24,6 +24,7 @@ from dafka.limits import (
     COMMIT_BYTES_MAX,
     COMMIT_METADATA_BYTES_MAX,
     GROUP_BYTES_MAX,
+    GROUP_NUMBER_MAX,
 )
 from dafka.model import NO_ORIGIN, Partition, checked_topic
 from dafka.wire.octets import octets_of
@@ -157,7 +158,7 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[CommitKey, Commit]:
         raise CommitError("fields")
     commit = Commit(
         position=_optional(says["position"]),
-        epoch=_number(says["epoch"], _I64),
+        epoch=_number(says["epoch"], GROUP_NUMBER_MAX),
         commit_ms=_number(says["commit_ms"], _I64),
         origin=_number(says["origin"], _U16),
         copy_flags=_number(says["copy_flags"], _U64),

@@ -47,7 +47,7 @@ from dafka.groups.membership import (
     fits,
 )
 from dafka.groups.proposal import Proposer
-from dafka.limits import GROUP_MEMBERS_MAX, MEMBERSHIP_BYTES_MAX
+from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
 
 if TYPE_CHECKING:
     from dafka.groups.membership import Request
@@ -332,6 +332,12 @@ class MemberMachine:
                 now_ms,
             )
         membership = self._next(base, alive, max(one.epoch for one in promises))
+        if membership.generation > GROUP_NUMBER_MAX:
+            return self._bar(
+                f"has no generation left: somebody has committed with epoch {GROUP_NUMBER_MAX}, "
+                "the last there is; use another group",
+                now_ms,
+            )
         if self.id not in base.members and not fits(membership):
             return self._bar(
                 f"has no room for this consumer: it takes {GROUP_MEMBERS_MAX} members whose topics "

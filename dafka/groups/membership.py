@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dafka.errors import WireError
-from dafka.limits import GROUP_MEMBERS_MAX, GROUP_TOPICS_MAX, MEMBERSHIP_BYTES_MAX
+from dafka.limits import (
+    GROUP_MEMBERS_MAX,
+    GROUP_NUMBER_MAX,
+    GROUP_TOPICS_MAX,
+    MEMBERSHIP_BYTES_MAX,
+)
 from dafka.wire.octets import text
 
 SESSION_MS_MIN = 100
 SESSION_MS_MAX = 3_600_000
-
-_NUMBER_MAX = 2**62
 
 
 class Ballot(NamedTuple):
@@ -94,10 +97,15 @@ def decode(octets: bytes) -> Membership:
         generation, stores, members = json.loads(octets)
         if len(members) > GROUP_MEMBERS_MAX:
             raise WireError("membership")
-        found = {name: _member(*fields) for name, fields in members.items()}
+        found = {_name(name): _member(*fields) for name, fields in members.items()}
         return Membership(_number(generation), _number(stores), found)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WireError("membership") from error
+
+
+def _name(name: str) -> str:
+    name.encode()  # JSON has escapes for halves of characters, which no answer could carry
+    return name
 
 
 def _member(topics: list[str], session_ms: int) -> Member:
@@ -110,7 +118,7 @@ def _member(topics: list[str], session_ms: int) -> Member:
 
 
 def _number(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+    if type(value) is not int or not 0 <= value <= GROUP_NUMBER_MAX:
         raise ValueError("not a number")
     return value
 

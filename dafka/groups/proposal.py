@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.groups.membership import Accept, Ballot, Prepare, encode
+from dafka.limits import GROUP_NUMBER_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,7 +66,8 @@ class Proposer:
 
     def met(self, ballot: Ballot) -> None:
         """Somebody uses this ballot: the next one must be higher."""
-        self._number = max(self._number, ballot.number)
+        if ballot.number <= GROUP_NUMBER_MAX:  # what no store lets anybody reach is not believed
+            self._number = max(self._number, ballot.number)
 
     def begin(self, proposer: str, now_ms: int) -> Prepare:
         """Begin a round; its request is for all stores."""

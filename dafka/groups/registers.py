@@ -35,7 +35,7 @@ from dafka.groups.membership import (
     decode,
     encode,
 )
-from dafka.limits import GROUPS_MAX
+from dafka.limits import BALLOTS_AHEAD_MAX, GROUPS_MAX
 from dafka.storage.log import Entry
 from dafka.wire.octets import octets_of
 
@@ -82,9 +82,10 @@ class Registers:
 
         Raises:
             StorageError: The disk refused.
-            WireError: There are too many groups.
+            WireError: The ballot is too far ahead, or there are too many groups.
         """
         register = self._register(request.group, now_ms)
+        _check_ahead(request.ballot, register)
         if request.ballot > register.promised:
             self._write(request.group, register, request.ballot, None)
         alive = tuple(
@@ -101,9 +102,10 @@ class Registers:
 
         Raises:
             StorageError: The disk refused.
-            WireError: It is none, or there are too many groups.
+            WireError: It is none, the ballot is too far ahead, or there are too many groups.
         """
         register = self._register(request.group, now_ms)
+        _check_ahead(request.ballot, register)
         offered = decode(request.membership)
         missed = any(
             name not in offered.members and _alive(heard, now_ms)
@@ -190,6 +192,11 @@ class Registers:
         value = json.dumps([promised, accepted, encode(membership).decode()]).encode()
         self._log.append((), entries=[Entry(TABLE, octets_of(group), value)])
         register.promised, register.accepted, register.membership = promised, accepted, membership
+
+
+def _check_ahead(ballot: Ballot, register: _Register) -> None:
+    if ballot.number > register.promised.number + BALLOTS_AHEAD_MAX:
+        raise WireError("membership")
 
 
 def _alive(heard: _Heard, now_ms: int) -> bool:

@@ -50,6 +50,7 @@ from dafka.node.store_lines import StoreLines
 from dafka.protocol.consumer_settings import Start
 from dafka.protocol.events import Drained, Event, TurnEnded
 from dafka.query.client import StoreClient
+from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.octets import octets_of
 
 if TYPE_CHECKING:
@@ -275,8 +276,8 @@ class GroupRole:
         Raises:
             MisuseError: The partition is not this consumer's at present.
         """
-        if position < 0:
-            raise MisuseError(f"position of {partition} must not be negative: {position}")
+        if not 0 <= position <= SEQUENCE_MAX + 1:
+            raise MisuseError(f"position of {partition} is 0 to {SEQUENCE_MAX + 1}: {position}")
         if not self.hand.seek(partition, position):
             raise MisuseError(
                 f"partition {partition.topic}/{partition.address} cannot be sought: "

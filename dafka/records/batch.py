@@ -336,10 +336,10 @@ def _numbered(content: bytes) -> Iterator[tuple[int, DefaultRecord]]:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Errors of the library as ours."""
+    """Errors of the library as ours; the last two are lengths near the end of its numbers."""
     try:
         yield
-    except (CorruptRecordException, ValueError, IndexError) as error:
+    except (CorruptRecordException, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise RecordError("batch records") from error
 
 

@@ -154,8 +154,11 @@ def test_seeking(running, until):
     assert committed(running) == {Partition("orders", producer.address): 5}
     with pytest.raises(MisuseError, match="not this consumer's"):
         consumer.seek("orders", "nobody", 0)
-    with pytest.raises(MisuseError, match="negative"):
-        consumer.seek("orders", producer.address, -1)
+    for position in (-1, 2**63):
+        with pytest.raises(MisuseError, match=f"is 0 to {2**63 - 1}: {position}"):
+            consumer.seek("orders", producer.address, position)
+    consumer.seek("orders", producer.address, 2**63 - 1)
+    consumer.commit()
 
 
 def test_the_latest_start_is_where_it_was_when_it_began(running, until):

@@ -46,7 +46,7 @@ def test_names_may_be_any_bytes():
 def test_the_largest_commit_fits():
     key = CommitKey("g" * 249, Partition(text(b"\xff" * 249), text(b"\xff" * 255)))
     metadata = "\1" * COMMIT_METADATA_BYTES_MAX
-    commit = Commit(2**63 - 1, 2**63 - 1, 2**63 - 1, 2**16 - 1, 2**64 - 1, metadata)
+    commit = Commit(2**63 - 1, 2**62, 2**63 - 1, 2**16 - 1, 2**64 - 1, metadata)
     assert decode(*encode(key, commit)) == (key, commit)
 
 
@@ -70,6 +70,7 @@ def changed(**fields):
         ({"position": "1"}, "number"),
         ({"position": 2**63}, "number"),
         ({"epoch": None}, "number"),
+        ({"epoch": 2**62 + 1}, "number"),
         ({"commit_ms": -1}, "number"),
         ({"origin": 2**16}, "number"),
         ({"copy_flags": 2**64}, "number"),

@@ -12,6 +12,7 @@ from dafka.groups.fold import fold
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Beat, Member, Prepare
 from dafka.groups.registers import Registers
+from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 from dafka.testing.membership import reply
@@ -228,6 +229,16 @@ def test_who_does_not_fit_in_is_told_and_those_within_go_on(group, monkeypatch, 
     assert not [one for one in first.said if isinstance(one, Barred)]
     assert first.machine.settled
     assert first.machine._membership.members == {"A.1": ABOUT}
+
+
+def test_who_finds_no_generation_left_is_told(group, committed):
+    batch = committed(0, ("g", Partition("orders", "A1"), 3, GROUP_NUMBER_MAX, 1))
+    for log in group.logs:
+        log.append([batch], entries=fold(log, [batch]).entries)
+    member = group.member("A")
+    group.run(member, ms=100)
+    assert f"with epoch {GROUP_NUMBER_MAX}" in member.said[-1].complaint
+    assert member.machine.generation == 0
 
 
 def test_answers_to_nothing_change_nothing(group):

@@ -4,6 +4,7 @@ import pytest
 
 from dafka.groups.membership import NO_BALLOT, Accepted, Ballot, Member, Membership, Promise, encode
 from dafka.groups.proposal import Proposer
+from dafka.limits import GROUP_NUMBER_MAX
 
 OFFERED = Membership(1, 3, {"A": Member((), 1_000)})
 
@@ -48,6 +49,11 @@ def test_one_store_that_refuses_is_not_enough_to_give_up(proposer):
     assert not proposer.promised(1, ballot, promise(Ballot(9, "B")), 1)
     assert proposer.ballot is None
     assert proposer.begin("A", 2).ballot == Ballot(10, "A")
+
+
+def test_a_number_that_nobody_reaches_is_not_believed(proposer):
+    proposer.met(Ballot(GROUP_NUMBER_MAX + 1, "Z"))
+    assert proposer.begin("A", 0).ballot == Ballot(1, "A")
 
 
 def test_a_membership_that_is_refused_is_given_up(proposer):

@@ -19,6 +19,7 @@ from dafka.groups.membership import (
     encode,
 )
 from dafka.groups.registers import Registers
+from dafka.limits import BALLOTS_AHEAD_MAX
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 
@@ -48,6 +49,20 @@ def test_an_empty_register(registers):
     promise = registers.prepare(Prepare("g", FIRST), 0)
     assert promise == (FIRST, NO_BALLOT, b"", 0, ())
     assert registers.roster("g", 0) == (NO_BALLOT, b"", 0, False, ())
+
+
+def test_a_ballot_far_ahead_is_refused_and_leaves_nothing(registers):
+    # Whoever may have the last number leaves none to the members.
+    far = Ballot(BALLOTS_AHEAD_MAX + 1, "Z")
+    for ask in (
+        lambda: registers.prepare(Prepare("g", far), 0),
+        lambda: take(registers, far, of(1, "Z"), 0),
+    ):
+        with pytest.raises(WireError, match="membership"):
+            ask()
+    assert registers.roster("g", 0) == (NO_BALLOT, b"", 0, False, ())
+    near = Ballot(BALLOTS_AHEAD_MAX, "Z")
+    assert registers.prepare(Prepare("g", near), 0).promised == near
 
 
 def test_nothing_of_a_lower_ballot_is_taken(registers):

@@ -200,6 +200,27 @@ def test_records_that_do_not_follow_each_other_are_refused():
         list(raw_records(octets))
 
 
+def varint(number):
+    number <<= 1
+    octets = bytearray()
+    while number > 127:
+        octets.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*octets, number))
+
+
+@pytest.mark.parametrize("size", [1 << 16, 1 << 31, (1 << 63) - 64, (1 << 63) - 1])
+def test_a_length_that_nothing_can_have_is_refused(size):
+    # The C reader adds it to where it is, and the sum is beyond its numbers.
+    one = batch_of(ORDERS, 0, [raw()], FRESH).content
+    record = bytes((0, 0, 0)) + varint(size) + b"x" * 20
+    octets = bytearray(mended(one[: ENVELOPE_BYTES + 61] + varint(len(record)) + record, 0))
+    assert checked_count(octets, 0) == 1
+    for read in (raw_records, lambda octets: records_of(Batch(ORDERS, 0, 1, octets))):
+        with pytest.raises(RecordError, match="batch records"):
+            list(read(bytes(octets)))
+
+
 @pytest.mark.parametrize(
     ("reason", "position", "octets"),
     [
