@@ -34,9 +34,11 @@ class Gaps:
 
     def __init__(self, streams: Mapping[Partition, Stream]) -> None:
         self._streams = streams
-        # A partition with a gap is in exactly one of these three.
+        # A partition with a gap is in exactly one of these four.
         self._behind: OrderedDict[Partition, int] = OrderedDict()
         """To be asked for as soon as there is room; the value is its `rest_ms`."""
+        self._retried: OrderedDict[Partition, int] = OrderedDict()
+        """The same, of those that have rested."""
         self._windows: dict[Partition, Window] = {}
         """Asked for."""
         self._resting: dict[Partition, Window] = {}
@@ -45,13 +47,14 @@ class Gaps:
         """What the windows may bring."""
         self._due_ms = 0
         """Of all windows, none is due before."""
+        self._retry_next = False
 
     def __bool__(self) -> bool:
-        return bool(self._behind or self._windows or self._resting)
+        return bool(self._behind or self._retried or self._windows or self._resting)
 
     def __iter__(self) -> Iterator[Partition]:
         """Those that are not resting."""
-        return chain(self._windows, self._behind)
+        return chain(self._windows, self._behind, self._retried)
 
     def window(self, partition: Partition) -> Window | None:
         """What was asked for of a partition."""
@@ -62,18 +65,20 @@ class Gaps:
         if (
             partition not in self._windows
             and partition not in self._behind
+            and partition not in self._retried
             and partition not in self._resting
         ):
             self._behind[partition] = FETCH_SILENCE_MS
 
     def narrowed(self, partition: Partition) -> None:
         """Something has come, and more is lacking: who rested is asked for at once."""
-        if self._resting.pop(partition, None):
+        if self._resting.pop(partition, None) or self._retried.pop(partition, None):
             self._behind[partition] = FETCH_SILENCE_MS
 
     def forget(self, partition: Partition) -> None:
         """Nothing of it is lacking."""
         self._behind.pop(partition, None)
+        self._retried.pop(partition, None)
         self.close(partition)
         self._resting.pop(partition, None)
 
@@ -95,11 +100,18 @@ class Gaps:
         Args:
             room: Bytes that may be under way.
         """
-        if not self._behind or len(self._windows) >= FETCHES_IN_FLIGHT_MAX:
+        if len(self._windows) >= FETCHES_IN_FLIGHT_MAX:
             return None
         if self._asked_bytes >= min(room, FETCHED_BYTES_MAX):
             return None
-        return self._behind.popitem(last=False)
+        # By turns: of what nobody has any more there may be thousands, which come back for ever,
+        # and what was missed just now is not to wait for all of them.
+        queue = self._retried if self._retry_next else self._behind
+        queue = queue or self._behind or self._retried
+        if not queue:
+            return None
+        self._retry_next = queue is self._behind
+        return queue.popitem(last=False)
 
     def asked(self, partition: Partition, window: Window) -> None:
         """One that was taken out has been asked for."""
@@ -133,7 +145,7 @@ class Gaps:
         for partition, window in [*self._resting.items()]:
             if window.due_ms <= now_ms:
                 del self._resting[partition]
-                self._behind[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
+                self._retried[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
         waiting = (*self._windows.values(), *self._resting.values())
         self._due_ms = min((one.due_ms for one in waiting), default=now_ms + FETCH_SILENCE_MS)
         return silent
@@ -150,5 +162,5 @@ class Gaps:
         assert self._asked_bytes == sum(window.size for window in self._windows.values())
         for window in (*self._windows.values(), *self._resting.values()):
             assert self._due_ms <= window.due_ms
-        assert not self._windows.keys() & self._behind.keys()
-        assert not self._resting.keys() & (self._behind.keys() | self._windows.keys())
+        places = self._windows, self._resting, self._behind, self._retried
+        assert len(set().union(*places)) == sum(map(len, places))

@@ -95,6 +95,35 @@ def test_who_rests_is_not_waited_for_and_is_asked_at_once_when_something_came(ga
     assert asked(gaps, FETCH_SILENCE_MS) == [P]
 
 
+def test_what_nobody_has_any_more_keeps_nothing_new_waiting(gaps, streams):
+    hopeless = [Partition("flights", f"H{number}") for number in range(20 * FETCHES_IN_FLIGHT_MAX)]
+    streams |= {partition: Stream(0) for partition in hopeless}
+    for partition in hopeless:
+        gaps.noted(partition)
+    now_ms = 0
+    while now_ms < 60_000:
+        gaps.expire(now_ms)
+        asked(gaps, now_ms)
+        now_ms = gaps.wakeup_ms()
+    # All places are taken, and hundreds wait for one.
+    waits = []
+    for partition in PARTITIONS[:10]:
+        gaps.noted(partition)
+        noted_ms = now_ms
+        while partition not in asked(gaps, now_ms):
+            now_ms = gaps.wakeup_ms()
+            gaps.expire(now_ms)
+        gaps.forget(partition)
+        waits.append(now_ms - noted_ms)
+    assert max(waits) <= FETCH_SILENCE_MS
+    # Nor do the new ones keep those waiting.
+    for partition in PARTITIONS:
+        gaps.noted(partition)
+    gaps.expire(now_ms + FETCH_SILENCE_MS)
+    found = asked(gaps, now_ms + FETCH_SILENCE_MS)
+    assert len(set(found) & set(hopeless)) == len(set(found) - set(hopeless)) > 10
+
+
 def test_others_are_asked_at_once_where_one_does_not_have_it(gaps):
     gaps.noted(P)
     asked(gaps)
