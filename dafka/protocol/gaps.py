@@ -11,12 +11,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from dafka.limits import FETCHED_BYTES_MAX, FETCHES_IN_FLIGHT_MAX
+from dafka.protocol.streams import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dafka.model import Partition
-    from dafka.protocol.streams import Stream, Window
+    from dafka.protocol.streams import Stream
 
 FETCH_SILENCE_MS = 250
 """A FETCH that has brought nothing for this long is given up and its place given to another."""
@@ -81,6 +82,13 @@ class Gaps:
         self._retried.pop(partition, None)
         self.close(partition)
         self._resting.pop(partition, None)
+
+    def rest(self, partition: Partition, now_ms: int) -> None:
+        """What came of it is of no use: it is asked for again after the longest rest."""
+        self.forget(partition)
+        due_ms = now_ms + FETCH_REST_MS_MAX
+        self._resting[partition] = Window(0, 0, due_ms, FETCH_REST_MS_MAX, None, 0)
+        self._due_ms = min(self._due_ms, due_ms)
 
     def close(self, partition: Partition) -> None:
         """What was asked for has come, or is waited for no more."""

@@ -109,6 +109,10 @@ class Inflow:
         self._note_gap(partition, self._streams[partition])
         return True
 
+    def rest(self, partition: Partition, now_ms: int) -> None:
+        """What came of it is of no use, and would come again: ask for it after a while."""
+        self._gaps.rest(partition, now_ms)
+
     def heard(self, partition: Partition, head: int) -> None:
         """Somebody says the partition reaches to `head`."""
         stream = self._streams[partition]

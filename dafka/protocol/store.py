@@ -100,7 +100,7 @@ class StoreMachine:
             case RangeRead():
                 return self._answer(event)
             case Compared():
-                return self._compared(event)
+                return self._compared(event, now_ms)
             case PeerListened():
                 return self._hello(event)
             case Woke():
@@ -135,7 +135,7 @@ class StoreMachine:
                 | messages.Record()
                 | messages.DirectRecord()
             ):
-                return self._take(message)
+                return self._take(message, now_ms)
             case messages.Head() | messages.DirectHead():
                 return self._heard(message, now_ms)
             case messages.LogStart():
@@ -153,7 +153,7 @@ class StoreMachine:
             case _:
                 return [Dropped("not for a store")]
 
-    def _take(self, message: messages.Batch) -> list[Effect]:
+    def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
         if partition not in self._inflow and not self._inflow.start(partition, 0):
             return [Dropped("too many partitions")]
@@ -171,21 +171,21 @@ class StoreMachine:
         due = batch.sequence <= expected < batch.end
         if due and self._disputes.needs_log(batch, expected):
             return [Compare(batch)]
-        return self._offer(batch)
+        return self._offer(batch, now_ms)
 
-    def _offer(self, batch: Batch) -> list[Effect]:
+    def _offer(self, batch: Batch, now_ms: int) -> list[Effect]:
         expected = self._inflow.expected(batch.partition)
         reason = self._inflow.offer(batch)
         if reason is not None:
             return [Dropped(reason), *self._acknowledge(batch.partition, batch.end - 1)]
-        return self._stage(batch.partition, expected)
+        return self._stage(batch.partition, expected, now_ms)
 
     def _compare(self, batch: Batch) -> list[Effect]:
         writing = (one for append in self._appending.values() for one in append.batches)
         durable = self._durable.get(batch.partition, -1)
         return self._disputes.compare(batch, (*writing, *self._staged), durable)
 
-    def _compared(self, event: Compared) -> list[Effect]:
+    def _compared(self, event: Compared, now_ms: int) -> list[Effect]:
         batch, held = event.batch, event.held
         partition = batch.partition
         if held and held[-1].end == self._inflow.expected(partition):
@@ -193,15 +193,16 @@ class StoreMachine:
         differs = self._disputes.differs(batch, held)
         if differs or partition in self._disputes:
             return differs
-        return self._acknowledge(partition, batch.end - 1) or self._offer(batch)
+        return self._acknowledge(partition, batch.end - 1) or self._offer(batch, now_ms)
 
-    def _stage(self, partition: Partition, expected: int) -> list[Effect]:
+    def _stage(self, partition: Partition, expected: int, now_ms: int) -> list[Effect]:
         for batch in self._inflow.take(partition):
             if batch.sequence < expected:
                 try:
                     fitting = without_first(batch, expected - batch.sequence)
                 except RecordError as error:
                     self._rewind(partition)
+                    self._inflow.rest(partition, now_ms)
                     return [Dropped(error.reason)]
             else:
                 fitting = batch
@@ -239,7 +240,7 @@ class StoreMachine:
         self._skipped[partition] = end
         self._inflow.skip(partition, end)
         self._disputes.skipped(partition)
-        return [Lost(partition, start, end), *self._stage(partition, end)]
+        return [Lost(partition, start, end), *self._stage(partition, end, now_ms)]
 
     def _acknowledge(self, partition: Partition, sequence: int) -> list[Effect]:
         """Say again what is durable, if that covers `sequence`, or shows whose it is."""

@@ -95,6 +95,19 @@ def test_who_rests_is_not_waited_for_and_is_asked_at_once_when_something_came(ga
     assert asked(gaps, FETCH_SILENCE_MS) == [P]
 
 
+def test_what_was_of_no_use_is_asked_for_after_a_while(gaps):
+    gaps.noted(P)
+    asked(gaps)
+    gaps.rest(P, 5)
+    gaps.noted(P)
+    assert asked(gaps) == []
+    assert gaps.wakeup_ms() <= 5 + FETCH_REST_MS_MAX
+    gaps.expire(4 + FETCH_REST_MS_MAX)
+    assert asked(gaps) == []
+    gaps.expire(5 + FETCH_REST_MS_MAX)
+    assert asked(gaps) == [P]
+
+
 def test_what_nobody_has_any_more_keeps_nothing_new_waiting(gaps, streams):
     hopeless = [Partition("flights", f"H{number}") for number in range(20 * FETCHES_IN_FLIGHT_MAX)]
     streams |= {partition: Stream(0) for partition in hopeless}

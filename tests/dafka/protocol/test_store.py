@@ -387,7 +387,7 @@ def test_a_forged_batch_that_cannot_be_cut_does_not_stop_the_store(batch):
     bench.append(live(batch(0, 2)))
     forged = Batch(P, 0, 5, forged_records(batch(0, 5).content))
     effects = bench.append(fetched_batch(forged))
-    assert reasons(effects) == ["batch records"]
+    assert (reasons(effects), fetched(effects)) == (["batch records"], [])
     assert appended(bench.append(live(batch(2, 3)))) == [(2, 5)]
 
 
