@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dafka.errors import QueryError
+from dafka.errors import QueryError, RefusedError
 from distributor.comparing.bisection import Bisection, Coverage
 from distributor.comparing.segments import Segment
 
@@ -106,6 +106,7 @@ class Witness:
             spans: What to look at; both have it.
 
         Raises:
+            RefusedError: One of them cannot read one of the partitions; all others were looked at.
             QueryError: One of them does not answer; what was looked at until then counts.
         """
         filled = {partition: span for partition, span in spans.items() if span}
@@ -113,18 +114,25 @@ class Witness:
             ours, theirs = source.digests(filled), target.digests(filled)
         except QueryError:
             # A store before this question was, or one that cannot read one of the partitions:
-            # each is looked at by itself, which raises for those that it cannot be done for.
+            # each is looked at by itself.
             ours = theirs = {}
+        refused: RefusedError | None = None
         for partition, span in spans.items():
             first = None
             if span and not _alike(ours.get(partition), theirs.get(partition), span):
-                first = _parting(source, target, partition, span)
+                try:
+                    first = _parting(source, target, partition, span)
+                except RefusedError as error:
+                    refused = error
+                    continue
             # To the end of the line.
             self._seen.pop(partition, None)
             self._seen[partition] = span.stop
             self._doubtful.discard(partition)
             if first is not None:
                 self.diverged[partition] = first
+        if refused is not None:
+            raise refused
 
 
 def _alike(

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from dafka.errors import QueryError
+from dafka.errors import QueryError, RefusedError
 from dafka.model import Partition
 from dafka.query.messages import Digest, Digests, decode_answer, encode
 from dafka.query.service import answer
@@ -58,6 +58,25 @@ def test_one_look_at_the_last_common_record_tells_histories_apart(make_batch):
     assert witness.waiting(source.heads(), target.heads()) == frozenset()
     assert source.asked[A] == 2, "batches, then the record: they are not batched alike"
     assert look(witness, source, target) == {}
+
+
+def test_what_cannot_be_read_keeps_nothing_else_waiting(make_batch):
+    class Damaged(Store):
+        def digests(self, spans):
+            raise RefusedError("storage (a page is damaged)")
+
+        def digest(self, partition, start, end, *, exact):
+            if partition == A:
+                raise RefusedError("storage (a page is damaged)")
+            return super().digest(partition, start, end, exact=exact)
+
+    batches = [make_batch([b"1"], 0, partition) for partition in (A, B, C)]
+    source, target = Damaged(*batches), Store(*batches)
+    witness = Witness()
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="a page is damaged"):
+            look(witness, source, target)
+        assert witness.waiting(source.heads(), target.heads()) == {A}
 
 
 def test_who_does_not_know_the_question_about_many_is_asked_about_each(make_batch):
