@@ -200,7 +200,11 @@ def _read(question: messages.Read, log: RecordLog) -> messages.Batches:
 
 
 def _found(question: messages.Find, log: RecordLog) -> int | None:
-    """The log knows the batch; the record is looked for inside."""
+    """The log knows the batch; the record is looked for inside.
+
+    Of a batch that cannot be read it is the first: one of them must not hold back whoever looks for
+    the places of many, and nothing is passed over so.
+    """
     partition = Partition(text(question.topic), text(question.address))
     sequence = log.find(partition, question.timestamp_ms)
     if sequence is None:
@@ -208,14 +212,15 @@ def _found(question: messages.Find, log: RecordLog) -> int | None:
     (batch,) = log.read(partition, sequence, 1, 0)
     if newest_ms(batch.content) is None:
         return sequence
-    return next(
-        (
+    try:
+        later = (
             record.sequence
             for record in raw_records(batch.content)
             if record.timestamp_ms >= question.timestamp_ms
-        ),
-        sequence,
-    )
+        )
+        return next(later, sequence)
+    except RecordError:
+        return sequence
 
 
 def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
