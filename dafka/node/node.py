@@ -187,6 +187,7 @@ class Node(Generic[S, E]):
             self._role.close()
             for mesh in self._meshes.values():
                 mesh.close(self._linger_ms)
+            metrics.PEERS.remove(self._role.name, self._address)
             os.close(self._wake_read)
 
     def _run(self) -> None:

@@ -78,6 +78,19 @@ class OpenBatches(OrderedDict[str, OpenBatch]):
         return None if first is None else first.opened_ms
 
 
+def check_time(topic: str, timestamp_ms: int) -> None:
+    """Refuse a time before 1970; what is no number at all the builder refuses.
+
+    Raises:
+        MisuseError: It is one; -1 would stand for none, and become another record's.
+    """
+    if isinstance(timestamp_ms, int) and timestamp_ms < 0:
+        raise MisuseError(
+            f"record for topic {topic!r} cannot be sent: "
+            f"timestamp_ms is 0 or more since 1970, got {timestamp_ms}"
+        )
+
+
 def check_size(
     topic: str,
     key: bytes | None,

@@ -22,7 +22,7 @@ from dafka.node.delivery import (
     not_stored,
 )
 from dafka.node.node import Node, Role, new_address, open_mesh
-from dafka.node.open_batch import UNUSABLE, OpenBatch, OpenBatches, check_size
+from dafka.node.open_batch import UNUSABLE, OpenBatch, OpenBatches, check_size, check_time
 from dafka.node.producer_role import ProducerRole
 from dafka.protocol.events import Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
@@ -162,6 +162,8 @@ class Producer:
         """
         if timestamp_ms is None:
             timestamp_ms = wall_ns() // 1_000_000
+        else:
+            check_time(topic, timestamp_ms)
         with self._lock:
             batch = self._open.get(topic)
             try:
@@ -202,6 +204,8 @@ class Producer:
         """
         if timestamp_ms is None:
             timestamp_ms = wall_ns() // 1_000_000
+        else:
+            check_time(topic, timestamp_ms)
         future: Future[Delivery] | None = None
         sent = 0
         with self._lock:

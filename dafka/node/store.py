@@ -200,6 +200,8 @@ class _StoreRole:
 
     def close(self) -> None:
         self._server.close()
+        for gauge in (metrics.PARTITIONS, metrics.STORED_BYTES, metrics.HEADS):
+            gauge.remove(self._log.identity)  # they hold on to all that it kept
         self._log.close()
 
     def _append(self, effect: Append) -> Event:

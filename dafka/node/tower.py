@@ -104,6 +104,7 @@ class Tower:
             log.critical("tower failed", exc_info=True)
         finally:
             self._sockets.close()
+            metrics.PEERS.remove("tower", self.endpoint)
 
     def _relay_until_told(self) -> None:
         poller = Poller()

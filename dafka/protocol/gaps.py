@@ -170,5 +170,5 @@ class Gaps:
         assert self._asked_bytes == sum(window.size for window in self._windows.values())
         for window in (*self._windows.values(), *self._resting.values()):
             assert self._due_ms <= window.due_ms
-        places = self._windows, self._resting, self._behind, self._retried
-        assert len(set().union(*places)) == sum(map(len, places))
+        places = [*self._windows, *self._resting, *self._behind, *self._retried]
+        assert len(set(places)) == len(places)

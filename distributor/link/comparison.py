@@ -73,9 +73,20 @@ class Comparison:
             self._ends[partition] = end
 
     def take(
-        self, source: Mapping[Partition, int], target: Mapping[Partition, int], now_ms: int
+        self,
+        source: Mapping[Partition, int],
+        target: Mapping[Partition, int],
+        now_ms: int,
+        begins: Mapping[Partition, int],
     ) -> Findings:
-        """Compare the heads that a survey brought."""
+        """Compare the heads that a survey brought.
+
+        Args:
+            source: Those of the source.
+            target: Those of the target.
+            now_ms: The time.
+            begins: Log starts of the source, where they are above 0.
+        """
         lost = {
             partition: end
             for partition, before in self._asked.items()
@@ -84,10 +95,14 @@ class Comparison:
         for partition, head in target.items():
             self.stored(partition, head + 1)
         self._ends.update(lost)
-        return Findings(lost, self._stalled(source, target, now_ms))
+        return Findings(lost, self._stalled(source, target, now_ms, begins))
 
     def _stalled(
-        self, source: Mapping[Partition, int], target: Mapping[Partition, int], now_ms: int
+        self,
+        source: Mapping[Partition, int],
+        target: Mapping[Partition, int],
+        now_ms: int,
+        begins: Mapping[Partition, int],
     ) -> dict[Partition, int]:
         if not source:
             return {}
@@ -95,8 +110,8 @@ class Comparison:
         stalled = {}
         for partition, head in source.items():
             end = target.get(partition, -1) + 1
-            if end > head:
-                continue
+            if end > head or (not end and begins.get(partition, 0) > head):
+                continue  # all is there, or nothing was and the source keeps nothing any more
             stood, since_ms = self._behind.get(partition, (end, now_ms))
             if stood != end:
                 since_ms = now_ms

@@ -229,7 +229,7 @@ class LinkMachine:
         effects += self._place(heads, now_ms)
         effects += self._confirm(heads.source, now_ms)
         placed = self._source.heads.keys() - self.stops.by_partition.keys()
-        findings = self._comparison.take(heads.source, heads.target, now_ms)
+        findings = self._comparison.take(heads.source, heads.target, now_ms, heads.begins)
         for partition, end in findings.lost.items():
             if partition in placed and end < self._done(partition):
                 effects += self._rewind(partition, end, now_ms)

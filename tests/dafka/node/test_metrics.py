@@ -50,6 +50,24 @@ def test_producer_store_and_consumer_count_what_passes_through_them(stored, take
     assert counted("consumer", "in")[0] > batches
 
 
+def test_who_is_closed_leaves_no_series_behind(cluster, until):
+    store, producer = cluster.store(), cluster.producer()
+    producer.send("orders", b"x")
+    producer.flush(10)
+    series = (
+        ("dafka_peers", {"role": "producer", "address": producer.address}),
+        ("dafka_peers", {"role": "store", "address": store.address}),
+        ("dafka_store_partitions", {"address": store.address}),
+        ("dafka_store_head_records", {"address": store.address}),
+        ("dafka_store_bytes", {"address": store.address}),
+    )
+    for name, labels in series:
+        until(lambda name=name, labels=labels: value(name, **labels) >= 1)
+    producer.close()
+    store.close()
+    assert [REGISTRY.get_sample_value(*one) for one in series] == [None] * len(series)
+
+
 def test_a_store_tells_its_partitions_and_records(cluster, until):
     address = cluster.store().address
     producer = cluster.producer()

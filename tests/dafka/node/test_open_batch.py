@@ -6,7 +6,7 @@ from dafka.errors import MisuseError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.node import open_batch
 from dafka.node.clock import now_ms
-from dafka.node.open_batch import OpenBatch, OpenBatches, check_size
+from dafka.node.open_batch import OpenBatch, OpenBatches, check_size, check_time
 from dafka.records.batch import Run
 
 
@@ -35,6 +35,12 @@ def test_a_record_may_have_so_many_bytes_and_no_more():
     check_size("orders", half, half, [("", None)])
     with pytest.raises(MisuseError, match=f"at most {RECORD_BYTES_MAX}"):
         check_size("orders", half, half, [("x", b"y")])
+
+
+def test_a_record_is_of_1970_or_later():
+    check_time("orders", 0)
+    with pytest.raises(MisuseError, match="0 or more since 1970, got -1"):
+        check_time("orders", -1)
 
 
 @pytest.mark.parametrize("headers", [5, [5], [("name",)], [("name", 5)]])

@@ -244,6 +244,7 @@ def test_a_topic_that_cannot_travel_is_refused(cluster, topic):
         {"value": b"", "key": "text"},
         {"value": b"", "timestamp_ms": "now"},
         {"value": b"", "timestamp_ms": 1 << 70},
+        {"value": b"", "timestamp_ms": -1},
         {"value": b"", "headers": [("name", "text")]},
         {"value": b"", "headers": [(b"name", b"")]},
         {"value": b"", "headers": [("name",)]},

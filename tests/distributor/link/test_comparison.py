@@ -13,10 +13,10 @@ P = Partition("flights", "AA")
 NOTHING = Findings({}, {})
 
 
-def survey(comparison, source, target, now_ms=0):
+def survey(comparison, source, target, now_ms=0, begin=0):
     comparison.begin()
     heads = {} if target < 0 else {P: target}
-    return comparison.take({P: source}, heads, now_ms)
+    return comparison.take({P: source}, heads, now_ms, {P: begin})
 
 
 def test_a_head_that_falls_is_a_loss_told_once():
@@ -37,13 +37,25 @@ def test_an_answer_older_than_an_acknowledgement_is_no_loss():
     comparison = Comparison(None)
     comparison.begin()
     comparison.stored(P, 4)
-    assert comparison.take({P: 9}, {}, 0) == NOTHING
+    assert comparison.take({P: 9}, {}, 0, {}) == NOTHING
 
 
 def test_a_standstill_is_told_after_the_time_and_again_after_as_long():
     comparison = Comparison(1_000)
     told = [now for now in range(0, 3_001, 250) if survey(comparison, 9, 3, now).stalled]
     assert told == [1_000, 2_000, 3_000]
+
+
+def test_what_retention_has_taken_before_it_came_is_not_waited_for():
+    comparison = Comparison(1_000)
+    for now_ms in (0, 1_000, 2_000):
+        assert survey(comparison, 9, -1, now_ms, begin=10) == NOTHING
+        assert comparison.standing(now_ms) == (0, 0)
+    # One record that is kept, or a target that has had some, is another matter.
+    assert survey(comparison, 9, -1, 3_000, begin=9) == NOTHING
+    assert comparison.standing(3_500) == (1, 500)
+    assert survey(comparison, 9, 3, 4_000, begin=10) == NOTHING
+    assert survey(comparison, 9, 3, 5_000, begin=10).stalled == {P: 4}
 
 
 def test_the_clock_begins_anew_with_every_move():
@@ -55,7 +67,7 @@ def test_the_clock_begins_anew_with_every_move():
 def test_a_source_that_does_not_answer_changes_nothing():
     comparison = Comparison(1_000)
     survey(comparison, 9, 3, 0)
-    assert comparison.take({}, {P: 3}, 900) == NOTHING
+    assert comparison.take({}, {P: 3}, 900, {}) == NOTHING
     assert survey(comparison, 9, 3, 1_000).stalled == {P: 4}
 
 
