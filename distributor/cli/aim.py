@@ -8,8 +8,6 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from distributor.cli.options import File, Json
@@ -21,6 +19,7 @@ from distributor.losses import declare_lost
 from distributor.processes import control_endpoints
 from distributor.status import StoppedPartition
 from topology import Plan, load, plan
+from topology.tables import WholeTable, console
 
 RETARGET_S_MAX = 90.0
 """A barrier is given up after a minute; opening the next link takes seconds."""
@@ -47,10 +46,10 @@ def links(file: File, json_lines: Json = False) -> None:
     if json_lines:
         print(json.dumps({"links": [_as_json(row) for row in rows], "unreachable": silent}))
     else:
-        console = Console()
-        console.print(_table(rows))
+        out = console()
+        out.print(_table(rows))
         for line in silent:
-            console.print(Text(line, style="red"))
+            out.print(Text(line, style="red"))
     if silent:
         raise typer.Exit(1)
 
@@ -149,8 +148,8 @@ def _as_json(row: LinkRow) -> dict[str, Any]:
     return {**fields, "stopped": stopped}
 
 
-def _table(rows: list[LinkRow]) -> Table:
-    table = Table("source", "target", title="where links aim")
+def _table(rows: list[LinkRow]) -> WholeTable:
+    table = WholeTable("source", "target", title="where links aim")
     for column in ("level", "changes", "last stall in ms"):
         table.add_column(column, justify="right")
     table.add_column("state")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
+
+from topology.tables import WholeTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +29,8 @@ def up_view(children: Sequence[Child], status: Status | None) -> RenderableType:
     return Group(*parts)
 
 
-def _processes(children: Sequence[Child]) -> Table:
-    table = Table("process", "kind", "state", "metrics", title="processes")
+def _processes(children: Sequence[Child]) -> WholeTable:
+    table = WholeTable("process", "kind", "state", "metrics", title="processes")
     table.add_column("pid", justify="right")
     table.add_column("restarts", justify="right")
     for child in children:
@@ -48,7 +49,7 @@ def _processes(children: Sequence[Child]) -> Table:
 
 def status_view(status: Status) -> RenderableType:
     """Clusters and links with their lag."""
-    clusters = Table("cluster", title="clusters")
+    clusters = WholeTable("cluster", title="clusters")
     for column in ("partitions", "records"):
         clusters.add_column(column, justify="right")
     clusters.add_column("state")
@@ -57,7 +58,7 @@ def status_view(status: Status) -> RenderableType:
         clusters.add_row(
             Text(cluster.cluster), f"{cluster.partitions:,}", f"{cluster.records:,}", state
         )
-    links = Table("source", "target", title="links")
+    links = WholeTable("source", "target", title="links")
     for column in ("level", "lag in records", "in seconds", "partitions"):
         links.add_column(column, justify="right")
     links.add_column("state")
@@ -79,11 +80,11 @@ def status_view(status: Status) -> RenderableType:
     return Group(*parts)
 
 
-def _recovery(points: Sequence[RecoveryPoint]) -> Table:
+def _recovery(points: Sequence[RecoveryPoint]) -> WholeTable:
     """What each cluster would lack of another, were that one lost now."""
     origins = list(dict.fromkeys(point.origin for point in points))
     by_ends = {(point.origin, point.cluster): point for point in points}
-    table = Table("records of", title="recovery points: seconds that each cluster would lack")
+    table = WholeTable("records of", title="recovery points: seconds that each cluster would lack")
     for cluster in origins:
         table.add_column(Text(cluster), justify="right")
     for origin in origins:
@@ -112,7 +113,7 @@ LATE_SHOWN_MAX = 50
 
 def late_view(links: Sequence[LinkStatus]) -> RenderableType:
     """The partitions that lag, by link, the latest first."""
-    table = Table("link", "partition", title="partitions that lag")
+    table = WholeTable("link", "partition", title="partitions that lag")
     table.add_column("records", justify="right")
     table.add_column("seconds", justify="right")
     for link in links:
@@ -133,9 +134,9 @@ STOPPED_SHOWN_MAX = 20
 """More would scroll the rest away; --json has as many as links name."""
 
 
-def _stopped(links: Sequence[LinkStatus]) -> Table:
+def _stopped(links: Sequence[LinkStatus]) -> WholeTable:
     """Partitions that links do not copy."""
-    table = Table("link", "partition", "reason", title="not copied")
+    table = WholeTable("link", "partition", "reason", title="not copied")
     table.add_column("from", justify="right")
     table.add_column("to", justify="right")
     rows = [(link, one) for link in links for one in link.stopped]
@@ -160,7 +161,7 @@ DIFFERENCES_SHOWN_MAX = 20
 
 def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
     """Records per cluster, what differs, and what a repair has left alone."""
-    table = Table("cluster", title="clusters compared")
+    table = WholeTable("cluster", title="clusters compared")
     table.add_column("records", justify="right")
     for cluster, records in verdict.clusters.items():
         table.add_row(Text(cluster), f"{records:,}")

@@ -24,8 +24,8 @@ from distributor.supervisor import Child
 EVIL = "[red]x[/red]"
 
 
-def text(renderable):
-    console = Console(width=200, record=True, force_terminal=False, file=open_nothing())
+def text(renderable, width=200):
+    console = Console(width=width, record=True, force_terminal=False, file=open_nothing())
     console.print(renderable)
     return console.export_text()
 
@@ -43,6 +43,19 @@ def test_clusters_and_links_with_their_lag():
     for fact in ("12,345", "1,234", "5.6", f"{EVIL} is away", "ok"):
         assert fact in shown
     assert shown.count(EVIL) == 2
+
+
+def test_on_a_narrow_terminal_no_name_is_cut():
+    name, query = "production-cluster-of-the-west", "tcp://127.0.0.1:18102"
+    status = Status(
+        [ClusterStatus(name, 3, 12_345, f"no answer from {query}")],
+        [LinkStatus(name, name, 3, 2, 1_234, 5.6)],
+        [RecoveryPoint(name, name, 0.0)],
+    )
+    shown = text(status_view(status), 60)
+    assert "…" not in shown
+    first = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert "".join(first).count(name) == 3
 
 
 def test_partitions_that_are_not_copied_are_listed():
