@@ -56,7 +56,7 @@ def status_view(status: Status) -> RenderableType:
     for cluster in status.clusters:
         state = Text(cluster.error, style="red") if cluster.error else Text("ok", style="green")
         clusters.add_row(
-            Text(cluster.cluster), f"{cluster.partitions:,}", f"{cluster.records:,}", state
+            Text(cluster.cluster), _count(cluster.partitions), _count(cluster.records), state
         )
     links = WholeTable("source", "target", title="links")
     for column in ("level", "lag in records", "in seconds", "partitions"):
@@ -67,9 +67,9 @@ def status_view(status: Status) -> RenderableType:
             Text(link.source),
             Text(link.target),
             str(link.level),
-            f"{link.lag_records:,}",
-            f"{link.lag_seconds:.1f}",
-            f"{link.partitions:,}",
+            _count(link.lag_records),
+            "-" if link.lag_seconds is None else f"{link.lag_seconds:.1f}",
+            _count(link.partitions),
             _state_of(link),
         )
     parts: list[RenderableType] = [clusters, links]
@@ -78,6 +78,11 @@ def status_view(status: Status) -> RenderableType:
     if status.recovery:
         parts.append(_recovery(status.recovery))
     return Group(*parts)
+
+
+def _count(number: int | None) -> str:
+    """What is not known is no number."""
+    return "-" if number is None else f"{number:,}"
 
 
 def _recovery(points: Sequence[RecoveryPoint]) -> WholeTable:
@@ -124,7 +129,7 @@ def late_view(links: Sequence[LinkStatus]) -> RenderableType:
                 f"{one.lag_records:,}",
                 f"{one.lag_seconds:.1f}",
             )
-    more = sum(link.partitions - min(len(link.late), LATE_SHOWN_MAX) for link in links)
+    more = sum((link.partitions or 0) - min(len(link.late), LATE_SHOWN_MAX) for link in links)
     if more:
         table.caption = f"and {more:,} more"
     return table
@@ -164,7 +169,7 @@ def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
     table = WholeTable("cluster", title="clusters compared")
     table.add_column("records", justify="right")
     for cluster, records in verdict.clusters.items():
-        table.add_row(Text(cluster), f"{records:,}")
+        table.add_row(Text(cluster), _count(records))
     parts: list[RenderableType] = [table]
     if verdict.repaired:
         parts.append(Text(f"repaired: {verdict.repaired:,} records were missing and are there"))

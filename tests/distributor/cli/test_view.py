@@ -45,6 +45,21 @@ def test_clusters_and_links_with_their_lag():
     assert shown.count(EVIL) == 2
 
 
+def test_what_is_not_known_is_not_shown_as_a_number():
+    status = Status(
+        [ClusterStatus("c1", None, None, "away")],
+        [LinkStatus("c1", "c2", 3, None, None, None, "away")],
+    )
+    shown = text(status_view(status))
+    rows = [line for line in shown.splitlines() if "away" in line]
+    assert [[cell.strip() for cell in row.split("│")[1:-1]] for row in rows] == [
+        ["c1", "-", "-", "away"],
+        ["c1", "c2", "3", "-", "-", "-", "away"],
+    ]
+    assert re.search(r"c1 +│ +- │", text(verdict_view(Verdict({"c1": None}, unreachable=["c1"]))))
+    assert "more" not in text(late_view(status.links))
+
+
 def test_on_a_narrow_terminal_no_name_is_cut():
     name, query = "production-cluster-of-the-west", "tcp://127.0.0.1:18102"
     status = Status(
