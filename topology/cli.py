@@ -47,6 +47,8 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="The topology, a YAML file (config/README.md).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 
+_COUNTED = ("clusters", "levels", "distributors", "links")
+
 
 class Format(Enum):
     """Ways to show a tree."""
@@ -66,7 +68,7 @@ def check(file: File, json_lines: Json = False) -> None:
     Example: topology check config/four-clusters.yaml
     """
     if json_lines:
-        problems = _problems(file)
+        topology, problems = _examined(file)
         rows = [
             {
                 "path": problem.path,
@@ -76,24 +78,29 @@ def check(file: File, json_lines: Json = False) -> None:
             }
             for problem in problems
         ]
-        print(json.dumps({"valid": not problems, "problems": rows}))
+        counts = dict.fromkeys(_COUNTED) if topology is None else _counts(topology)
+        print(json.dumps({"valid": not problems, "problems": rows, **counts}))
         if problems:
             raise typer.Exit(2)
         return
     topology = _loaded(file)
-    the_plan = plan_of(topology)
-    counts = (
-        (len(topology.clusters), "cluster"),
-        (len({branch.level for branch in branches(topology.tree)}), "level"),
-        (len(the_plan.distributors), "distributor"),
-        (len(the_plan.links), "link"),
-    )
-    facts = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts]
+    facts = [
+        f"{count} {noun.removesuffix('s') if count == 1 else noun}"
+        for noun, count in _counts(topology).items()
+    ]
     mute = [cluster.name for cluster in topology.clusters if cluster.receive_only]
     facts += [f"{name} only receives" for name in mute]
     facts += [f"{rule.topics!r} on {', '.join(rule.clusters)} only" for rule in topology.placement]
     facts += [f"epoch {topology.levels.epoch}"] * (topology.levels.epoch > 0)
     print(f"{file}: valid: {', '.join(facts)}")
+
+
+def _counts(topology: Topology) -> dict[str, int]:
+    """How much a topology declares."""
+    the_plan = plan_of(topology)
+    levels = {branch.level for branch in branches(topology.tree)}
+    parts = (topology.clusters, levels, the_plan.distributors, the_plan.links)
+    return dict(zip(_COUNTED, map(len, parts), strict=True))
 
 
 @app.command()
@@ -142,6 +149,8 @@ def plan(file: File, json_lines: Json = False) -> None:
                 "source": link.source,
                 "level": link.level,
                 "branch": link.branch,
+                "looks_at": mask(link.level),
+                "sets": bit(link.level),
                 "targets": list(link.targets),
                 "topics": link.topics,
             }
@@ -347,15 +356,14 @@ def _refusal(error: TopologyError) -> typer.Exit:
     return typer.Exit(2)
 
 
-def _problems(file: Path) -> list[Problem]:
-    """Everything that is wrong with a file, one that cannot be read included."""
+def _examined(file: Path) -> tuple[Topology | None, list[Problem]]:
+    """A topology, or all that is wrong with its file, one that cannot be read included."""
     try:
-        load(file)
+        return load(file), []
     except InvalidError as error:
-        return error.problems
+        return None, error.problems
     except TopologyError as error:
-        return [Problem("$", str(error))]
-    return []
+        return None, [Problem("$", str(error))]
 
 
 def main() -> None:
