@@ -10,7 +10,7 @@ from rich.text import Text
 from topology.tables import WholeTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rich.console import RenderableType
 
@@ -76,7 +76,7 @@ def status_view(status: Status) -> RenderableType:
     if any(link.stopped for link in status.links):
         parts.append(_stopped(status.links))
     if status.recovery:
-        parts.append(_recovery(status.recovery))
+        parts.append(_recovery(status))
     return Group(*parts)
 
 
@@ -85,18 +85,24 @@ def _count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
-def _recovery(points: Sequence[RecoveryPoint]) -> WholeTable:
+def _recovery(status: Status) -> WholeTable:
     """What each cluster would lack of another, were that one lost now."""
-    origins = list(dict.fromkeys(point.origin for point in points))
-    by_ends = {(point.origin, point.cluster): point for point in points}
+    origins = list(dict.fromkeys(point.origin for point in status.recovery))
+    silent = {cluster.cluster for cluster in status.clusters if cluster.error}
+    cells = {(one.origin, one.cluster): _age(one, silent) for one in status.recovery}
     table = WholeTable("records of", title="recovery points: seconds that each cluster would lack")
     for cluster in origins:
         table.add_column(Text(cluster), justify="right")
     for origin in origins:
-        ages = [by_ends[origin, cluster].seconds for cluster in origins]
-        cells = [Text("never", style="red") if age is None else f"{age:.1f}" for age in ages]
-        table.add_row(Text(origin), *cells)
+        table.add_row(Text(origin), *(cells[origin, cluster] for cluster in origins))
     return table
+
+
+def _age(point: RecoveryPoint, silent: Container[str]) -> Text:
+    """What a cluster has heard nobody knows if it does not answer."""
+    if point.seconds is not None:
+        return Text(f"{point.seconds:.1f}")
+    return Text("-") if point.cluster in silent else Text("never", style="red")
 
 
 def _state_of(link: LinkStatus) -> Text:

@@ -105,6 +105,13 @@ def test_recovery_points_are_a_row_for_each_origin():
     assert "recovery points" not in text(status_view(Status([], [])))
 
 
+def test_what_a_cluster_that_does_not_answer_has_heard_is_not_known():
+    points = [RecoveryPoint(one, other, None) for one in ("c1", "c2") for other in ("c1", "c2")]
+    clusters = [ClusterStatus("c1", 1, 2, ""), ClusterStatus("c2", None, None, "away")]
+    shown = text(status_view(Status(clusters, [], points)))
+    assert re.search(r"c1 +│ never │ +- │\n│ c2 +│ never │ +- │", shown)
+
+
 def test_equal_clusters_are_said_to_be():
     verdict = Verdict({"c1": 5, EVIL: 5}, partitions=2)
     shown = text(verdict_view(verdict))
