@@ -168,7 +168,7 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
             yield Finding(name, link.error, "run distributor status again in a moment")
         elif link.diverged or link.overtaken:
             yield _of_stopped(name, link)
-        elif link.lag_seconds > LATE_S:
+        elif (link.lag_seconds or 0) > LATE_S:
             yield Finding(
                 name,
                 f"is behind by {link.lag_records:,} records, the oldest {link.lag_seconds:,.0f} s "

@@ -44,7 +44,7 @@ class Loss:
         untold: Those that did not answer; they leave it when it has been silent for long enough.
         age_s: How long ago it was last known what the cluster holds; None if never. What it took
             in later is gone too, and nobody can count it.
-        gone: What nobody has any more; the recovery point.
+        gone: What nobody has any more, as far as is known; the recovery point.
         unreachable: Survivors that did not answer; what they have counts as gone here.
     """
 
@@ -55,9 +55,19 @@ class Loss:
     gone: list[Gone] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
 
+    @property
+    def silent(self) -> bool:
+        """Whether somebody did not answer, so that `gone` may be too much or too little."""
+        return bool(self.untold or self.unreachable)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether `gone` names nothing only because somebody did not answer."""
+        return self.silent and not self.gone
+
     def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes."""
-        return asdict(self)
+        """For scripts; the keys are the attributes. `gone` is None if nobody can say."""
+        return {**asdict(self), "gone": None} if self.unknown else asdict(self)
 
 
 def declare_lost(plan: Plan, cluster: str) -> Loss:

@@ -79,7 +79,7 @@ class LinkStatus:
         source: Cluster it copies from.
         target: Cluster it copies to: the one it serves, or its preferred one if it says nothing.
         level: Tree level it crosses.
-        partitions: How many partitions lag.
+        partitions: How many partitions lag; None if that is not known, as the next two.
         lag_records: Records the target lacks.
         lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
         error: Why nothing is known.
@@ -95,9 +95,9 @@ class LinkStatus:
     source: str
     target: str
     level: int
-    partitions: int = 0
-    lag_records: int = 0
-    lag_seconds: float = 0.0
+    partitions: int | None = 0
+    lag_records: int | None = 0
+    lag_seconds: float | None = 0.0
     error: str = ""
     state: str = ""
     diverged: int = 0
@@ -110,11 +110,11 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """One cluster: whether it answers, and what it holds."""
+    """One cluster: whether it answers, and what it holds; None if that is not known."""
 
     cluster: str
-    partitions: int
-    records: int
+    partitions: int | None
+    records: int | None
     error: str
 
 
@@ -143,10 +143,7 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
     holdings = {holding.cluster: holding for holding in survey(plan.topology)}
     rows = ask_links(plan).rows
     return Status(
-        clusters=[
-            ClusterStatus(name, len(holding.heads), holding.records, holding.error)
-            for name, holding in holdings.items()
-        ],
+        clusters=[_cluster_status(holding) for holding in holdings.values()],
         links=[
             _with_row(
                 _link_status(
@@ -158,6 +155,12 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
         ],
         recovery=recovery_points(plan.topology, now_wall_ms),
     )
+
+
+def _cluster_status(holding: Holding) -> ClusterStatus:
+    if holding.store is None:
+        return ClusterStatus(holding.cluster, None, None, holding.error)
+    return ClusterStatus(holding.cluster, len(holding.heads), holding.records, holding.error)
 
 
 def _target(link: Link, rows: Mapping[Link, LinkRow]) -> str:
@@ -183,7 +186,8 @@ def _with_row(status: LinkStatus, row: LinkRow | None) -> LinkStatus:
 def _link_status(
     plan: Plan, link: Link, source: Holding, target: Holding, now_wall_ms: int
 ) -> LinkStatus:
-    unknown = LinkStatus(link.source, target.cluster, link.level, topics=link.topics)
+    ends = (link.source, target.cluster)
+    unknown = LinkStatus(*ends, link.level, None, None, None, topics=link.topics)
     for end in (source, target):
         if end.store is None:
             error = f"{end.cluster}: {end.error}"

@@ -65,7 +65,8 @@ def verify(
         for partition, head in holding.heads.items():
             due[partition] = max(head, due.get(partition, -1))
     after = _settled(topology, before, due, settle_s, only, stopped)
-    verdict = Verdict({holding.cluster: holding.records for holding in after}, len(due), deep)
+    records = {one.cluster: None if one.store is None else one.records for one in after}
+    verdict = Verdict(records, len(due), deep)
     verdict.unreachable = [
         f"{holding.cluster}: {holding.error}" for holding in after if holding.store is None
     ]

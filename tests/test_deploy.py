@@ -197,3 +197,19 @@ def test_every_level_of_the_topology_has_its_process(level):
     assert f"level-{level}" in services
     links = plan(load(DEPLOY / "topology.yaml")).links
     assert {link.level for link in links} == {1, 3}
+
+
+def test_the_registries_of_the_topology_have_their_processes():
+    wanted = {("dafka", "schemas"), ("distributor", "schemas")}
+    assert all(cluster.registry for cluster in load(DEPLOY / "topology.yaml").clusters)
+    ways = {"service": set(), "compose": set(), "kubernetes": set()}
+    for parameter in commands():
+        (words,) = parameter.values
+        ways[re.search("service|compose|kubernetes", parameter.id)[0]].add((words[0], words[1]))
+    assert wanted <= ways["service"]
+    assert wanted <= ways["compose"]
+    # Those of Kubernetes have no registry, and so need no process.
+    assert not any(one.registry for one in load(DEPLOY / "kubernetes/topology.yaml").clusters)
+    assert not wanted & ways["kubernetes"]
+    table = (DEPLOY / "README.md").read_text()
+    assert all(f"| `{' '.join(words)} --" in table for words in wanted)

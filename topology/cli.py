@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from topology.copyflags import bit, format_flags, mask
@@ -29,6 +27,7 @@ from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
+from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +44,10 @@ app = typer.Typer(
     "2 the file cannot be used.",
 )
 
-WIDTH_ELSEWHERE = 400
-"""Columns of a table that goes to a file or a pipe: three of the longest names, flags twice."""
-
 File = Annotated[Path, typer.Argument(help="The topology, a YAML file (config/README.md).")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
+
+_COUNTED = ("clusters", "levels", "distributors", "links")
 
 
 class Format(Enum):
@@ -70,7 +68,7 @@ def check(file: File, json_lines: Json = False) -> None:
     Example: topology check config/four-clusters.yaml
     """
     if json_lines:
-        problems = _problems(file)
+        topology, problems = _examined(file)
         rows = [
             {
                 "path": problem.path,
@@ -80,24 +78,29 @@ def check(file: File, json_lines: Json = False) -> None:
             }
             for problem in problems
         ]
-        print(json.dumps({"valid": not problems, "problems": rows}))
+        counts = dict.fromkeys(_COUNTED) if topology is None else _counts(topology)
+        print(json.dumps({"valid": not problems, "problems": rows, **counts}))
         if problems:
             raise typer.Exit(2)
         return
     topology = _loaded(file)
-    the_plan = plan_of(topology)
-    counts = (
-        (len(topology.clusters), "cluster"),
-        (len({branch.level for branch in branches(topology.tree)}), "level"),
-        (len(the_plan.distributors), "distributor"),
-        (len(the_plan.links), "link"),
-    )
-    facts = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts]
+    facts = [
+        f"{count} {noun.removesuffix('s') if count == 1 else noun}"
+        for noun, count in _counts(topology).items()
+    ]
     mute = [cluster.name for cluster in topology.clusters if cluster.receive_only]
     facts += [f"{name} only receives" for name in mute]
     facts += [f"{rule.topics!r} on {', '.join(rule.clusters)} only" for rule in topology.placement]
     facts += [f"epoch {topology.levels.epoch}"] * (topology.levels.epoch > 0)
     print(f"{file}: valid: {', '.join(facts)}")
+
+
+def _counts(topology: Topology) -> dict[str, int]:
+    """How much a topology declares."""
+    the_plan = plan_of(topology)
+    levels = {branch.level for branch in branches(topology.tree)}
+    parts = (topology.clusters, levels, the_plan.distributors, the_plan.links)
+    return dict(zip(_COUNTED, map(len, parts), strict=True))
 
 
 @app.command()
@@ -146,6 +149,8 @@ def plan(file: File, json_lines: Json = False) -> None:
                 "source": link.source,
                 "level": link.level,
                 "branch": link.branch,
+                "looks_at": mask(link.level),
+                "sets": bit(link.level),
                 "targets": list(link.targets),
                 "topics": link.topics,
             }
@@ -154,7 +159,9 @@ def plan(file: File, json_lines: Json = False) -> None:
         print(json.dumps(rows))
         return
     top = top_level(the_plan.topology)
-    table = Table("source", "level", "looks at", "sets", "target", "else", title=f"links of {file}")
+    table = WholeTable(
+        "source", "level", "looks at", "sets", "target", "else", title=f"links of {file}"
+    )
     for number, link in enumerate(the_plan.links, 1):
         table.add_row(
             Text(link.source),
@@ -166,7 +173,7 @@ def plan(file: File, json_lines: Json = False) -> None:
             end_section=the_plan.links[number : number + 1] == ()
             or the_plan.links[number].source != link.source,
         )
-    _console().print(table)
+    console().print(table)
 
 
 @app.command()
@@ -191,10 +198,10 @@ def names(
     if json_lines:
         print(json.dumps(rows))
         return
-    table = Table(*rows[0])
+    table = WholeTable(*rows[0])
     for row in rows:
         table.add_row(*map(Text, row.values()))
-    _console().print(table)
+    console().print(table)
 
 
 def _names_at(
@@ -246,7 +253,7 @@ def prove(file: File, json_lines: Json = False) -> None:
     else:
         assert proof.counter_example is not None
         print(f"does not hold: {proof.failure}", file=sys.stderr)
-        _console().print(trace_table(proof.counter_example, top_level(topology)))
+        console().print(trace_table(proof.counter_example, top_level(topology)))
     if not proof.holds:
         raise typer.Exit(1)
 
@@ -283,7 +290,7 @@ def diff(
         }
         print(json.dumps(facts))
     elif change.steps:
-        _console().print(steps_table(change.steps, f"from {old} to {new}"))
+        console().print(steps_table(change.steps, f"from {old} to {new}"))
     elif not change.refusals:
         print("nothing has to be done")
     else:
@@ -292,9 +299,9 @@ def diff(
         raise typer.Exit(1)
 
 
-def steps_table(steps: Sequence[Step], title: str) -> Table:
+def steps_table(steps: Sequence[Step], title: str) -> WholeTable:
     """The steps of a change, in order."""
-    table = Table("", "step", "what", title=Text(title))
+    table = WholeTable("", "step", "what", title=Text(title))
     for number, step in enumerate(steps, 1):
         table.add_row(str(number), step.action.value, Text(step.text))
     return table
@@ -308,9 +315,9 @@ def refusal_text(refusals: Sequence[Refusal]) -> str:
     return "\n".join(lines)
 
 
-def trace_table(found: Spread, top: int = 4) -> Table:
+def trace_table(found: Spread, top: int = 4) -> WholeTable:
     """Every hop of a spread with its flags, a digit for each level up to `top`."""
-    table = Table("hop", "from", "flags", "level", "to", "flags there")
+    table = WholeTable("hop", "from", "flags", "level", "to", "flags there")
     table.title = f"a record published on {found.origin}"
     for number, hop in enumerate(found.hops, 1):
         table.add_row(
@@ -349,21 +356,14 @@ def _refusal(error: TopologyError) -> typer.Exit:
     return typer.Exit(2)
 
 
-def _problems(file: Path) -> list[Problem]:
-    """Everything that is wrong with a file, one that cannot be read included."""
+def _examined(file: Path) -> tuple[Topology | None, list[Problem]]:
+    """A topology, or all that is wrong with its file, one that cannot be read included."""
     try:
-        load(file)
+        return load(file), []
     except InvalidError as error:
-        return error.problems
+        return None, error.problems
     except TopologyError as error:
-        return [Problem("$", str(error))]
-    return []
-
-
-def _console() -> Console:
-    """Standard output; names are not wrapped where nobody looks."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH_ELSEWHERE)
+        return None, [Problem("$", str(error))]
 
 
 def main() -> None:

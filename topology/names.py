@@ -85,6 +85,8 @@ class Names:
             UnnamedError: The topic is not one of this topology, or its name does not tell a field.
         """
         values = self._split(topic)
+        if values is None and topic.startswith(INTERNAL):
+            raise UnnamedError(f"topic {topic!r} belongs to the cluster itself: it has no subjects")
         if values is None:
             raise UnnamedError(f"topic {topic!r} is not spelled as topic_format says")
         return _joined(self._subjects, f"{values[TOPIC]}-{part}", {**values, **self._fields})

@@ -6,13 +6,13 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dafka.cli.options import DEFAULT_QUERY, Access, Json, Key, Stores
 from dafka.cli.queries import Timeout, client_of
 from dafka.cli.records import printable
+from dafka.cli.tables import print_table
 from dafka.errors import MisuseError
 from dafka.groups.commit import checked_group
 from dafka.node.clock import wall_ms
@@ -52,7 +52,7 @@ def _list(client: StoreClient, json_lines: bool) -> None:
     table = Table("group")
     for group in found:
         table.add_row(Text(printable(group)))
-    Console().print(table)
+    print_table(table)
 
 
 def _show(client: StoreClient, store: str, group: str, json_lines: bool) -> None:
@@ -73,7 +73,7 @@ def _show(client: StoreClient, store: str, group: str, json_lines: bool) -> None
             *(f"{row[name]:,}" for name in ("position", "end", "lag", "epoch")),
             f"{row['age_s']:,} s",
         )
-    Console().print(table)
+    print_table(table)
 
 
 def _rows(client: StoreClient, group: str) -> list[dict[str, str | int]]:

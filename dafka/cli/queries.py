@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +20,7 @@ from dafka.cli.options import (
     credentials_of,
 )
 from dafka.cli.records import printable, to_json
+from dafka.cli.tables import print_table
 from dafka.errors import MisuseError
 from dafka.model import Partition, checked_topic
 from dafka.query.client import StoreClient
@@ -78,7 +78,7 @@ def topics(
     table.add_column("records", justify="right")
     for topic in sorted(partitions):
         table.add_row(Text(printable(topic)), f"{partitions[topic]:,}", f"{records[topic]:,}")
-    Console().print(table)
+    print_table(table)
 
 
 def peek(
@@ -115,7 +115,7 @@ def peek(
         for record in records:
             print(json.dumps(to_json(record)))
     else:
-        Console().print(_table(topic, records))
+        print_table(_table(topic, records))
 
 
 def client_of(store: str, timeout: float, access: Path | None, key: Path | None) -> StoreClient:

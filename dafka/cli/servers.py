@@ -28,12 +28,14 @@ from dafka.cli.options import (
 )
 from dafka.cli.upkeep import check, compact
 from dafka.errors import MisuseError
+from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.health import Health, serve_health
 from dafka.node.logs import Format, set_up_logs
 from dafka.node.memory import collect_rarely, keep_freed_memory
 from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.schemas.entries import TOPIC as SCHEMAS
 from dafka.storage.lmdb_log import Durability
 from dafka.storage.retention import Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
@@ -78,6 +80,9 @@ store = typer.Typer(invoke_without_command=True, add_completion=False)
 
 _RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
 
+_NEEDED = (SCHEMAS, POSITIONS)
+"""Topics in which clusters keep what holds until something newer is said."""
+
 
 store.command()(check)
 store.command()(compact)
@@ -87,7 +92,8 @@ def retention_of(rules: list[str]) -> list[Retention]:
     """Read rules as `--retain` takes them.
 
     Raises:
-        MisuseError: One is not `PATTERN,age_s=SECONDS,bytes=BYTES`, at least one of the two.
+        MisuseError: One is not `PATTERN,age_s=SECONDS,bytes=BYTES`, at least one of the two, or
+            is for a topic that a cluster needs as a whole.
     """
     found = []
     for rule in rules:
@@ -99,7 +105,14 @@ def retention_of(rules: list[str]) -> list[Retention]:
             )
         age_ms = int(match[2]) * 1_000 if match[2] else None
         bytes_max = int(match[3]) if match[3] else None
-        found.append(Retention(topics=match[1], age_ms=age_ms, bytes_max=bytes_max))
+        read = Retention(topics=match[1], age_ms=age_ms, bytes_max=bytes_max)
+        for topic in _NEEDED:
+            if read.covers(topic):
+                raise MisuseError(
+                    f"rule {rule!r} cannot be used: it is for the topic {topic!r}, too, and what "
+                    "that holds is needed for ever: take the rule out"
+                )
+        found.append(read)
     return found
 
 

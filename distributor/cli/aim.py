@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from distributor.cli.options import File, Json
@@ -17,10 +15,14 @@ from distributor.control.client import ControlClient
 from distributor.control.messages import LinkRow
 from distributor.errors import CommandError, PlanError
 from distributor.links import ask_links
-from distributor.losses import declare_lost
+from distributor.losses import Loss, declare_lost
 from distributor.processes import control_endpoints
 from distributor.status import StoppedPartition
 from topology import Plan, load, plan
+from topology.tables import WholeTable, console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RETARGET_S_MAX = 90.0
 """A barrier is given up after a minute; opening the next link takes seconds."""
@@ -47,10 +49,10 @@ def links(file: File, json_lines: Json = False) -> None:
     if json_lines:
         print(json.dumps({"links": [_as_json(row) for row in rows], "unreachable": silent}))
     else:
-        console = Console()
-        console.print(_table(rows))
+        out = console()
+        out.print(_table(rows))
         for line in silent:
-            console.print(Text(line, style="red"))
+            out.print(Text(line, style="red"))
     if silent:
         raise typer.Exit(1)
 
@@ -120,18 +122,30 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
     if json_lines:
         print(json.dumps(loss.as_json()))
     else:
-        records = sum(gone.records for gone in loss.gone)
         age = "never" if loss.age_s is None else f"{loss.age_s:.1f} s ago"
         print(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
-        print(f"{records:,} records in {len(loss.gone):,} partitions are on no other cluster")
+        for line in _cost(loss):
+            print(line)
         for gone in loss.gone[:GONE_SHOWN_MAX]:
             print(f"  {gone.topic!r}/{gone.address[:8]}: {gone.records:,} from {gone.first:,} on")
         for line in loss.untold:
             print(f"  not told: {line}")
         for name in loss.unreachable:
             print(f"  does not answer: {name}")
-    if loss.gone or loss.untold or loss.unreachable:
+    if loss.gone or loss.silent:
         raise typer.Exit(1)
+
+
+def _cost(loss: Loss) -> Iterator[str]:
+    """How many records are gone, or why nobody can say."""
+    records = sum(gone.records for gone in loss.gone)
+    counts = f"{records:,} records in {len(loss.gone):,} partitions"
+    if not loss.silent:
+        yield f"{counts} are on no other cluster"
+        return
+    yield "it cannot be said which records are on no other cluster, as not all answer (below)"
+    if loss.gone:
+        yield f"as far as the others know, {counts} are"
 
 
 def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
@@ -149,8 +163,8 @@ def _as_json(row: LinkRow) -> dict[str, Any]:
     return {**fields, "stopped": stopped}
 
 
-def _table(rows: list[LinkRow]) -> Table:
-    table = Table("source", "target", title="where links aim")
+def _table(rows: list[LinkRow]) -> WholeTable:
+    table = WholeTable("source", "target", title="where links aim")
     for column in ("level", "changes", "last stall in ms"):
         table.add_column(column, justify="right")
     table.add_column("state")

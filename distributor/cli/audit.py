@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dafka.cli.records import printable
@@ -16,6 +15,7 @@ from dafka.errors import MisuseError
 from distributor.cli.options import File
 from distributor.cli.spark import Conf, Engine, Master, refuse_unknown, session
 from distributor.declared import load
+from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:
     from distributor.spark.audit import Audit
@@ -55,16 +55,16 @@ def audit(
         wide = Console(width=120, record=True, file=StringIO())
         wide.print(*table)
         job.write_report(found, report, wide.export_text())
-        Console().print(*table)
+        console().print(*table)
     finally:
         spark.stop()
     if differs:
         raise typer.Exit(1)
 
 
-def _view(found: Audit) -> tuple[list[Table | str], bool]:
+def _view(found: Audit) -> tuple[list[WholeTable | str], bool]:
     """What to print, and whether anything differs."""
-    clusters = Table("cluster", title="clusters compared")
+    clusters = WholeTable("cluster", title="clusters compared")
     clusters.add_column("records", justify="right")
     for name, records in found.records.items():
         clusters.add_row(Text(name), f"{records:,}")
@@ -72,7 +72,7 @@ def _view(found: Audit) -> tuple[list[Table | str], bool]:
     if not findings:
         equal = "equal: every record is everywhere, once, and came a way the tree has"
         return [clusters, equal], False
-    table = Table("kind", "cluster", "topic", "partition", title="not as it should be")
+    table = WholeTable("kind", "cluster", "topic", "partition", title="not as it should be")
     for column in ("first", "last", "records"):
         table.add_column(column, justify="right")
     for one in findings[:SHOWN_MAX]:

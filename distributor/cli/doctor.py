@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from dafka.node.clock import wall_ms
@@ -14,6 +13,7 @@ from distributor.declared import load
 from distributor.doctor import examine
 from distributor.processes import processes_of
 from topology import plan
+from topology.tables import console
 
 
 def doctor(file: File, json_lines: Json = False) -> None:
@@ -29,13 +29,13 @@ def doctor(file: File, json_lines: Json = False) -> None:
         rows = [finding.as_json() for finding in findings]
         print(json.dumps({"well": not rows, "findings": rows}))
     else:
-        console = Console()
+        out = console()
         for number, finding in enumerate(findings, 1):
-            console.print(Text(f"{number}. {finding.about}", style="bold"))
-            console.print(Text(f"   {finding.what}", style="red"), soft_wrap=True)
-            console.print(Text(f"   → {finding.do}"), soft_wrap=True)
+            out.print(Text(f"{number}. {finding.about}", style="bold"))
+            out.print(Text(f"   {finding.what}", style="red"), soft_wrap=True)
+            out.print(Text(f"   → {finding.do}"), soft_wrap=True)
         if not findings:
             counts = f"{len(the_plan.topology.clusters)} clusters, {len(the_plan.links)} links"
-            console.print(Text(f"all well: {counts}", style="green"))
+            out.print(Text(f"all well: {counts}", style="green"))
     if findings:
         raise typer.Exit(1)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
@@ -21,6 +20,7 @@ from distributor.processes import processes_of
 from distributor.supervisor import Supervisor
 from distributor.verify import verify
 from topology import plan
+from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:
     from dafka.model import Partition
@@ -56,7 +56,7 @@ def drill(
     supervisor = Supervisor(processes_of(the_plan, file), logs)
     supervisor.start()
     try:
-        good = _Drill(the_plan, supervisor, victim, Console()).run(rate, down)
+        good = _Drill(the_plan, supervisor, victim, console()).run(rate, down)
     finally:
         supervisor.stop()
     if not good:
@@ -157,9 +157,9 @@ class _Drill:
         condition = steps.all_hold(topology, expected)
         return steps.watch_until(condition, seconds, topology, self._supervisor, stalls)
 
-    def _stalls(self, stalls: steps.Stalls) -> Table:
+    def _stalls(self, stalls: steps.Stalls) -> WholeTable:
         title = "the longest time each link brought nothing, under load"
-        table = Table("from", "to", title=title)
+        table = WholeTable("from", "to", title=title)
         table.add_column("level", justify="right")
         table.add_column("stall", justify="right")
         for link, seconds in stalls.longest_s.items():

@@ -6,8 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dafka.groups.commit import CommitKey, checked_group
@@ -19,6 +17,7 @@ from distributor.errors import CommandError, PlanError
 from distributor.group_survey import survey_group
 from distributor.offsets.explanation import Row, forced
 from distributor.offsets.explanation import explain as explained
+from topology.tables import WholeTable, console
 
 Group = Annotated[str, typer.Argument(help="The group of consumers.")]
 
@@ -44,7 +43,7 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
     if json_lines:
         print(json.dumps({"group": group, "positions": [row._asdict() for row in rows]}))
     elif rows:
-        Console().print(_table(group, rows))
+        console().print(_table(group, rows))
     else:
         print(f"group {group!r} has no position on any cluster that answers")
     errors = [f"{view.cluster}: {view.error}" for view in views if view.error]
@@ -87,8 +86,8 @@ def force(
         committer.close()
 
 
-def _table(group: str, rows: list[Row]) -> Table:
-    table = Table("topic", "partition", "cluster", title=Text(f"group {group}"))
+def _table(group: str, rows: list[Row]) -> WholeTable:
+    table = WholeTable("topic", "partition", "cluster", title=Text(f"group {group}"))
     for name in ("position", "behind", "age", "margin"):
         table.add_column(name, justify="right")
     table.add_column("from")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from distributor.cli.view import verdict_view
@@ -12,6 +11,7 @@ from distributor.demo.job import one_record_everywhere
 from distributor.demo.latency import hop_latencies
 from topology import spread
 from topology.copyflags import format_flags
+from topology.tables import WholeTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,9 +47,9 @@ def report(
     )
 
 
-def proofs_view(proofs: list[Proof], rows: int) -> Table:
+def proofs_view(proofs: list[Proof], rows: int) -> WholeTable:
     """What reading every row back has shown, for each cluster."""
-    table = Table("cluster", title=f"every one of {rows:,} rows, looked for by number")
+    table = WholeTable("cluster", title=f"every one of {rows:,} rows, looked for by number")
     for column in ("found", "lost", "duplicated", "out of order"):
         table.add_column(column, justify="right")
     for proof in proofs:
@@ -59,14 +59,14 @@ def proofs_view(proofs: list[Proof], rows: int) -> Table:
     return table
 
 
-def _one_record(the_plan: Plan, published: Published) -> Table:
+def _one_record(the_plan: Plan, published: Published) -> WholeTable:
     """One record's copy flags as each cluster has them, beside those the plan predicts."""
     origin = the_plan.topology.clusters[0].name
     came_from = {str(hop.target): hop for hop in spread(the_plan.everywhere, origin).hops}
     found = one_record_everywhere(the_plan.topology, published)
     record = next(iter(found.values()))
     name = f"{record.topic}/{record.address[:8]}/{record.sequence}"
-    table = Table("cluster", "copy flags", "came from", title=Text(f"record {name}"))
+    table = WholeTable("cluster", "copy flags", "came from", title=Text(f"record {name}"))
     for cluster, copy in found.items():
         hop = came_from.get(cluster)
         way = f"{hop.source}, level {hop.level}" if hop else "published here"
@@ -74,8 +74,8 @@ def _one_record(the_plan: Plan, published: Published) -> Table:
     return table
 
 
-def _hops(processes: list[Process]) -> Table:
-    table = Table(
+def _hops(processes: list[Process]) -> WholeTable:
+    table = WholeTable(
         "from", "to", title="hop latency: delivered at the source to durable at the target"
     )
     for column in ("level", "batches", "p50 at most", "p99 at most"):

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
@@ -26,6 +25,7 @@ from distributor.schemas.difference import diff as compare
 from distributor.schemas.node import SchemaNode
 from distributor.schemas.promotion import promote as make_primary
 from distributor.schemas.site import Site, sites_of
+from topology.tables import WholeTable, console
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def diff(file: File, json_lines: Json = False) -> None:
     if json_lines:
         print(json.dumps(found.as_json()))
     else:
-        Console().print(Group(*_diff_view(found)))
+        console().print(Group(*_diff_view(found)))
     if not found.equal:
         raise typer.Exit(1)
 
@@ -127,17 +127,19 @@ def _opened(file: Path, opened: ExitStack) -> list[Site]:
     return sites
 
 
-def _diff_view(found: SchemaDiff) -> list[Table | str]:
-    clusters = Table("cluster")
+def _diff_view(found: SchemaDiff) -> list[WholeTable | str]:
+    clusters = WholeTable("cluster")
     clusters.add_column("subjects", justify="right")
     for name, subjects in found.clusters.items():
         clusters.add_row(Text(name), f"{subjects:,}")
     for name, error in found.unreachable.items():
         clusters.add_row(Text(name), Text(error))
     who = f"{found.primary} since epoch {found.epoch}" if found.primary else "none"
-    view: list[Table | str] = [f"primary: {who}", clusters]
+    view: list[WholeTable | str] = [f"primary: {who}", clusters]
     if found.differences:
-        table = Table("about", "cluster", "it has", f"{found.reference} has", title="differences")
+        table = WholeTable(
+            "about", "cluster", "it has", f"{found.reference} has", title="differences"
+        )
         for one in found.differences[:SHOWN_MAX]:
             table.add_row(*map(Text, (one.about, one.cluster, one.here or "-", one.there or "-")))
         view.append(table)

@@ -6,7 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dafka.node.clock import wall_ms
 from distributor.cli.options import File, Json
@@ -14,6 +13,7 @@ from distributor.cli.view import late_view, status_view
 from distributor.declared import load
 from distributor.status import status_of
 from topology import plan
+from topology.tables import console
 
 
 def status(
@@ -34,8 +34,8 @@ def status(
     if json_lines:
         print(json.dumps(found.as_json()))
     else:
-        Console().print(status_view(found))
+        console().print(status_view(found))
         if partitions:
-            Console().print(late_view(found.links))
+            console().print(late_view(found.links))
     if not found.well:
         raise typer.Exit(1)

@@ -7,7 +7,6 @@ import re
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from distributor.cli.options import File, Json
 from distributor.declared import load
@@ -15,6 +14,7 @@ from distributor.errors import PlanError
 from topology import plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName
+from topology.tables import console
 
 _FLAGS = re.compile("[01]{1,64}")
 """`int` would take more: signs, spaces, "0b1" and "1_0"."""
@@ -56,9 +56,9 @@ def trace(
         ]
         print(json.dumps(rows))
         return
-    console = Console()
-    console.print(trace_table(found, top_level(the_plan.topology)))
+    out = console()
+    out.print(trace_table(found, top_level(the_plan.topology)))
     reached = {hop.target for hop in found.hops} | {origin}
     rest = [one.name for one in part.topology.clusters if one.name not in reached]
     if rest:
-        console.print(f"does not reach {', '.join(rest)}", markup=False)
+        out.print(f"does not reach {', '.join(rest)}", markup=False)

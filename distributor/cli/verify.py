@@ -28,6 +28,7 @@ from distributor.repair import repair as bring
 from distributor.verify import SETTLE_S
 from distributor.verify import verify as compare
 from topology import Topology
+from topology.tables import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ def _print(verdict: Verdict, repaired: Repair, json_lines: bool) -> None:
     if json_lines:
         print(json.dumps({**verdict.as_json(), "left": repaired.left}), flush=True)
     else:
-        Console().print(verdict_view(verdict, repaired.left))
+        console().print(verdict_view(verdict, repaired.left))
 
 
 @dataclass(frozen=True, slots=True)

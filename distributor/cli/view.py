@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
+from topology.tables import WholeTable
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rich.console import RenderableType
 
@@ -28,8 +29,8 @@ def up_view(children: Sequence[Child], status: Status | None) -> RenderableType:
     return Group(*parts)
 
 
-def _processes(children: Sequence[Child]) -> Table:
-    table = Table("process", "kind", "state", "metrics", title="processes")
+def _processes(children: Sequence[Child]) -> WholeTable:
+    table = WholeTable("process", "kind", "state", "metrics", title="processes")
     table.add_column("pid", justify="right")
     table.add_column("restarts", justify="right")
     for child in children:
@@ -48,16 +49,16 @@ def _processes(children: Sequence[Child]) -> Table:
 
 def status_view(status: Status) -> RenderableType:
     """Clusters and links with their lag."""
-    clusters = Table("cluster", title="clusters")
+    clusters = WholeTable("cluster", title="clusters")
     for column in ("partitions", "records"):
         clusters.add_column(column, justify="right")
     clusters.add_column("state")
     for cluster in status.clusters:
         state = Text(cluster.error, style="red") if cluster.error else Text("ok", style="green")
         clusters.add_row(
-            Text(cluster.cluster), f"{cluster.partitions:,}", f"{cluster.records:,}", state
+            Text(cluster.cluster), _count(cluster.partitions), _count(cluster.records), state
         )
-    links = Table("source", "target", title="links")
+    links = WholeTable("source", "target", title="links")
     for column in ("level", "lag in records", "in seconds", "partitions"):
         links.add_column(column, justify="right")
     links.add_column("state")
@@ -66,31 +67,42 @@ def status_view(status: Status) -> RenderableType:
             Text(link.source),
             Text(link.target),
             str(link.level),
-            f"{link.lag_records:,}",
-            f"{link.lag_seconds:.1f}",
-            f"{link.partitions:,}",
+            _count(link.lag_records),
+            "-" if link.lag_seconds is None else f"{link.lag_seconds:.1f}",
+            _count(link.partitions),
             _state_of(link),
         )
     parts: list[RenderableType] = [clusters, links]
     if any(link.stopped for link in status.links):
         parts.append(_stopped(status.links))
     if status.recovery:
-        parts.append(_recovery(status.recovery))
+        parts.append(_recovery(status))
     return Group(*parts)
 
 
-def _recovery(points: Sequence[RecoveryPoint]) -> Table:
+def _count(number: int | None) -> str:
+    """What is not known is no number."""
+    return "-" if number is None else f"{number:,}"
+
+
+def _recovery(status: Status) -> WholeTable:
     """What each cluster would lack of another, were that one lost now."""
-    origins = list(dict.fromkeys(point.origin for point in points))
-    by_ends = {(point.origin, point.cluster): point for point in points}
-    table = Table("records of", title="recovery points: seconds that each cluster would lack")
+    origins = list(dict.fromkeys(point.origin for point in status.recovery))
+    silent = {cluster.cluster for cluster in status.clusters if cluster.error}
+    cells = {(one.origin, one.cluster): _age(one, silent) for one in status.recovery}
+    table = WholeTable("records of", title="recovery points: seconds that each cluster would lack")
     for cluster in origins:
         table.add_column(Text(cluster), justify="right")
     for origin in origins:
-        ages = [by_ends[origin, cluster].seconds for cluster in origins]
-        cells = [Text("never", style="red") if age is None else f"{age:.1f}" for age in ages]
-        table.add_row(Text(origin), *cells)
+        table.add_row(Text(origin), *(cells[origin, cluster] for cluster in origins))
     return table
+
+
+def _age(point: RecoveryPoint, silent: Container[str]) -> Text:
+    """What a cluster has heard nobody knows if it does not answer."""
+    if point.seconds is not None:
+        return Text(f"{point.seconds:.1f}")
+    return Text("-") if point.cluster in silent else Text("never", style="red")
 
 
 def _state_of(link: LinkStatus) -> Text:
@@ -112,7 +124,7 @@ LATE_SHOWN_MAX = 50
 
 def late_view(links: Sequence[LinkStatus]) -> RenderableType:
     """The partitions that lag, by link, the latest first."""
-    table = Table("link", "partition", title="partitions that lag")
+    table = WholeTable("link", "partition", title="partitions that lag")
     table.add_column("records", justify="right")
     table.add_column("seconds", justify="right")
     for link in links:
@@ -123,7 +135,7 @@ def late_view(links: Sequence[LinkStatus]) -> RenderableType:
                 f"{one.lag_records:,}",
                 f"{one.lag_seconds:.1f}",
             )
-    more = sum(link.partitions - min(len(link.late), LATE_SHOWN_MAX) for link in links)
+    more = sum((link.partitions or 0) - min(len(link.late), LATE_SHOWN_MAX) for link in links)
     if more:
         table.caption = f"and {more:,} more"
     return table
@@ -133,9 +145,9 @@ STOPPED_SHOWN_MAX = 20
 """More would scroll the rest away; --json has as many as links name."""
 
 
-def _stopped(links: Sequence[LinkStatus]) -> Table:
+def _stopped(links: Sequence[LinkStatus]) -> WholeTable:
     """Partitions that links do not copy."""
-    table = Table("link", "partition", "reason", title="not copied")
+    table = WholeTable("link", "partition", "reason", title="not copied")
     table.add_column("from", justify="right")
     table.add_column("to", justify="right")
     rows = [(link, one) for link in links for one in link.stopped]
@@ -160,10 +172,10 @@ DIFFERENCES_SHOWN_MAX = 20
 
 def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
     """Records per cluster, what differs, and what a repair has left alone."""
-    table = Table("cluster", title="clusters compared")
+    table = WholeTable("cluster", title="clusters compared")
     table.add_column("records", justify="right")
     for cluster, records in verdict.clusters.items():
-        table.add_row(Text(cluster), f"{records:,}")
+        table.add_row(Text(cluster), _count(records))
     parts: list[RenderableType] = [table]
     if verdict.repaired:
         parts.append(Text(f"repaired: {verdict.repaired:,} records were missing and are there"))

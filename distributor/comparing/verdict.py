@@ -108,7 +108,7 @@ class Verdict:
     """What a comparison found.
 
     Attributes:
-        clusters: Records per cluster.
+        clusters: Records per cluster; None if it did not answer.
         partitions: How many were compared.
         deep: Whether contents were compared too.
         records: How many were digested, over all clusters.
@@ -119,7 +119,7 @@ class Verdict:
         repaired: Records that were missing and have been brought.
     """
 
-    clusters: dict[str, int]
+    clusters: dict[str, int | None]
     partitions: int = 0
     deep: bool = False
     records: int = 0

@@ -90,6 +90,10 @@ def test_a_cluster_that_does_not_answer_is_named_at_both_its_links(pair):
     assert not found.well
     assert [bool(cluster.error) for cluster in found.clusters] == [False, True]
     assert all(link.error.startswith("c2: ") for link in found.links)
+    assert (found.clusters[0].records, found.clusters[1].records) == (0, None)
+    assert found.clusters[1].partitions is None
+    for link in found.links:
+        assert (link.partitions, link.lag_records, link.lag_seconds) == (None, None, None)
 
 
 STOPPED = StoppedRow(b"orders", b"AB", "diverged", 7, 8)

@@ -144,6 +144,7 @@ def test_a_cluster_that_does_not_answer_is_not_equal(pair, make_batch):
         found = verify(pair.topology, deep=True)
     assert not found.equal
     assert found.differences == []
+    assert found.clusters == {"c1": 1, "c2": None}
     assert found.unreachable[0].startswith("c2: ")
 
 

@@ -142,13 +142,15 @@ def test_check_names_every_problem(run, broken):
 
 def test_check_tells_scripts_that_a_file_is_valid(run):
     code, out, err = run("check", FOUR, "--json")
-    assert (code, json.loads(out), err) == (0, {"valid": True, "problems": []}, "")
+    counts = {"clusters": 4, "levels": 2, "distributors": 8, "links": 8}
+    assert (code, json.loads(out), err) == (0, {"valid": True, "problems": [], **counts}, "")
 
 
 def test_check_tells_scripts_every_problem(run, broken):
     code, out, err = run("check", broken, "--json")
     facts = json.loads(out)
     assert (code, err, facts["valid"]) == (2, "", False)
+    assert [facts[noun] for noun in ("clusters", "levels", "distributors", "links")] == [None] * 4
     assert [problem["path"] for problem in facts["problems"]] == [
         "$.clusters[0].id",
         "$.clusters[1].id",
@@ -250,6 +252,8 @@ def test_plan_tells_scripts_every_link(run):
         "source": "cluster-1",
         "level": 3,
         "branch": 1,
+        "looks_at": 0b111,
+        "sets": 0b100,
         "targets": ["cluster-3", "cluster-4"],
         "topics": "",
     }

@@ -40,6 +40,8 @@ def test_without_formats_names_are_what_users_see(seen):
 def test_topics_of_the_cluster_itself_have_one_name():
     assert names_of().topic("_schemas") == "_schemas"
     assert names_of().seen("_schemas") == "_schemas"
+    with pytest.raises(UnnamedError, match="'_schemas' belongs to the cluster itself: it has no"):
+        names_of().subject("_schemas", "value")
 
 
 @pytest.mark.parametrize("topic", ["orders", "other-dev-orders"])

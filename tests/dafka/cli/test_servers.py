@@ -79,6 +79,15 @@ def test_a_rule_that_is_none(rule):
         retention_of([rule])
 
 
+@pytest.mark.parametrize("pattern", ["_schemas", "_*", "__consumer_offsets", "__*", "_[a-z]*"])
+def test_no_rule_drops_what_a_cluster_needs_for_ever(pattern):
+    with pytest.raises(MisuseError, match="needed for ever: take the rule out"):
+        retention_of([f"{pattern},age_s=3"])
+    # Heartbeats are not, nor what an application calls so; and `*` is not for such topics.
+    words = [f"{name},age_s=3" for name in ("__heartbeat", "_mine", "*")]
+    assert len(retention_of(words)) == 3
+
+
 def test_a_store_needs_a_directory(dafka):
     done = dafka("store")
     assert done.returncode == 2

@@ -142,6 +142,29 @@ def test_lost_of_nothing_is_well(controlled, monkeypatch):
     assert "last heard of never" in found.stdout
 
 
+@pytest.mark.parametrize(
+    ("untold", "unreachable", "name"),
+    [(["c2 level 1: no answer"], [], "not told: c2 level 1"), ([], ["c2"], "not answer: c2")],
+)
+def test_lost_says_that_it_cannot_say_what_is_gone(
+    controlled, monkeypatch, untold, unreachable, name
+):
+    loss = Loss("c1", untold=untold, unreachable=unreachable)
+    monkeypatch.setattr(aim, "declare_lost", lambda the_plan, cluster: loss)
+    found = run("lost", str(controlled.file), "--cluster", "c1")
+    assert found.exit_code == 1
+    assert "it cannot be said which records are on no other cluster" in found.stdout
+    assert "0 records" not in found.stdout
+    assert name in found.stdout
+    told = json.loads(run("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
+    assert told["gone"] is None
+    loss.gone = [Gone("orders", "AB" * 16, 3, 1_200)]
+    found = run("lost", str(controlled.file), "--cluster", "c1")
+    assert "as far as the others know, 1,200 records in 1 partitions are" in found.stdout
+    told = json.loads(run("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
+    assert told["gone"][0]["records"] == 1_200
+
+
 def test_lost_names_the_clusters_there_are(controlled):
     found = run("lost", str(controlled.file), "--cluster", "c7")
     assert isinstance(found.exception, PlanError)

@@ -24,8 +24,8 @@ from distributor.supervisor import Child
 EVIL = "[red]x[/red]"
 
 
-def text(renderable):
-    console = Console(width=200, record=True, force_terminal=False, file=open_nothing())
+def text(renderable, width=200):
+    console = Console(width=width, record=True, force_terminal=False, file=open_nothing())
     console.print(renderable)
     return console.export_text()
 
@@ -43,6 +43,34 @@ def test_clusters_and_links_with_their_lag():
     for fact in ("12,345", "1,234", "5.6", f"{EVIL} is away", "ok"):
         assert fact in shown
     assert shown.count(EVIL) == 2
+
+
+def test_what_is_not_known_is_not_shown_as_a_number():
+    status = Status(
+        [ClusterStatus("c1", None, None, "away")],
+        [LinkStatus("c1", "c2", 3, None, None, None, "away")],
+    )
+    shown = text(status_view(status))
+    rows = [line for line in shown.splitlines() if "away" in line]
+    assert [[cell.strip() for cell in row.split("│")[1:-1]] for row in rows] == [
+        ["c1", "-", "-", "away"],
+        ["c1", "c2", "3", "-", "-", "-", "away"],
+    ]
+    assert re.search(r"c1 +│ +- │", text(verdict_view(Verdict({"c1": None}, unreachable=["c1"]))))
+    assert "more" not in text(late_view(status.links))
+
+
+def test_on_a_narrow_terminal_no_name_is_cut():
+    name, query = "production-cluster-of-the-west", "tcp://127.0.0.1:18102"
+    status = Status(
+        [ClusterStatus(name, 3, 12_345, f"no answer from {query}")],
+        [LinkStatus(name, name, 3, 2, 1_234, 5.6)],
+        [RecoveryPoint(name, name, 0.0)],
+    )
+    shown = text(status_view(status), 60)
+    assert "…" not in shown
+    first = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert "".join(first).count(name) == 3
 
 
 def test_partitions_that_are_not_copied_are_listed():
@@ -75,6 +103,13 @@ def test_recovery_points_are_a_row_for_each_origin():
     shown = text(status_view(Status([], [], points)))
     assert re.search(rf"{re.escape(EVIL)}[ │]+0.4[ │]+never", shown)
     assert "recovery points" not in text(status_view(Status([], [])))
+
+
+def test_what_a_cluster_that_does_not_answer_has_heard_is_not_known():
+    points = [RecoveryPoint(one, other, None) for one in ("c1", "c2") for other in ("c1", "c2")]
+    clusters = [ClusterStatus("c1", 1, 2, ""), ClusterStatus("c2", None, None, "away")]
+    shown = text(status_view(Status(clusters, [], points)))
+    assert re.search(r"c1 +│ never │ +- │\n│ c2 +│ never │ +- │", shown)
 
 
 def test_equal_clusters_are_said_to_be():
