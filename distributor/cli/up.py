@@ -18,7 +18,7 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.declared import load
 from distributor.processes import processes_of
-from distributor.running import Running, find, forget
+from distributor.running import Running, find, forget, refuse_second
 from distributor.status import status_of
 from distributor.supervisor import Supervisor
 from topology import plan
@@ -48,7 +48,7 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     """
     the_plan = plan(load(file))
     told, reload = stop_event(), reload_event()
-    supervisor = Supervisor(processes_of(the_plan, file), logs)
+    supervisor = supervisor_of(the_plan, file, logs)
     console = Console(stderr=True)
     supervisor.start()
     Running.of(file).note(logs)
@@ -62,6 +62,16 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
         forget(logs)
         console.print("stopping: distributors, stores, towers")
         supervisor.stop()
+
+
+def supervisor_of(the_plan: Plan, file: Path, logs: Path) -> Supervisor:
+    """What runs every process of a plan, none started yet.
+
+    Raises:
+        PlanError: They must not be started here.
+    """
+    refuse_second(logs)
+    return Supervisor(processes_of(the_plan, file), logs)
 
 
 def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, logs: Path) -> Plan:
@@ -94,7 +104,9 @@ def watch(
     with live as picture, _Asked(the_plan) as asked:
         while not told.wait(0.25) and not (reload and reload.is_set()):
             for child in supervisor.watch():
-                console.print(f"{child.process.name} has died: {child.last_exit}")
+                where = supervisor.log_file(child)
+                line = f"{child.process.name} has died: {child.last_exit}, see {where}"
+                console.print(line, markup=False, soft_wrap=True)
             if picture is not None:
                 picture.update(up_view(supervisor.children, asked.latest()), refresh=True)
 

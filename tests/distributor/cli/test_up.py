@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,12 +18,16 @@ from topology import plan
 pytestmark = pytest.mark.net
 
 
+LOGS = Path("a [long] way", *"0123456789" * 5)
+"""Longer than a line, and with what could be taken for markup."""
+
+
 class FakeSupervisor:
     """One child, which dies in the first turns; tells to stop after the last."""
 
     def __init__(self, told, turns):
         process = Process(name="c1-tower-1", kind=Kind.TOWER, cluster="c1", command=(), metrics="")
-        self.children = [Child(process, last_exit="signal 9")]
+        self.children = [Child(process, last_exit="exit code 2")]
         self._told = told
         self._turns = turns
 
@@ -33,12 +38,15 @@ class FakeSupervisor:
             return []
         return self.children
 
+    def log_file(self, child):
+        return LOGS / f"{child.process.name}.log"
+
 
 @pytest.mark.slow
-def test_without_a_terminal_every_death_is_a_line(pair):
+def test_without_a_terminal_every_death_is_one_line_that_says_where_to_look(pair):
     told, out = threading.Event(), io.StringIO()
-    watch(plan(pair.topology), FakeSupervisor(told, 3), Console(file=out, width=200), told)
-    assert out.getvalue() == "c1-tower-1 has died: signal 9\n" * 2
+    watch(plan(pair.topology), FakeSupervisor(told, 3), Console(file=out, width=80), told)
+    assert out.getvalue() == f"c1-tower-1 has died: exit code 2, see {LOGS}/c1-tower-1.log\n" * 2
 
 
 @pytest.mark.slow
