@@ -17,6 +17,8 @@ from dafka.node.running import reload_event, stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.declared import load
+from distributor.errors import PlanError
+from distributor.machine import refuse_elsewhere
 from distributor.processes import processes_of
 from distributor.running import Running, find, forget, refuse_second
 from distributor.status import status_of
@@ -40,9 +42,9 @@ STATUS_INTERVAL_S = 2.0
 def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     """Run every tower, store and distributor of a topology on this machine.
 
-    A process that dies is started again. Ctrl-C stops all: distributors, stores, towers. On SIGHUP
-    the file is read again: only processes it changes are stopped, started, or started again; if
-    it may not be used, everything stays as it is.
+    All its hosts must be this machine's. A process that dies is started again. Ctrl-C stops all:
+    distributors, stores, towers. On SIGHUP the file is read again: only processes it changes are
+    stopped, started, or started again; if it may not be used, everything stays as it is.
 
     Example: distributor up config/four-clusters.yaml
     """
@@ -70,6 +72,7 @@ def supervisor_of(the_plan: Plan, file: Path, logs: Path) -> Supervisor:
     Raises:
         PlanError: They must not be started here.
     """
+    refuse_elsewhere(the_plan.topology)
     refuse_second(logs)
     return Supervisor(processes_of(the_plan, file), logs)
 
@@ -78,7 +81,8 @@ def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, lo
     """Read the file again and run what it says; returns the plan that holds from now on."""
     try:
         new = plan(load(file))
-    except (TopologyError, MisuseError) as error:
+        refuse_elsewhere(new.topology)
+    except (TopologyError, MisuseError, PlanError) as error:
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
         replace(find(logs), problem=str(error)).note(logs)
         return old
