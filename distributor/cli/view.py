@@ -8,6 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from dafka.words import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -98,11 +100,12 @@ def _state_of(link: LinkStatus) -> Text:
         return Text(link.error, style="red")
     without = link.diverged + link.overtaken
     if without:
-        return Text(f"does not copy {without:,} partitions", style="red")
+        return Text(f"does not copy {counted(without, 'partition')}", style="red")
     if link.state not in ("", "serving"):
         return Text(link.state, style="yellow")
     if link.shortened:
-        return Text(f"ok; {link.shortened:,} partitions without their beginning", style="yellow")
+        shortened = counted(link.shortened, "partition")
+        return Text(f"ok; {shortened} without the beginning", style="yellow")
     return Text("ok", style="green")
 
 
@@ -166,7 +169,7 @@ def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
         table.add_row(Text(cluster), f"{records:,}")
     parts: list[RenderableType] = [table]
     if verdict.repaired:
-        parts.append(Text(f"repaired: {verdict.repaired:,} records were missing and are there"))
+        parts.append(Text(f"repaired: {counted(verdict.repaired, 'record')} brought"))
     parts += [Text(line, style="yellow") for line in left[:DIFFERENCES_SHOWN_MAX]]
     if verdict.equal:
         parts.append(Text(_equal(verdict), style="green"))
@@ -182,8 +185,8 @@ def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
 def _equal(verdict: Verdict) -> str:
     what = "heads"
     if verdict.deep:
-        what = f"heads and contents; {verdict.records:,} records read"
-    sentence = f"equal: {verdict.partitions:,} partitions, {what}"
+        what = f"heads and contents; {counted(verdict.records, 'record')} read"
+    sentence = f"equal: {counted(verdict.partitions, 'partition')}, {what}"
     if verdict.shortened:
-        sentence += f"; {verdict.shortened:,} partitions from their log start on"
+        sentence += f"; {counted(verdict.shortened, 'partition')} from the log start on"
     return sentence
