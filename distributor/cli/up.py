@@ -54,6 +54,8 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     console = Console(stderr=True)
     supervisor.start()
     Running.of(file).note(logs)
+    up_now = f"{len(supervisor.children)} processes are up, logs in {logs}"
+    console.print(up_now, markup=False, highlight=False, soft_wrap=True)
     try:
         while not told.is_set():
             watch(the_plan, supervisor, console, told, reload)

@@ -237,5 +237,6 @@ def test_a_second_one_beside_it_is_refused_and_leaves_it_alone(
     assert f"as process {up.process.pid}" in done.stderr
     assert find(logs).pid == up.process.pid
     assert up.children() == before
+    assert (tmp_path / "up.txt").read_text() == f"16 processes are up, logs in {logs}\n"
     assert up.stop() == 0
     assert not (logs / "up.json").exists()
