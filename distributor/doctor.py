@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.errors import DafkaError
 from dafka.query.client import StoreClient
+from dafka.words import counted
 from distributor.probe import Vitals, probe
 from distributor.processes import Kind
 from distributor.status import status_of
@@ -162,7 +163,8 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
         name = f"{link.source} → {link.target}, level {link.level}"
         waits_for = [end for end in (link.source, link.target) if end in down]
         if waits_for:
-            what = f"cannot be judged: {' and '.join(waits_for)} does not answer"
+            answer = "does not answer" if len(waits_for) == 1 else "do not answer"
+            what = f"cannot be judged: {' and '.join(waits_for)} {answer}"
             yield Finding(name, what, "mend that first; the link catches up by itself")
         elif link.error:
             yield Finding(name, link.error, "run distributor status again in a moment")
@@ -171,8 +173,8 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
         elif (link.lag_seconds or 0) > LATE_S:
             yield Finding(
                 name,
-                f"is behind by {link.lag_records:,} records, the oldest {link.lag_seconds:,.0f} s "
-                f"old, in {link.partitions:,} partitions",
+                f"is behind by {counted(link.lag_records or 0, 'record')}, the oldest "
+                f"{link.lag_seconds:,.0f} s old, in {counted(link.partitions or 0, 'partition')}",
                 f"look whether distributor run --cluster {link.source} --level {link.level} runs "
                 "and at its metrics; if the lag shrinks, wait",
             )
@@ -182,13 +184,13 @@ def _of_stopped(name: str, link: LinkStatus) -> Finding:
     what = []
     if link.diverged:
         what.append(
-            f"does not copy {link.diverged:,} partitions of which {link.target} has other records "
-            "under the same names"
+            f"does not copy {counted(link.diverged, 'partition')} of which {link.target} has other "
+            "records under the same names"
         )
     if link.overtaken:
         what.append(
-            f"does not copy {link.overtaken:,} partitions of which {link.source} keeps no more "
-            f"what {link.target} lacks"
+            f"does not copy {counted(link.overtaken, 'partition')} of which {link.source} keeps no "
+            f"more what {link.target} lacks"
         )
     do = "see distributor status for which, and docs/operations.md for what to decide"
     return Finding(name, "; ".join(what), do)
@@ -212,8 +214,8 @@ def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Findin
         if lacks:
             yield Finding(
                 holding.cluster,
-                f"lacks {sum(lacks):,} records in {len(lacks):,} partitions that other clusters "
-                "have, and no link has them to bring",
+                f"lacks {counted(sum(lacks), 'record')} in {counted(len(lacks), 'partition')} that "
+                "other clusters have, and no link has them to bring",
                 "wait a minute, as links repair that by themselves; if it stays, run distributor "
                 "verify to see which",
             )

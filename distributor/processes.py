@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from topology.model import HEARTBEATS, Retention
+from topology.model import HEARTBEATS, Retention, host_and_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,6 +170,18 @@ def _schema_distributors(topology: Topology, file: Path) -> list[_Draft]:
         for cluster in topology.clusters
         if cluster.registry
     ]
+
+
+def hosts_of(topology: Topology) -> dict[str, str]:
+    """Every host that processes of clusters listen on, and the first cluster that does."""
+    hosts: dict[str, str] = {}
+    for cluster in topology.clusters:
+        endpoints = [*cluster.towers, *(store.query for store in cluster.stores)]
+        if cluster.registry:
+            endpoints.append(cluster.registry)
+        for host in (cluster.host, *(host_and_port(endpoint)[0] for endpoint in endpoints)):
+            hosts.setdefault(host, cluster.name)
+    return hosts
 
 
 def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Self
 
 NOTE = "up.json"
@@ -27,17 +28,20 @@ class Running:
         file: The topology it was started with, an absolute path.
         digest: Of the file's contents that it runs.
         problem: Why it did not take the contents it was last told to; empty if it did.
+        began: When the process was started, as the system counts it; empty where it does not say.
     """
 
     pid: int
     file: str
     digest: str
     problem: str = ""
+    began: str = ""
 
     @classmethod
     def of(cls, file: Path, problem: str = "") -> Self:
         """This process, running what the file says now."""
-        return cls(os.getpid(), str(file.resolve()), digest_of(file.read_bytes()), problem)
+        pid, digest = os.getpid(), digest_of(file.read_bytes())
+        return cls(pid, str(file.resolve()), digest, problem, _began(pid))
 
     def note(self, logs: Path) -> None:
         """Write it down, whole or not at all."""
@@ -50,8 +54,27 @@ def digest_of(octets: bytes) -> str:
 
 
 def forget(logs: Path) -> None:
-    """Nothing runs any more."""
-    (logs / NOTE).unlink(missing_ok=True)
+    """This process runs nothing any more. The note of another one stays."""
+    with suppress(PlanError):
+        if find(logs).pid == os.getpid():
+            (logs / NOTE).unlink()
+
+
+def refuse_second(logs: Path) -> None:
+    """Make sure that nobody else has this directory: two would write into the same files.
+
+    Raises:
+        PlanError: Another `distributor up` that runs has its logs there.
+    """
+    try:
+        found = find(logs)
+    except PlanError:
+        return
+    if found.pid != os.getpid():
+        raise PlanError(
+            f"`distributor up {found.file}` runs already with its logs in {str(logs)!r}, "
+            f"as process {found.pid}: stop it, or give another directory with --logs"
+        )
 
 
 def find(logs: Path) -> Running:
@@ -60,13 +83,26 @@ def find(logs: Path) -> Running:
     Raises:
         PlanError: Nothing does, as far as is noted in this directory.
     """
+    none = PlanError(
+        f"no `distributor up` has its logs in {str(logs)!r}: name its directory with --logs"
+    )
     try:
         found = Running(**json.loads((logs / NOTE).read_bytes()))
         os.kill(found.pid, 0)
     except (OSError, OverflowError, TypeError, ValueError) as error:
-        hint = "name its directory with --logs"
-        raise PlanError(f"no `distributor up` has its logs in {str(logs)!r}: {hint}") from error
+        raise none from error
+    if found.began != _began(found.pid):
+        raise none  # the number is another process's by now
     return found
+
+
+def _began(pid: int) -> str:
+    """When a process was started: its number alone is given again, at the latest after a reboot."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""  # no Linux
+    return status.rpartition(")")[2].split()[19]
 
 
 def write_whole(file: Path, octets: bytes) -> None:

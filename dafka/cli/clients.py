@@ -29,6 +29,7 @@ from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
 from dafka.node.producer import Producer
 from dafka.wire.dialect import DEFAULT_DIALECT
+from dafka.words import counted
 
 Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
 
@@ -92,9 +93,9 @@ def produce(
         pass  # what was sent before is still stored below
     finally:
         producer.close(timeout)
-    print(f"{sent} records stored", file=sys.stderr)
+    print(f"{counted(sent, 'record')} stored", file=sys.stderr)
     if producer.resumed:
-        print(f"{producer.resumed} records from the spool stored", file=sys.stderr)
+        print(f"{counted(producer.resumed, 'record')} from the spool stored", file=sys.stderr)
 
 
 def consume(

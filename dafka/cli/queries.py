@@ -25,6 +25,7 @@ from dafka.errors import MisuseError
 from dafka.model import Partition, checked_topic
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from dafka.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,9 @@ def topics(
         with client_of(store, timeout, access, key) as client:
             deleted = client.delete(checked_topic(delete))
         row = {"topic": delete, "deleted": deleted}
-        print(json.dumps(row) if json_lines else f"deleted {deleted:,} records of {delete!r}")
+        print(
+            json.dumps(row) if json_lines else f"deleted {counted(deleted, 'record')} of {delete!r}"
+        )
         return
     partitions: dict[str, int] = {}
     records: dict[str, int] = {}

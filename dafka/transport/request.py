@@ -54,12 +54,15 @@ class QueryServer:
     Args:
         endpoint: `tcp://host:port`, or of ipc or inproc; the port `*` takes a free one.
         credentials: The cluster's own, if it has keys.
+        name: What users call it.
 
     Raises:
         MisuseError: The endpoint cannot be bound.
     """
 
-    def __init__(self, endpoint: str, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, endpoint: str, credentials: Credentials | None = None, name: str = "query port"
+    ) -> None:
         if endpoint.startswith(("ipc:", "inproc:")):
             LocalEndpoint.parse(endpoint)
         refuse_keys_within(endpoint, credentials)
@@ -70,7 +73,7 @@ class QueryServer:
             sockets.bind(self.socket, endpoint)
         except zmq.ZMQError as error:
             self.socket.close(0)
-            raise MisuseError(f"cannot open query port at {endpoint!r}: {error}") from error
+            raise MisuseError(f"cannot open {name} at {endpoint!r}: {error}") from error
         self.endpoint = endpoint
         """Where it listens: the endpoint given, with the port it got."""
         if endpoint.startswith("tcp:"):

@@ -12,15 +12,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dafka.node.running import stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import report
-from distributor.cli.up import watch
+from distributor.cli.up import supervisor_of, watch
 from distributor.declared import load
 from distributor.demo import job
-from distributor.processes import processes_of
-from distributor.supervisor import Supervisor
 from distributor.verify import verify
 from topology import plan, render_text
 
 if TYPE_CHECKING:
+    from distributor.supervisor import Supervisor
     from topology import Plan
 
 
@@ -44,7 +43,7 @@ def demo(
     the_plan = plan(load(file))
     console = Console()
     console.print(render_text(the_plan.topology), markup=False, highlight=False)
-    supervisor = Supervisor(processes_of(the_plan, file), logs)
+    supervisor = supervisor_of(the_plan, file, logs)
     began = time.monotonic()
     supervisor.start()
     try:

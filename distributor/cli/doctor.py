@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from dafka.node.clock import wall_ms
+from dafka.words import counted
 from distributor.cli.options import File, Json
 from distributor.declared import load
 from distributor.doctor import examine
@@ -35,7 +36,8 @@ def doctor(file: File, json_lines: Json = False) -> None:
             out.print(Text(f"   {finding.what}", style="red"), soft_wrap=True)
             out.print(Text(f"   → {finding.do}"), soft_wrap=True)
         if not findings:
-            counts = f"{len(the_plan.topology.clusters)} clusters, {len(the_plan.links)} links"
-            out.print(Text(f"all well: {counts}", style="green"))
+            clusters = counted(len(the_plan.topology.clusters), "cluster")
+            links = counted(len(the_plan.links), "link")
+            out.print(Text(f"all well: {clusters}, {links}", style="green"))
     if findings:
         raise typer.Exit(1)

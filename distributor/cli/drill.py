@@ -11,19 +11,19 @@ from rich.text import Text
 
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import proofs_view
+from distributor.cli.up import supervisor_of
 from distributor.cli.view import verdict_view
 from distributor.declared import load
 from distributor.demo import drill as steps
 from distributor.demo.job import prove, wait_until_ready
 from distributor.errors import ProcessError
-from distributor.processes import processes_of
-from distributor.supervisor import Supervisor
 from distributor.verify import verify
 from topology import plan
 from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:
     from dafka.model import Partition
+    from distributor.supervisor import Supervisor
     from topology import Plan, Topology
 
 CATCH_UP_S = 150.0
@@ -53,7 +53,7 @@ def drill(
     """
     the_plan = plan(load(file))
     victim = steps.victim_of(the_plan, kill)
-    supervisor = Supervisor(processes_of(the_plan, file), logs)
+    supervisor = supervisor_of(the_plan, file, logs)
     supervisor.start()
     try:
         good = _Drill(the_plan, supervisor, victim, console()).run(rate, down)

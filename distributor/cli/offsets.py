@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -18,6 +19,12 @@ from distributor.group_survey import survey_group
 from distributor.offsets.explanation import Row, forced
 from distributor.offsets.explanation import explain as explained
 from topology.tables import WholeTable, console
+
+if TYPE_CHECKING:
+    from dafka.groups.commit import Commit
+    from dafka.model import Partition
+    from distributor.offsets.explanation import GroupView
+    from topology.model import Cluster, Topology
 
 Group = Annotated[str, typer.Argument(help="The group of consumers.")]
 
@@ -38,7 +45,7 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
     Example: distributor offsets explain billing config/four-clusters.yaml
     """
     declared = load(file)
-    views = survey_group(declared, checked_group(group))
+    views, errors = _asked(declared, group)
     rows = explained(declared, group, views, wall_ms())
     if json_lines:
         print(json.dumps({"group": group, "positions": [row._asdict() for row in rows]}))
@@ -46,7 +53,6 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
         console().print(_table(group, rows))
     else:
         print(f"group {group!r} has no position on any cluster that answers")
-    errors = [f"{view.cluster}: {view.error}" for view in views if view.error]
     if errors:
         raise CommandError("; ".join(errors))
 
@@ -57,11 +63,13 @@ def force(
     file: File,
     cluster: Annotated[str, typer.Option(help="The cluster to commit at.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be.")] = False,
+    json_lines: Json = False,
 ) -> None:
     """Commit at a cluster where the group was last anywhere, though it has live members there.
 
     They form a new generation. A member that keeps a partition goes on where it is, but what it
-    commits does not count until it is of that generation.
+    commits does not count until it is of that generation. Exit code 1 if the cluster does not
+    answer; what others that do not answer know of the group is left out, and said.
 
     Example: distributor offsets force billing config/four-clusters.yaml --cluster cluster-4
     """
@@ -69,21 +77,61 @@ def force(
     if cluster not in {one.name for one in declared.clusters}:
         known = ", ".join(one.name for one in declared.clusters)
         raise PlanError(f"there is no cluster {cluster!r} in {file}: there are {known}")
-    views = survey_group(declared, checked_group(group))
+    views, errors = _asked(declared, group)
     error = next(view.error for view in views if view.cluster == cluster)
     if error:
         raise CommandError(f"cannot commit at {cluster}: {error}")
     commits = forced(views, cluster, wall_ms())
-    for partition, commit in commits:
-        print(f"{partition.topic} {partition.address} {commit.position}")
-    if dry_run or not commits:
-        return
-    place = declared.cluster(cluster)
-    committer = Committer(place, place.host)
+    if commits and not dry_run:
+        _commit(declared.cluster(cluster), group, commits)
+    if json_lines:
+        print(json.dumps(_as_json(group, cluster, commits, bool(commits) and not dry_run)))
+    elif commits:
+        did = "would commit" if dry_run else "committed"
+        console().print(_commits_table(f"{did} at {cluster}", commits))
+    else:
+        print(f"nothing to do: no cluster that answers has a newer position of {group!r}")
+    for line in errors:
+        print(f"left out {line}", file=sys.stderr)
+
+
+def _asked(declared: Topology, group: str) -> tuple[list[GroupView], list[str]]:
+    """What every cluster knows of a group, and why some do not say.
+
+    Raises:
+        PlanError: All answer, and none knows it.
+    """
+    views = survey_group(declared, checked_group(group))
+    errors = [f"{view.cluster}: {view.error}" for view in views if view.error]
+    if not errors and not any(view.commits for view in views):
+        raise PlanError(f"group {group!r} has no position on any cluster: see `dafka groups`")
+    return views, errors
+
+
+def _commit(cluster: Cluster, group: str, commits: list[tuple[Partition, Commit]]) -> None:
+    committer = Committer(cluster, cluster.host)
     try:
         committer.write([(CommitKey(group, partition), commit) for partition, commit in commits])
     finally:
         committer.close()
+
+
+def _as_json(
+    group: str, cluster: str, commits: list[tuple[Partition, Commit]], committed: bool
+) -> dict[str, Any]:
+    positions = [
+        {"topic": partition.topic, "address": partition.address, "position": commit.position}
+        for partition, commit in commits
+    ]
+    return {"group": group, "cluster": cluster, "committed": committed, "positions": positions}
+
+
+def _commits_table(title: str, commits: list[tuple[Partition, Commit]]) -> WholeTable:
+    table = WholeTable("topic", "partition", title=Text(title))
+    table.add_column("position", justify="right")
+    for partition, commit in commits:
+        table.add_row(Text(partition.topic), Text(partition.address[:8]), _number(commit.position))
+    return table
 
 
 def _table(group: str, rows: list[Row]) -> WholeTable:

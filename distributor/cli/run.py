@@ -82,8 +82,6 @@ def run(
             node = SteeredLink(declared, link)
             stack.callback(node.close)
             nodes.append(node)
-            facts = {"source": link.source, "target": link.target, "level": link.level}
-            log.info("link is up", extra=facts)
         running: list[Running] = [*nodes]
         beats = heartbeat_of(declared, cluster, level)
         if beats is not None:
@@ -91,6 +89,9 @@ def run(
             running.append(beats)
         if control:
             stack.callback(ControlServer(control, nodes).close)
+        for link in links:
+            facts = {"source": link.source, "target": link.target, "level": link.level}
+            log.info("link is up", extra=facts)
         health.watch(*running)
         run_until_told(*running)
         end_within(shutdown_ms)

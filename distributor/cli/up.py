@@ -17,8 +17,10 @@ from dafka.node.running import reload_event, stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.declared import load
+from distributor.errors import PlanError
+from distributor.machine import refuse_elsewhere
 from distributor.processes import processes_of
-from distributor.running import Running, find, forget
+from distributor.running import Running, find, forget, refuse_second
 from distributor.status import status_of
 from distributor.supervisor import Supervisor
 from topology import plan
@@ -40,18 +42,20 @@ STATUS_INTERVAL_S = 2.0
 def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     """Run every tower, store and distributor of a topology on this machine.
 
-    A process that dies is started again. Ctrl-C stops all: distributors, stores, towers. On SIGHUP
-    the file is read again: only processes it changes are stopped, started, or started again; if
-    it may not be used, everything stays as it is.
+    All its hosts must be this machine's. A process that dies is started again. Ctrl-C stops all:
+    distributors, stores, towers. On SIGHUP the file is read again: only processes it changes are
+    stopped, started, or started again; if it may not be used, everything stays as it is.
 
     Example: distributor up config/four-clusters.yaml
     """
     the_plan = plan(load(file))
     told, reload = stop_event(), reload_event()
-    supervisor = Supervisor(processes_of(the_plan, file), logs)
+    supervisor = supervisor_of(the_plan, file, logs)
     console = Console(stderr=True)
     supervisor.start()
     Running.of(file).note(logs)
+    up_now = f"{len(supervisor.children)} processes are up, logs in {logs}"
+    console.print(up_now, markup=False, highlight=False, soft_wrap=True)
     try:
         while not told.is_set():
             watch(the_plan, supervisor, console, told, reload)
@@ -64,11 +68,23 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
         supervisor.stop()
 
 
+def supervisor_of(the_plan: Plan, file: Path, logs: Path) -> Supervisor:
+    """What runs every process of a plan, none started yet.
+
+    Raises:
+        PlanError: They must not be started here.
+    """
+    refuse_elsewhere(the_plan.topology)
+    refuse_second(logs)
+    return Supervisor(processes_of(the_plan, file), logs)
+
+
 def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, logs: Path) -> Plan:
     """Read the file again and run what it says; returns the plan that holds from now on."""
     try:
         new = plan(load(file))
-    except (TopologyError, MisuseError) as error:
+        refuse_elsewhere(new.topology)
+    except (TopologyError, MisuseError, PlanError) as error:
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
         replace(find(logs), problem=str(error)).note(logs)
         return old
@@ -94,7 +110,9 @@ def watch(
     with live as picture, _Asked(the_plan) as asked:
         while not told.wait(0.25) and not (reload and reload.is_set()):
             for child in supervisor.watch():
-                console.print(f"{child.process.name} has died: {child.last_exit}")
+                where = supervisor.log_file(child)
+                line = f"{child.process.name} has died: {child.last_exit}, see {where}"
+                console.print(line, markup=False, soft_wrap=True)
             if picture is not None:
                 picture.update(up_view(supervisor.children, asked.latest()), refresh=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from dafka.words import counted
 from topology.tables import WholeTable
 
 if TYPE_CHECKING:
@@ -110,11 +111,12 @@ def _state_of(link: LinkStatus) -> Text:
         return Text(link.error, style="red")
     without = link.diverged + link.overtaken
     if without:
-        return Text(f"does not copy {without:,} partitions", style="red")
+        return Text(f"does not copy {counted(without, 'partition')}", style="red")
     if link.state not in ("", "serving"):
         return Text(link.state, style="yellow")
     if link.shortened:
-        return Text(f"ok; {link.shortened:,} partitions without their beginning", style="yellow")
+        shortened = counted(link.shortened, "partition")
+        return Text(f"ok; {shortened} without the beginning", style="yellow")
     return Text("ok", style="green")
 
 
@@ -178,7 +180,7 @@ def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
         table.add_row(Text(cluster), _count(records))
     parts: list[RenderableType] = [table]
     if verdict.repaired:
-        parts.append(Text(f"repaired: {verdict.repaired:,} records were missing and are there"))
+        parts.append(Text(f"repaired: {counted(verdict.repaired, 'record')} brought"))
     parts += [Text(line, style="yellow") for line in left[:DIFFERENCES_SHOWN_MAX]]
     if verdict.equal:
         parts.append(Text(_equal(verdict), style="green"))
@@ -194,8 +196,8 @@ def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
 def _equal(verdict: Verdict) -> str:
     what = "heads"
     if verdict.deep:
-        what = f"heads and contents; {verdict.records:,} records read"
-    sentence = f"equal: {verdict.partitions:,} partitions, {what}"
+        what = f"heads and contents; {counted(verdict.records, 'record')} read"
+    sentence = f"equal: {counted(verdict.partitions, 'partition')}, {what}"
     if verdict.shortened:
-        sentence += f"; {verdict.shortened:,} partitions from their log start on"
+        sentence += f"; {counted(verdict.shortened, 'partition')} from the log start on"
     return sentence

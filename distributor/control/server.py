@@ -55,7 +55,7 @@ class ControlServer:
     def __init__(self, endpoint: str, links: Sequence[Steered]) -> None:
         host = endpoint.removeprefix("tcp://").rpartition(":")[0]
         checked_binding(host, None, insecure=False)
-        self._server = QueryServer(endpoint)
+        self._server = QueryServer(endpoint, name="control port")
         self.endpoint = self._server.endpoint
         self._links = links
         self._stopping = threading.Event()

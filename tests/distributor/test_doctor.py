@@ -9,7 +9,7 @@ from distributor import doctor as module
 from distributor.doctor import LATE_S, examine
 from distributor.probe import Vitals
 from distributor.processes import processes_of
-from distributor.status import LinkStatus
+from distributor.status import ClusterStatus, LinkStatus
 from topology import plan
 
 pytestmark = pytest.mark.net
@@ -36,12 +36,18 @@ def test_a_cluster_that_does_not_answer_comes_before_its_links(pair):
     assert all(link.what == "cannot be judged: c2 does not answer" for link in links)
 
 
+def test_a_link_without_either_end_names_both():
+    away = [ClusterStatus(name, 0, 0, "away") for name in ("c1", "c2")]
+    (finding,) = module._of_links([LinkStatus("c1", "c2", 1)], away)
+    assert finding.what == "cannot be judged: c1 and c2 do not answer"
+
+
 def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
     pair.fill(1, make_batch([b"x"] * 3, timestamp_ms=5))
     with pair.running():
         (link,) = examined(pair)
     assert link.about == "c1 → c2, level 1"
-    assert link.what == "is behind by 3 records, the oldest 70 s old, in 1 partitions"
+    assert link.what == "is behind by 3 records, the oldest 70 s old, in 1 partition"
     assert "distributor run --cluster c1 --level 1" in link.do
 
 
@@ -104,7 +110,7 @@ def test_what_nobody_brings_is_named(pair, make_batch, monkeypatch):
     with pair.running():
         (finding,) = examined(pair)
     assert finding.about == "c2"
-    assert finding.what.startswith("lacks 3 records in 1 partitions that other clusters have")
+    assert finding.what.startswith("lacks 3 records in 1 partition that other clusters have")
 
 
 def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):

@@ -244,7 +244,7 @@ def test_the_command_sends_first_what_an_earlier_one_has_left(cluster):
     with cluster.store():
         done = subprocess.run(command, input=b"3\n", capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert done.stderr == b"1 records stored\n2 records from the spool stored\n"
+        assert done.stderr == b"1 record stored\n2 records from the spool stored\n"
         records = cluster.records(3)
     assert [(record.sequence, record.value) for record in records] == [
         (0, b"1"),

@@ -16,6 +16,7 @@ import pytest
 
 from dafka import Producer, StoreClient
 from dafka.records.batch import records_of
+from distributor.running import find
 from distributor.survey import survey
 from distributor.verify import verify
 from topology import load
@@ -216,3 +217,26 @@ def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_no
     with StoreClient(topology.clusters[3].stores[0].query) as client:
         assert client.topics() == ["orders"]
     assert up.stop() == 0
+
+
+@pytest.mark.parametrize("command", ["up", "demo", "drill"])
+def test_a_second_one_beside_it_is_refused_and_leaves_it_alone(
+    up, topology_file, tmp_path, wait_until, command
+):
+    logs = tmp_path / "logs"
+    wait_until((logs / "up.json").exists, "it has noted that it runs")
+    before = up.children()
+    done = subprocess.run(
+        [*(sys.executable, "-m", "distributor"), command, str(topology_file), "--logs", str(logs)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"as process {up.process.pid}" in done.stderr
+    assert find(logs).pid == up.process.pid
+    assert up.children() == before
+    assert (tmp_path / "up.txt").read_text() == f"16 processes are up, logs in {logs}\n"
+    assert up.stop() == 0
+    assert not (logs / "up.json").exists()

@@ -25,6 +25,11 @@ def test_lines_go_in_and_come_out(cluster, dafka):
     assert consumed.stderr == b""
 
 
+def test_one_line_is_one_record(cluster, dafka):
+    produced = dafka("produce", "lines", "--tower", cluster.tower, given=b"one\n")
+    assert produced.stderr == b"1 record stored\n"
+
+
 def test_json_goes_in_and_comes_out(cluster, dafka):
     sent = [
         {"value": "v", "key": "k", "headers": {"h": "1", "n": None}, "timestamp_ms": 5},

@@ -41,9 +41,14 @@ def test_where_a_group_stands_and_why(committed):
     ]
 
 
-def test_a_group_that_nobody_knows(committed):
-    done = run("explain", "nobody", committed)
-    assert (done.exit_code, "has no position" in done.stdout) == (0, True)
+@pytest.mark.parametrize("words", [("explain",), ("force", "--cluster", "c2")])
+def test_a_group_that_nobody_knows_is_a_mistake(committed, words):
+    command, *options = words
+    for more in ([], ["--json"]):
+        done = run(command, "nobody", committed, *options, *more)
+        assert isinstance(done.exception, PlanError)
+        assert "group 'nobody' has no position on any cluster" in str(done.exception)
+        assert done.stdout == ""
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(pair, monkeypatch):
@@ -57,15 +62,51 @@ def test_a_cluster_that_does_not_answer_is_an_error(pair, monkeypatch):
 
 
 def test_a_position_is_forced(committed):
-    shown = run("force", "billing", committed, "--cluster", "c2", "--dry-run")
-    assert (shown.exit_code, shown.stdout) == (0, "orders PRODUCER 5\n")
-    assert "5" not in run("force", "billing", committed, "--cluster", "c1").stdout
-    assert run("force", "billing", committed, "--cluster", "c2").stdout == "orders PRODUCER 5\n"
+    force = "force", "billing", committed, "--cluster", "c2"
+    shown = run(*force, "--dry-run")
+    assert shown.exit_code == 0
+    assert "would commit at c2" in shown.stdout
+    assert [cell.strip() for cell in shown.stdout.splitlines()[-2].split("│")[1:-1]] == [
+        "orders",
+        "PRODUCER",
+        "5",
+    ]
+    positions = [{"topic": "orders", "address": "PRODUCER", "position": 5}]
+    facts = {"group": "billing", "cluster": "c2", "committed": False, "positions": positions}
+    assert json.loads(run(*force, "--dry-run", "--json").stdout) == facts
+    done = run(*force)
+    assert "committed at c2" in done.stdout
+    assert "would" not in done.stdout
     facts = json.loads(run("explain", "billing", committed, "--json").stdout)
     assert [(row["cluster"], row["position"]) for row in facts["positions"]] == [
         ("c1", 5),
         ("c2", 5),
     ]
+
+
+def test_a_forced_position_is_said_to_scripts(committed):
+    done = run("force", "billing", committed, "--cluster", "c2", "--json")
+    assert json.loads(done.stdout)["committed"] is True
+
+
+def test_a_cluster_with_the_newest_position_has_nothing_to_do(committed):
+    force = "force", "billing", committed, "--cluster", "c1"
+    for options in ([], ["--dry-run"]):
+        done = run(*force, *options)
+        assert (done.exit_code, done.stdout) == (
+            0,
+            "nothing to do: no cluster that answers has a newer position of 'billing'\n",
+        )
+    facts = {"group": "billing", "cluster": "c1", "committed": False, "positions": []}
+    assert json.loads(run(*force, "--json").stdout) == facts
+
+
+def test_what_a_cluster_that_does_not_answer_knows_is_left_out_and_said(pair, monkeypatch):
+    monkeypatch.setattr("distributor.group_survey.ANSWER_TIMEOUT_MS", 300)
+    with pair.running(2):
+        done = run("force", "billing", str(pair.file), "--cluster", "c2")
+    assert (done.exit_code, "nothing to do" in done.stdout) == (0, True)
+    assert "left out c1: " in done.stderr
 
 
 def test_a_cluster_that_is_not_declared_cannot_be_forced(committed):

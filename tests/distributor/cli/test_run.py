@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,22 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, what):
     (line,) = done.stderr.splitlines()
     assert line.startswith("distributor: ")
     assert what in line
+
+
+def test_a_control_port_that_is_taken_is_all_that_is_said(pair):
+    with pair.running(), socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        words = ("--topology", str(pair.file), "--cluster", "c1", "--level", "1")
+        done = subprocess.run(
+            command(*words, "--control", endpoint),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert f"cannot open control port at '{endpoint}'" in done.stderr
+    assert "link is up" not in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

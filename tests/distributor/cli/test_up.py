@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,12 +18,18 @@ from topology import plan
 pytestmark = pytest.mark.net
 
 
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "topology.yaml"
+
+LOGS = Path("a [long] way", *"0123456789" * 5)
+"""Longer than a line, and with what could be taken for markup."""
+
+
 class FakeSupervisor:
     """One child, which dies in the first turns; tells to stop after the last."""
 
     def __init__(self, told, turns):
         process = Process(name="c1-tower-1", kind=Kind.TOWER, cluster="c1", command=(), metrics="")
-        self.children = [Child(process, last_exit="signal 9")]
+        self.children = [Child(process, last_exit="exit code 2")]
         self._told = told
         self._turns = turns
 
@@ -33,12 +40,15 @@ class FakeSupervisor:
             return []
         return self.children
 
+    def log_file(self, child):
+        return LOGS / f"{child.process.name}.log"
+
 
 @pytest.mark.slow
-def test_without_a_terminal_every_death_is_a_line(pair):
+def test_without_a_terminal_every_death_is_one_line_that_says_where_to_look(pair):
     told, out = threading.Event(), io.StringIO()
-    watch(plan(pair.topology), FakeSupervisor(told, 3), Console(file=out, width=200), told)
-    assert out.getvalue() == "c1-tower-1 has died: signal 9\n" * 2
+    watch(plan(pair.topology), FakeSupervisor(told, 3), Console(file=out, width=80), told)
+    assert out.getvalue() == f"c1-tower-1 has died: exit code 2, see {LOGS}/c1-tower-1.log\n" * 2
 
 
 @pytest.mark.slow
@@ -108,6 +118,26 @@ def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
     assert "while parsing a flow sequence" in find(tmp_path).problem
     assert supervisor.applied == []
     assert "may not be used, nothing is changed" in out.getvalue()
+
+
+def test_a_file_of_other_machines_changes_nothing(pair, tmp_path):
+    supervisor, out = Applies(), io.StringIO()
+    old = plan(pair.topology)
+    Running.of(pair.file).note(tmp_path)
+    pair.file.write_text(pair.file.read_text().replace("host: '127.0.0.1'", "host: '192.0.2.1'"))
+    assert reloaded(pair.file, old, supervisor, Console(file=out, width=500), tmp_path) is old
+    assert "is not this machine's" in find(tmp_path).problem
+    assert supervisor.applied == []
+
+
+@pytest.mark.parametrize("command", ["up", "demo", "drill"])
+def test_a_topology_of_other_machines_is_refused_before_anything_starts(run, tmp_path, command):
+    file, logs = tmp_path / "topology.yaml", tmp_path / "logs"
+    file.write_text(DEPLOYED.read_text().replace("/var/lib/dafka", str(tmp_path / "data")))
+    code, _, error = run(command, file, "--logs", logs)
+    assert code == 2
+    assert "host 'dafka-1.example' of cluster-1 is not this machine's" in error
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.slow

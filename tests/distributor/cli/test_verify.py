@@ -22,8 +22,9 @@ def test_equal_clusters(pair, make_batch):
         deep = run(pair.file, "--deep")
         lines = run(pair.file, "--json")
     assert [done.exit_code for done in (heads, deep, lines)] == [0] * 3
-    assert "equal: 1 partitions, heads\n" in heads.stdout
-    assert "equal: 1 partitions, heads and contents; 4 records read" in deep.stdout
+    assert [done.stderr for done in (heads, deep, lines)] == [""] * 3
+    assert "equal: 1 partition, heads\n" in heads.stdout
+    assert "equal: 1 partition, heads and contents; 4 records read" in deep.stdout
     assert json.loads(lines.stdout)["equal"] is True
 
 

@@ -81,7 +81,7 @@ def test_partitions_that_are_not_copied_are_listed():
         LinkStatus("c3", "c1", 3, state="serving", shortened=4),
     ]
     shown = text(status_view(Status([], links)))
-    for fact in ("does not copy 30 partitions", "draining", "ok; 4 partitions without their beg"):
+    for fact in ("does not copy 30 partitions", "draining", "ok; 4 partitions without the begin"):
         assert fact in shown
     assert shown.count(EVIL) == STOPPED_SHOWN_MAX
     assert "and 10 more" in shown
@@ -119,7 +119,7 @@ def test_equal_clusters_are_said_to_be():
     assert EVIL in shown
     verdict.deep, verdict.records, verdict.shortened, verdict.repaired = True, 1_000, 1, 7
     shown = text(verdict_view(verdict))
-    assert "equal: 2 partitions, heads and contents; 1,000 records read; 1 partitions" in shown
+    assert "equal: 2 partitions, heads and contents; 1,000 records read; 1 partition from" in shown
     assert "repaired: 7 records" in shown
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from dafka.errors import MisuseError
@@ -99,3 +101,11 @@ def test_what_is_no_command_is_refused(links):
 def test_it_is_not_opened_to_other_machines(links):
     with pytest.raises(MisuseError, match="anybody who reaches it"):
         ControlServer("tcp://0.0.0.0:17950", links)
+
+
+@pytest.mark.net
+def test_a_port_that_is_taken_is_named_for_what_it_is(links):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(MisuseError, match=f"cannot open control port at '{endpoint}'"):
+            ControlServer(endpoint, links)
