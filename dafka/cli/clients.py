@@ -28,6 +28,7 @@ from dafka.cli.records import from_json, to_json
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
 from dafka.node.producer import Producer
+from dafka.node.running import interrupt_when_told
 from dafka.wire.dialect import DEFAULT_DIALECT
 
 Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
@@ -66,9 +67,12 @@ def produce(
 ) -> None:
     """Publish every line of standard input as a record.
 
+    Ctrl-C, SIGTERM and SIGHUP end it in order: what was read by then is stored, and counted.
+
     Example: seq 5 | dafka produce numbers
     """
     set_up_logs(log_level)
+    interrupt_when_told()
     sent = 0
     producer = Producer(
         tower,
@@ -135,9 +139,12 @@ def consume(
 ) -> None:
     """Print the records of topics as they come, values only or as JSON.
 
+    Ctrl-C, SIGTERM and SIGHUP end it in order: a member of a group commits, and leaves it.
+
     Example: dafka consume numbers --from-beginning --timeout 2
     """
     set_up_logs(log_level)
+    interrupt_when_told()
     start = "earliest" if from_beginning else "latest"
     try:
         with Consumer(
