@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,22 @@ def test_a_signal_ends_producing_when_all_is_stored(cluster, dafka, number):
         running.send_signal(number)
         running.wait(20)
         assert (running.returncode, running.stderr.read()) == (0, b"2 records stored\n")
+
+
+def test_a_full_disk_behind_what_is_consumed_is_one_line(cluster, dafka):
+    dafka("produce", "unwritten", "--tower", cluster.tower, given=b"one")
+    words = ("consume", "unwritten", "--tower", cluster.tower, "--from-beginning", "--json")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dafka", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dafka: cannot write to standard output: No space left")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_without_a_store_producing_says_what_is_not_stored(refused):
