@@ -24,7 +24,10 @@ from dafka.cli.options import (
     bounded_seconds,
     credentials_of,
 )
-from dafka.cli.records import from_json, to_json
+from dafka.cli.records import from_json, lines_of, to_json
+from dafka.errors import MisuseError
+from dafka.limits import JSON_LINE_BYTES_MAX, RECORD_BYTES_MAX
+from dafka.model import checked_topic
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
 from dafka.node.producer import Producer
@@ -73,7 +76,9 @@ def produce(
     """
     set_up_logs(log_level)
     interrupt_when_told()
+    checked_topic(topic)
     sent = 0
+    refused: MisuseError | None = None
     producer = Producer(
         tower,
         host=host,
@@ -85,17 +90,23 @@ def produce(
         content=content,
     )
     try:
-        for line in sys.stdin.buffer:
-            record = line.rstrip(b"\r\n")
+        bytes_max = JSON_LINE_BYTES_MAX if json_lines else RECORD_BYTES_MAX
+        for line in lines_of(sys.stdin.buffer, bytes_max):
             if json_lines:
-                producer.send(topic, **from_json(record))
+                producer.send(topic, **from_json(line))
             else:
-                producer.send(topic, record)
+                producer.send(topic, line)
             sent += 1
     except KeyboardInterrupt:
         pass  # what was sent before is still stored below
+    except MisuseError as error:
+        refused = error  # and so is what came before the line that cannot be sent
     finally:
         producer.close(timeout)
+    if refused is not None:
+        raise MisuseError(
+            f"line {sent + 1}: {refused}; {sent} records before it are stored"
+        ) from refused
     print(f"{sent} records stored", file=sys.stderr)
     if producer.resumed:
         print(f"{producer.resumed} records from the spool stored", file=sys.stderr)

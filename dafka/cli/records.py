@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 from dafka.errors import MisuseError
 from dafka.model import Record
 
 _FIELDS = frozenset(("key", "value", "headers", "timestamp_ms"))
+
+
+def lines_of(stream: BinaryIO, bytes_max: int) -> Iterator[bytes]:
+    """Iterate over the lines of `stream`, without what ends them.
+
+    Raises:
+        MisuseError: The next line is longer than `bytes_max`, or cannot be read.
+    """
+    allowed = bytes_max + len(b"\r\n")
+    while line := _line(stream, allowed + 1):
+        if len(line) > allowed:
+            raise MisuseError(
+                f"longer than {bytes_max:,} bytes, and a line becomes one record: break it up"
+            )
+        yield line.rstrip(b"\r\n")
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -59,6 +75,13 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def _line(stream: BinaryIO, bytes_max: int) -> bytes:
+    try:
+        return stream.readline(bytes_max)
+    except OSError as error:
+        raise MisuseError(f"standard input cannot be read: {error.strerror}") from error
 
 
 def _text(octets: bytes | None) -> str | dict[str, str] | None:

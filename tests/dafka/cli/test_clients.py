@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dafka.limits import RECORD_BYTES_MAX
+
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 NOBODY = "tcp://127.0.0.1:9"
@@ -129,6 +131,23 @@ def test_a_full_disk_behind_what_is_consumed_is_one_line(cluster, dafka):
     assert done.returncode == 1
     assert done.stderr.startswith(b"dafka: cannot write to standard output: No space left")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_line_that_is_too_long_is_refused_and_those_before_are_stored(cluster, dafka, refused):
+    given = b"one\ntwo\n" + b"0" * (RECORD_BYTES_MAX + 100) + b"\nfour\n"
+    error = refused(2, "produce", "long", "--tower", cluster.tower, given=given)
+    assert error.startswith("dafka: line 3: longer than ")
+    assert error.endswith("break it up; 2 records before it are stored")
+    seen = dafka("consume", "long", "--tower", cluster.tower, "--from-beginning", "--timeout", "2")
+    assert seen.stdout == b"one\ntwo\n"
+
+
+def test_a_line_that_never_ends_is_refused(cluster):
+    words = [sys.executable, "-m", "dafka", "produce", "endless", "--tower", cluster.tower]
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(words, stdin=zeros, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"dafka: line 1: longer than ")
 
 
 def test_without_a_store_producing_says_what_is_not_stored(refused):

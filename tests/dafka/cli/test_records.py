@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.cli.records import from_json, to_json
+from dafka.cli.records import from_json, lines_of, to_json
 from dafka.errors import MisuseError
 from dafka.model import Header, Record
 
@@ -97,3 +98,30 @@ def test_what_is_not_given_is_none():
 def test_a_line_that_is_no_record_is_refused(line):
     with pytest.raises(MisuseError, match="line"):
         from_json(line)
+
+
+def test_lines_are_without_what_ends_them():
+    assert list(lines_of(BytesIO(b"one\r\n\ntwo\nthree"), 5)) == [b"one", b"", b"two", b"three"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_line_may_be_as_long_as_a_record(end):
+    assert list(lines_of(BytesIO(b"12345" + end), 5)) == [b"12345"]
+
+
+def test_a_line_without_end_is_not_read_to_its_end():
+    stream = BytesIO(b"one\n" + b"0" * 1_000)
+    lines = lines_of(stream, 5)
+    assert next(lines) == b"one"
+    with pytest.raises(MisuseError, match="longer than 5 bytes"):
+        next(lines)
+    assert stream.tell() < 20
+
+
+def test_an_input_that_cannot_be_read_is_told():
+    class Directory(BytesIO):
+        def readline(self, size=-1):
+            raise IsADirectoryError(21, "Is a directory")
+
+    with pytest.raises(MisuseError, match="standard input cannot be read: Is a directory"):
+        next(lines_of(Directory(), 5))
