@@ -44,7 +44,12 @@ def produce(
     advertise: Advertise = None,
     json_lines: Annotated[
         bool,
-        typer.Option("--json", help='Lines are objects: {"value": …, "key": …, "headers": …}.'),
+        typer.Option(
+            "--json",
+            help='Lines are objects: {"value": …, "key": …, "headers": {"name": …}, '
+            '"timestamp_ms": …}, all but the value if wanted. Text stands for its UTF-8, '
+            '{"base64": "…"} for any bytes.',
+        ),
     ] = False,
     timeout: Annotated[
         float, typer.Option(callback=bounded_seconds, help="Seconds to wait for the last ACK.")

@@ -10,7 +10,10 @@ from typing import Any, BinaryIO
 from dafka.errors import MisuseError
 from dafka.model import Record
 
-_FIELDS = frozenset(("key", "value", "headers", "timestamp_ms"))
+_FIELDS = ("value", "key", "headers", "timestamp_ms")
+
+TIMESTAMP_MS_MAX = 2**63 - 1
+"""What the field of a record can carry."""
 
 
 def lines_of(stream: BinaryIO, bytes_max: int) -> Iterator[bytes]:
@@ -51,14 +54,25 @@ def from_json(line: bytes) -> dict[str, Any]:
     """
     try:
         fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _refusal(f"not JSON at column {error.colno}: {error.msg}", line) from error
     except (ValueError, RecursionError) as error:
-        raise MisuseError(f"line is not JSON: {error}: {line[:80]!r}") from error
-    if not isinstance(fields, dict) or not fields.keys() <= _FIELDS or "value" not in fields:
-        raise MisuseError(f"line must be an object with value and {sorted(_FIELDS)}: {line[:80]!r}")
+        raise _refusal(f"not JSON that can be read: {error}", line) from error
+    if not isinstance(fields, dict) or "value" not in fields:
+        raise _refusal('not an object with "value", whose content may be null', line)
+    if unknown := sorted(fields.keys() - set(_FIELDS)):
+        known = ", ".join(f'"{name}"' for name in _FIELDS)
+        raise _refusal(f"{json.dumps(unknown[0])[:80]} is no field of a record: {known} are", line)
     headers = fields.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise _refusal('"headers" must be an object, {"name": "value"}', line)
     timestamp_ms = fields.get("timestamp_ms")
-    if not isinstance(headers, dict) or type(timestamp_ms) not in (int, type(None)):
-        raise MisuseError(f"line must have headers as object, time as number: {line[:80]!r}")
+    if timestamp_ms is not None and not _is_time(timestamp_ms):
+        raise _refusal(
+            '"timestamp_ms" must be a whole number of milliseconds since 1970, '
+            f"0 to {TIMESTAMP_MS_MAX}",
+            line,
+        )
     try:
         return {
             "value": _octets(fields["value"]),
@@ -67,7 +81,7 @@ def from_json(line: bytes) -> dict[str, Any]:
             "timestamp_ms": timestamp_ms,
         }
     except ValueError as error:
-        raise MisuseError(f"line has text without bytes: {error}: {line[:80]!r}") from error
+        raise _refusal(f"text that stands for no bytes: {error}", line) from error
 
 
 def printable(text: str) -> str:
@@ -82,6 +96,15 @@ def _line(stream: BinaryIO, bytes_max: int) -> bytes:
         return stream.readline(bytes_max)
     except OSError as error:
         raise MisuseError(f"standard input cannot be read: {error.strerror}") from error
+
+
+def _refusal(complaint: str, line: bytes) -> MisuseError:
+    return MisuseError(f"{complaint}: {line[:80]!r}")
+
+
+def _is_time(value: object) -> bool:
+    # By its type: JSON's true is an int to Python.
+    return type(value) is int and 0 <= value <= TIMESTAMP_MS_MAX
 
 
 def _text(octets: bytes | None) -> str | dict[str, str] | None:

@@ -142,6 +142,19 @@ def test_a_line_that_is_too_long_is_refused_and_those_before_are_stored(cluster,
     assert seen.stdout == b"one\ntwo\n"
 
 
+def test_json_that_is_refused_has_the_number_of_its_line(cluster, refused):
+    given = b'{"value": 1}\n{"value": 2, "timestamp_ms": 99999999999999999999}\n'
+    error = refused(2, "produce", "times", "--json", "--tower", cluster.tower, given=given)
+    assert error.startswith('dafka: line 2: "timestamp_ms" must be a whole number')
+    assert error.endswith("1 records before it are stored")
+
+
+def test_the_help_names_every_field_of_a_record(dafka):
+    text = " ".join(dafka("produce", "--help").stdout.decode().split())
+    for field in ("value", "key", "headers", "timestamp_ms", "base64"):
+        assert f'"{field}"' in text
+
+
 def test_a_line_that_never_ends_is_refused(cluster):
     words = [sys.executable, "-m", "dafka", "produce", "endless", "--tower", cluster.tower]
     with Path("/dev/zero").open("rb") as zeros:
