@@ -186,6 +186,17 @@ def test_a_mistake_is_one_line_and_exit_code_2(refused, words, given, what):
     assert what in refused(2, *words, given=given)
 
 
+def test_a_group_without_its_store_says_so(cluster, dafka):
+    words = ("consume", "shared", "--tower", cluster.tower, "--store", NOBODY, "--group", "lone")
+    with subprocess.Popen(
+        [sys.executable, "-m", "dafka", *words], stderr=subprocess.PIPE
+    ) as running:
+        line = running.stderr.readline()
+        running.kill()
+    assert b"store does not answer: the group stands still" in line
+    assert NOBODY.encode() in line
+
+
 def test_consumers_of_a_group_go_on_where_it_was(cluster, dafka):
     given = b"".join(b"%d\n" % number for number in range(6))
     assert dafka("produce", "shared", "--tower", cluster.tower, given=given).returncode == 0
