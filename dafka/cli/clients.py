@@ -82,8 +82,6 @@ def produce(
     set_up_logs(log_level)
     interrupt_when_told()
     checked_topic(topic)
-    sent = 0
-    refused: MisuseError | None = None
     producer = Producer(
         tower,
         host=host,
@@ -95,17 +93,7 @@ def produce(
         content=content,
     )
     try:
-        bytes_max = JSON_LINE_BYTES_MAX if json_lines else RECORD_BYTES_MAX
-        for line in lines_of(sys.stdin.buffer, bytes_max):
-            if json_lines:
-                producer.send(topic, **from_json(line))
-            else:
-                producer.send(topic, line)
-            sent += 1
-    except KeyboardInterrupt:
-        pass  # what was sent before is still stored below
-    except MisuseError as error:
-        refused = error  # and so is what came before the line that cannot be sent
+        sent, refused = _send_lines(producer, topic, json_lines)
     finally:
         producer.close(timeout)
     if refused is not None:
@@ -115,6 +103,33 @@ def produce(
     print(f"{sent} records stored", file=sys.stderr)
     if producer.resumed:
         print(f"{producer.resumed} records from the spool stored", file=sys.stderr)
+
+
+def _send_lines(producer: Producer, topic: str, json_lines: bool) -> tuple[int, MisuseError | None]:
+    """Send the lines of standard input, until they end or somebody interrupts.
+
+    Returns:
+        How many are sent, and why the next one cannot be.
+
+    Raises:
+        MisuseError: There is no standard input.
+    """
+    if sys.stdin is None:
+        raise MisuseError("standard input is closed: give it the lines to publish")
+    sent = 0
+    try:
+        bytes_max = JSON_LINE_BYTES_MAX if json_lines else RECORD_BYTES_MAX
+        for line in lines_of(sys.stdin.buffer, bytes_max):
+            if json_lines:
+                producer.send(topic, **from_json(line))
+            else:
+                producer.send(topic, line)
+            sent += 1
+    except KeyboardInterrupt:
+        pass  # what was sent before is still stored
+    except MisuseError as error:
+        return sent, error
+    return sent, None
 
 
 def consume(

@@ -155,6 +155,14 @@ def test_the_help_names_every_field_of_a_record(dafka):
         assert f'"{field}"' in text
 
 
+def test_without_a_standard_input_there_is_nothing_to_produce():
+    words = [sys.executable, "-m", "dafka", "produce", "orders", "--tower", NOBODY]
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *words]
+    done = subprocess.run(closed, capture_output=True, timeout=60, check=False)
+    said = b"dafka: standard input is closed: give it the lines to publish\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_a_line_that_never_ends_is_refused(cluster):
     words = [sys.executable, "-m", "dafka", "produce", "endless", "--tower", cluster.tower]
     with Path("/dev/zero").open("rb") as zeros:
