@@ -27,6 +27,9 @@ BATCH_RECORDS_MAX = 100_000
 RECORD_BYTES_MAX = BATCH_BYTES_MAX - 64 * 1024
 """Key, value and headers of one record; the rest is room for the batch around it."""
 
+JSON_LINE_BYTES_MAX = 6 * RECORD_BYTES_MAX
+"""Such a record as a line of JSON, which writes a byte as six characters at most."""
+
 FETCH_ANSWER_BYTES_MAX = 1024 * 1024
 """What one FETCH brings at most (at least one batch): the receiver's flow-control window."""
 

@@ -24,10 +24,14 @@ from dafka.cli.options import (
     bounded_seconds,
     credentials_of,
 )
-from dafka.cli.records import from_json, to_json
+from dafka.cli.records import from_json, lines_of, to_json
+from dafka.errors import MisuseError
+from dafka.limits import JSON_LINE_BYTES_MAX, RECORD_BYTES_MAX
+from dafka.model import checked_topic
 from dafka.node.consumer import Consumer
 from dafka.node.logs import set_up_logs
 from dafka.node.producer import Producer
+from dafka.node.running import interrupt_when_told
 from dafka.wire.dialect import DEFAULT_DIALECT
 from dafka.words import counted
 
@@ -41,7 +45,12 @@ def produce(
     advertise: Advertise = None,
     json_lines: Annotated[
         bool,
-        typer.Option("--json", help='Lines are objects: {"value": …, "key": …, "headers": …}.'),
+        typer.Option(
+            "--json",
+            help='Lines are objects: {"value": …, "key": …, "headers": {"name": …}, '
+            '"timestamp_ms": …}, all but the value if wanted. Text stands for its UTF-8, '
+            '{"base64": "…"} for any bytes.',
+        ),
     ] = False,
     timeout: Annotated[
         float, typer.Option(callback=bounded_seconds, help="Seconds to wait for the last ACK.")
@@ -67,10 +76,13 @@ def produce(
 ) -> None:
     """Publish every line of standard input as a record.
 
+    Ctrl-C, SIGTERM and SIGHUP end it in order: what was read by then is stored, and counted.
+
     Example: seq 5 | dafka produce numbers
     """
     set_up_logs(log_level)
-    sent = 0
+    interrupt_when_told()
+    checked_topic(topic)
     producer = Producer(
         tower,
         host=host,
@@ -82,20 +94,43 @@ def produce(
         content=content,
     )
     try:
-        for line in sys.stdin.buffer:
-            record = line.rstrip(b"\r\n")
-            if json_lines:
-                producer.send(topic, **from_json(record))
-            else:
-                producer.send(topic, record)
-            sent += 1
-    except KeyboardInterrupt:
-        pass  # what was sent before is still stored below
+        sent, refused = _send_lines(producer, topic, json_lines)
     finally:
         producer.close(timeout)
+    if refused is not None:
+        raise MisuseError(
+            f"line {sent + 1}: {refused}; {counted(sent, 'record')} stored before it"
+        ) from refused
     print(f"{counted(sent, 'record')} stored", file=sys.stderr)
     if producer.resumed:
         print(f"{counted(producer.resumed, 'record')} from the spool stored", file=sys.stderr)
+
+
+def _send_lines(producer: Producer, topic: str, json_lines: bool) -> tuple[int, MisuseError | None]:
+    """Send the lines of standard input, until they end or somebody interrupts.
+
+    Returns:
+        How many are sent, and why the next one cannot be.
+
+    Raises:
+        MisuseError: There is no standard input.
+    """
+    if sys.stdin is None:
+        raise MisuseError("standard input is closed: give it the lines to publish")
+    sent = 0
+    try:
+        bytes_max = JSON_LINE_BYTES_MAX if json_lines else RECORD_BYTES_MAX
+        for line in lines_of(sys.stdin.buffer, bytes_max):
+            if json_lines:
+                producer.send(topic, **from_json(line))
+            else:
+                producer.send(topic, line)
+            sent += 1
+    except KeyboardInterrupt:
+        pass  # what was sent before is still stored
+    except MisuseError as error:
+        return sent, error
+    return sent, None
 
 
 def consume(
@@ -136,9 +171,12 @@ def consume(
 ) -> None:
     """Print the records of topics as they come, values only or as JSON.
 
+    Ctrl-C, SIGTERM and SIGHUP end it in order: a member of a group commits, and leaves it.
+
     Example: dafka consume numbers --from-beginning --timeout 2
     """
     set_up_logs(log_level)
+    interrupt_when_told()
     start = "earliest" if from_beginning else "latest"
     try:
         with Consumer(

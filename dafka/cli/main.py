@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
+from dafka.cli.ending import run
 from dafka.cli.lazy import group_of
 from dafka.errors import DafkaError, MisuseError, StorageError
 
@@ -37,13 +36,7 @@ def dafka() -> None:
 def main() -> None:
     """Run the command line; a problem the user can mend is one line on standard error.
 
-    Exit codes: 0 done; 1 the cluster or the disk failed; 2 the call cannot be carried out as given.
+    Exit codes: 0 done; 1 the cluster, the disk or the output failed; 2 the call cannot be carried
+    out as given; 130 interrupted.
     """
-    try:
-        app()
-    except (MisuseError, StorageError) as error:
-        print(f"dafka: {error}", file=sys.stderr)
-        sys.exit(2)
-    except DafkaError as error:
-        print(f"dafka: {error}", file=sys.stderr)
-        sys.exit(1)
+    run("dafka", app, (MisuseError, StorageError), (DafkaError,))

@@ -25,6 +25,7 @@ from dafka.errors import MisuseError
 from dafka.model import Partition, checked_topic
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from dafka.wire.fields import SEQUENCE_MAX
 from dafka.words import counted
 
 if TYPE_CHECKING:
@@ -90,8 +91,12 @@ def peek(
     address: Annotated[
         str | None, typer.Option(help="Only this partition (or the only one it begins).")
     ] = None,
-    start: Annotated[int, typer.Option(min=0, help="First sequence of each partition.")] = 0,
-    count: Annotated[int, typer.Option(min=1, help="Records of each partition.")] = 10,
+    start: Annotated[
+        int, typer.Option(min=0, max=SEQUENCE_MAX, help="First sequence of each partition.")
+    ] = 0,
+    count: Annotated[
+        int, typer.Option(min=1, max=SEQUENCE_MAX, help="Records of each partition.")
+    ] = 10,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
     access: Access = None,
@@ -132,7 +137,7 @@ def client_of(store: str, timeout: float, access: Path | None, key: Path | None)
 
 
 def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:
-    batches = client.scan(partition, start, start + count)
+    batches = client.scan(partition, start, min(start + count, SEQUENCE_MAX + 1))
     return islice((record for batch in batches for record in records_of(batch, start)), count)
 
 

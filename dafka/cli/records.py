@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 from dafka.errors import MisuseError
 from dafka.model import Record
 
-_FIELDS = frozenset(("key", "value", "headers", "timestamp_ms"))
+_FIELDS = ("value", "key", "headers", "timestamp_ms")
+
+TIMESTAMP_MS_MAX = 2**63 - 1
+"""What the field of a record can carry."""
+
+
+def lines_of(stream: BinaryIO, bytes_max: int) -> Iterator[bytes]:
+    """Iterate over the lines of `stream`, without what ends them.
+
+    Raises:
+        MisuseError: The next line is longer than `bytes_max`, or cannot be read.
+    """
+    allowed = bytes_max + len(b"\r\n")
+    while line := _line(stream, allowed + 1):
+        if len(line) > allowed:
+            raise MisuseError(
+                f"longer than {bytes_max:,} bytes, and a line becomes one record: break it up"
+            )
+        yield line.rstrip(b"\r\n")
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -35,14 +54,25 @@ def from_json(line: bytes) -> dict[str, Any]:
     """
     try:
         fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _refusal(f"not JSON at column {error.colno}: {error.msg}", line) from error
     except (ValueError, RecursionError) as error:
-        raise MisuseError(f"line is not JSON: {error}: {line[:80]!r}") from error
-    if not isinstance(fields, dict) or not fields.keys() <= _FIELDS or "value" not in fields:
-        raise MisuseError(f"line must be an object with value and {sorted(_FIELDS)}: {line[:80]!r}")
+        raise _refusal(f"not JSON that can be read: {error}", line) from error
+    if not isinstance(fields, dict) or "value" not in fields:
+        raise _refusal('not an object with "value", whose content may be null', line)
+    if unknown := sorted(fields.keys() - set(_FIELDS)):
+        known = ", ".join(f'"{name}"' for name in _FIELDS)
+        raise _refusal(f"{json.dumps(unknown[0])[:80]} is no field of a record: {known} are", line)
     headers = fields.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise _refusal('"headers" must be an object, {"name": "value"}', line)
     timestamp_ms = fields.get("timestamp_ms")
-    if not isinstance(headers, dict) or type(timestamp_ms) not in (int, type(None)):
-        raise MisuseError(f"line must have headers as object, time as number: {line[:80]!r}")
+    if timestamp_ms is not None and not _is_time(timestamp_ms):
+        raise _refusal(
+            '"timestamp_ms" must be a whole number of milliseconds since 1970, '
+            f"0 to {TIMESTAMP_MS_MAX}",
+            line,
+        )
     try:
         return {
             "value": _octets(fields["value"]),
@@ -51,7 +81,7 @@ def from_json(line: bytes) -> dict[str, Any]:
             "timestamp_ms": timestamp_ms,
         }
     except ValueError as error:
-        raise MisuseError(f"line has text without bytes: {error}: {line[:80]!r}") from error
+        raise _refusal(f"text that stands for no bytes: {error}", line) from error
 
 
 def printable(text: str) -> str:
@@ -59,6 +89,22 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def _line(stream: BinaryIO, bytes_max: int) -> bytes:
+    try:
+        return stream.readline(bytes_max)
+    except OSError as error:
+        raise MisuseError(f"standard input cannot be read: {error.strerror}") from error
+
+
+def _refusal(complaint: str, line: bytes) -> MisuseError:
+    return MisuseError(f"{complaint}: {line[:80]!r}")
+
+
+def _is_time(value: object) -> bool:
+    # By its type: JSON's true is an int to Python.
+    return type(value) is int and 0 <= value <= TIMESTAMP_MS_MAX
 
 
 def _text(octets: bytes | None) -> str | dict[str, str] | None:

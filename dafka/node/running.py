@@ -1,4 +1,4 @@
-"""How a process of ours ends: SIGINT and SIGTERM stop it in order, within a bound."""
+"""How a process of ours ends: SIGINT and SIGTERM stop it in order, servers within a bound."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ SHUTDOWN_MS = 5_000
 
 _LOOK_S = 0.5
 """How often to look whether what runs has ended by itself."""
+
+_TOLD = (signal.SIGTERM, signal.SIGHUP)
+"""What a service manager and a terminal that is closed send, where a person types Ctrl-C."""
 
 
 class Running(Protocol):
@@ -54,6 +57,23 @@ def reload_event() -> threading.Event:
 
     signal.signal(signal.SIGHUP, tell)
     return told
+
+
+def interrupt_when_told() -> None:
+    """Let SIGTERM and SIGHUP do here what Ctrl-C does. To be called in the main thread.
+
+    The first one only: who says it twice does not keep us from ending in order. A signal that we
+    were started to ignore, as by nohup, stays ignored.
+    """
+    told = [one for one in _TOLD if signal.getsignal(one) is not signal.SIG_IGN]
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        for number in told:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in told:
+        signal.signal(number, interrupt)
 
 
 def run_until_told(*running: Running) -> None:

@@ -11,6 +11,7 @@ from dafka.errors import CommitError, QueryError, WireError
 from dafka.groups.commit import decode
 from dafka.groups.events import Answered, Ask, OffsetsAnswered
 from dafka.groups.membership import Accept, Beat, Prepare
+from dafka.node.clock import now_ms
 from dafka.query import messages
 from dafka.transport.request import QueryClient
 from dafka.wire.octets import octets_of
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 ASKED_MAX = 1_000
 """Questions to one store whose answers are still waited for; it may be away for ever."""
+
+SILENCE_MS_MAX = 4_000
+"""How long a store may leave questions unanswered before that is said; as long as a tower."""
 
 
 class StoreLines:
@@ -48,12 +52,17 @@ class StoreLines:
         self._stores = stores
         self._asked: list[dict[int, int]] = [{} for _ in stores]
         """For each store, the token by the number of the question."""
+        self._silent_since_ms: dict[int, int] = {}
+        """When each store was first asked since its last answer."""
+        self._away: set[int] = set()
+        """The stores that were said not to answer."""
         with ExitStack() as opened:
             self._clients = [opened.enter_context(QueryClient(one, credentials)) for one in stores]
             opened.pop_all()
 
     def ask(self, effect: Ask | AskOffsets) -> None:
         """Put a question, if the store can be reached at all."""
+        self._note_question(effect.store)
         client, asked = self._clients[effect.store], self._asked[effect.store]
         try:
             number = client.send(messages.encode(self._question(effect)))
@@ -79,11 +88,34 @@ class StoreLines:
 
     def _receive(self, store: int) -> Iterable[tuple[None, Answered | OffsetsAnswered]]:
         while (received := self._clients[store].receive()) is not None:
+            self._note_answer(store)
             number, octets = received
             token = self._asked[store].pop(number, None)
             event = None if token is None else self._event(store, token, octets)
             if event is not None:
                 yield None, event
+
+    def _note_question(self, store: int) -> None:
+        """Say once that a store is away. Every store is asked every second or more often."""
+        now = now_ms()
+        silent_ms = now - self._silent_since_ms.setdefault(store, now)
+        if silent_ms < SILENCE_MS_MAX or store in self._away:
+            return
+        self._away.add(store)
+        there = len(self._stores) - len(self._away)
+        log.warning(
+            "store does not answer: %s; start it or correct the endpoint, this member keeps asking",
+            "the group goes on with the others"
+            if 2 * there > len(self._stores)
+            else "the group stands still until more than half of its stores do",
+            extra={"store": self._stores[store], "stores": len(self._stores)},
+        )
+
+    def _note_answer(self, store: int) -> None:
+        self._silent_since_ms.pop(store, None)
+        if store in self._away:
+            self._away.remove(store)
+            log.warning("store answers", extra={"store": self._stores[store]})
 
     def _event(self, store: int, token: int, octets: bytes) -> Answered | OffsetsAnswered | None:
         try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
+from dafka.cli.ending import run
 from dafka.cli.lazy import group_of
 from dafka.errors import DafkaError, MisuseError
 from distributor.errors import DistributorError, PlanError
@@ -47,15 +46,8 @@ def main() -> None:
     """Run the command line; a problem the user can mend is said on standard error.
 
     Exit codes: 0 done, or all is well; 1 clusters differ, lag or do not answer, or a process
-    failed; 2 the call or the topology file cannot be used as given. `verify` has finer ones.
+    failed; 2 the call or the topology file cannot be used as given; 130 interrupted. `verify` has
+    finer ones.
     """
-    try:
-        app()
-    except (TopologyError, PlanError, MisuseError) as error:
-        print(f"distributor: {error}", file=sys.stderr)
-        sys.exit(2)
-    except (DistributorError, DafkaError) as error:
-        print(f"distributor: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    misuse = (TopologyError, PlanError, MisuseError)
+    run("distributor", app, misuse, (DistributorError, DafkaError))

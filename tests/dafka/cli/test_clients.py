@@ -4,12 +4,16 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from dafka.limits import RECORD_BYTES_MAX
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 NOBODY = "tcp://127.0.0.1:9"
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def test_lines_go_in_and_come_out(cluster, dafka):
@@ -63,10 +67,11 @@ def test_consuming_several_topics(cluster, dafka):
     assert sorted(done.stdout.splitlines()) == [b"several-1", b"several-2"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT])
-def test_ctrl_c_ends_consuming_quietly(cluster, dafka, number):
-    dafka("produce", "ctrl-c", "--tower", cluster.tower, given=b"one")
-    command = [sys.executable, "-m", "dafka", "consume", "ctrl-c", "--from-beginning"]
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_ends_consuming_quietly(cluster, dafka, number):
+    topic = f"stop-{number.name}"
+    dafka("produce", topic, "--tower", cluster.tower, given=b"one")
+    command = [sys.executable, "-m", "dafka", "consume", topic, "--from-beginning"]
     with subprocess.Popen(
         [*command, "--tower", cluster.tower], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
@@ -74,6 +79,101 @@ def test_ctrl_c_ends_consuming_quietly(cluster, dafka, number):
         running.send_signal(number)
         _, error = running.communicate(timeout=20)
     assert (running.returncode, error) == (0, b"")
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_ends_a_member_of_a_group_behind_what_it_printed(cluster, dafka, number):
+    topic = f"member-{number.name}"
+    dafka("produce", topic, "--tower", cluster.tower, given=b"0\n1\n2\n3")
+    words = ("consume", topic, "--tower", cluster.tower, "--store", cluster.query)
+    words += ("--group", topic, "--from-beginning")
+    with subprocess.Popen(
+        [sys.executable, "-m", "dafka", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert [running.stdout.readline() for _ in range(4)] == [b"0\n", b"1\n", b"2\n", b"3\n"]
+        running.send_signal(number)
+        _, error = running.communicate(timeout=20)
+    assert (running.returncode, error) == (0, b"")
+    dafka("produce", topic, "--tower", cluster.tower, given=b"4")
+    went_on = dafka(*words, "--max", "1")
+    # The last one it printed may not have been processed yet, as far as it knew.
+    assert went_on.stdout in (b"3\n", b"4\n"), went_on.stderr
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_ends_producing_when_all_is_stored(cluster, dafka, number):
+    topic = f"produced-{number.name}"
+    words = ("produce", topic, "--tower", cluster.tower)
+    with subprocess.Popen(
+        [sys.executable, "-m", "dafka", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        running.stdin.write(b"one\ntwo\n")
+        running.stdin.flush()
+        seen = dafka(
+            *("consume", topic, "--tower", cluster.tower),
+            *("--from-beginning", "--max", "2", "--timeout", "20"),
+        )
+        assert seen.stdout == b"one\ntwo\n"
+        running.send_signal(number)
+        running.wait(20)
+        assert (running.returncode, running.stderr.read()) == (0, b"2 records stored\n")
+
+
+def test_a_full_disk_behind_what_is_consumed_is_one_line(cluster, dafka):
+    dafka("produce", "unwritten", "--tower", cluster.tower, given=b"one")
+    words = ("consume", "unwritten", "--tower", cluster.tower, "--from-beginning", "--json")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dafka", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dafka: cannot write to standard output: No space left")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_line_that_is_too_long_is_refused_and_those_before_are_stored(cluster, dafka, refused):
+    given = b"one\ntwo\n" + b"0" * (RECORD_BYTES_MAX + 100) + b"\nfour\n"
+    error = refused(2, "produce", "long", "--tower", cluster.tower, given=given)
+    assert error.startswith("dafka: line 3: longer than ")
+    assert error.endswith("break it up; 2 records stored before it")
+    seen = dafka("consume", "long", "--tower", cluster.tower, "--from-beginning", "--timeout", "2")
+    assert seen.stdout == b"one\ntwo\n"
+
+
+def test_json_that_is_refused_has_the_number_of_its_line(cluster, refused):
+    given = b'{"value": 1}\n{"value": 2, "timestamp_ms": 99999999999999999999}\n'
+    error = refused(2, "produce", "times", "--json", "--tower", cluster.tower, given=given)
+    assert error.startswith('dafka: line 2: "timestamp_ms" must be a whole number')
+    assert error.endswith("1 record stored before it")
+
+
+def test_the_help_names_every_field_of_a_record(dafka):
+    text = " ".join(dafka("produce", "--help").stdout.decode().split())
+    for field in ("value", "key", "headers", "timestamp_ms", "base64"):
+        assert f'"{field}"' in text
+
+
+def test_without_a_standard_input_there_is_nothing_to_produce():
+    words = [sys.executable, "-m", "dafka", "produce", "orders", "--tower", NOBODY]
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *words]
+    done = subprocess.run(closed, capture_output=True, timeout=60, check=False)
+    said = b"dafka: standard input is closed: give it the lines to publish\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_a_line_that_never_ends_is_refused(cluster):
+    words = [sys.executable, "-m", "dafka", "produce", "endless", "--tower", cluster.tower]
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(words, stdin=zeros, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"dafka: line 1: longer than ")
 
 
 def test_without_a_store_producing_says_what_is_not_stored(refused):
@@ -97,6 +197,17 @@ def test_without_a_store_producing_says_what_is_not_stored(refused):
 )
 def test_a_mistake_is_one_line_and_exit_code_2(refused, words, given, what):
     assert what in refused(2, *words, given=given)
+
+
+def test_a_group_without_its_store_says_so(cluster, dafka):
+    words = ("consume", "shared", "--tower", cluster.tower, "--store", NOBODY, "--group", "lone")
+    with subprocess.Popen(
+        [sys.executable, "-m", "dafka", *words], stderr=subprocess.PIPE
+    ) as running:
+        line = running.stderr.readline()
+        running.kill()
+    assert b"store does not answer: the group stands still" in line
+    assert NOBODY.encode() in line
 
 
 def test_consumers_of_a_group_go_on_where_it_was(cluster, dafka):

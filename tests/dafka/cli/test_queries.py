@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -9,6 +12,7 @@ from rich.console import Console
 from dafka.cli.queries import _table
 from dafka.model import Record
 from dafka.node.producer import Producer
+from dafka.wire.fields import SEQUENCE_MAX
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -92,6 +96,23 @@ def test_a_start_behind_the_end_shows_nothing(filled, dafka):
     assert (done.returncode, done.stdout) == (0, b"")
 
 
+def test_the_largest_numbers_are_no_trouble(filled, dafka):
+    words = ("peek", "orders", "--store", filled.query, "--json", "--count", str(SEQUENCE_MAX))
+    for start, rows in ((0, 18), (SEQUENCE_MAX, 0)):
+        done = dafka(*words, "--start", str(start))
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, rows), done.stderr
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_a_full_disk_behind_the_output_is_one_line(filled, extra):
+    words = [sys.executable, "-m", "dafka", "topics", "--store", filled.query, *extra]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dafka: cannot write to standard output: No space left")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_topic_that_is_not_there_is_refused(filled, refused):
     message = refused(2, "peek", "nothing", "--store", filled.query)
     assert "'nothing'" in message
@@ -108,7 +129,13 @@ def test_a_store_that_does_not_answer_has_exit_code_1(refused, words):
     assert nobody in refused(1, *words, "--store", nobody, "--timeout", "0.1")
 
 
-@pytest.mark.parametrize("words", [("--count", "0"), ("--start", "-1"), ("--count", "many")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("--count", "0"), ("--count", "many"), ("--count", "1" + 21 * "0")),
+        *(("--start", "-1"), ("--start", "1" + 21 * "0")),
+    ],
+)
 def test_a_number_out_of_range_is_refused(dafka, words):
     done = dafka("peek", "orders", *words)
     assert done.returncode == 2

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import re
+from io import BytesIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.cli.records import from_json, to_json
+from dafka.cli.records import from_json, lines_of, to_json
 from dafka.errors import MisuseError
 from dafka.model import Header, Record
+from dafka.records.batch import BatchBuilder
 
 OCTETS = st.none() | st.binary(max_size=20)
 
@@ -70,30 +73,73 @@ def test_what_is_not_given_is_none():
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "complaint"),
     [
-        b"",
-        b"text",
-        b"5",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"key": "k"}',
-        b'{"value": "v", "topic": "t"}',
-        b'{"value": "v", "headers": ["h"]}',
-        b'{"value": "v", "timestamp_ms": "now"}',
-        b'{"value": "v", "timestamp_ms": 1.5}',
-        b'{"value": "v", "timestamp_ms": true}',
-        b'{"value": {"base64": "x"}}',
-        b'{"value": {"base64": "\\u00e9"}}',
-        b'{"value": "\\ud800"}',
-        b'{"value": "v", "key": {"base64": "x"}}',
-        b'\xff\xfe{"value"',
-        b"[" * 100_000,
-        b'{"value": {"base64": "!!!!"}}',
+        (b"", "not JSON at column 1: Expecting value"),
+        (b"text", "not JSON at column 1: Expecting value: b'text'"),
+        (b"5", 'not an object with "value"'),
+        (b"[]", 'not an object with "value"'),
+        (b"null", 'not an object with "value"'),
+        (b"{}", 'not an object with "value"'),
+        (b'{"key": "k"}', 'not an object with "value"'),
+        (
+            b'{"value": "v", "topic": "t"}',
+            '"topic" is no field of a record: "value", "key", "headers", "timestamp_ms" are',
+        ),
+        (b'{"value": "v", "headers": ["h"]}', '"headers" must be an object'),
+        (b'{"value": "v", "timestamp_ms": "now"}', '"timestamp_ms" must be a whole number'),
+        (b'{"value": "v", "timestamp_ms": 1.5}', '"timestamp_ms" must be a whole number'),
+        (b'{"value": "v", "timestamp_ms": true}', '"timestamp_ms" must be a whole number'),
+        (b'{"value": "v", "timestamp_ms": -5}', "0 to 9223372036854775807: "),
+        (b'{"value": "v", "timestamp_ms": 9223372036854775808}', "0 to 9223372036854775807: "),
+        (b'{"value": {"base64": "x"}}', "text that stands for no bytes"),
+        (b'{"value": {"base64": "\\u00e9"}}', "text that stands for no bytes"),
+        (b'{"value": "\\ud800"}', "text that stands for no bytes"),
+        (b'{"value": "v", "key": {"base64": "x"}}', "text that stands for no bytes"),
+        (b'\xff\xfe{"value"', "not JSON at column 1"),
+        (b'{"value": "\xff"}', "not JSON that can be read"),
+        (b"[" * 100_000, "not JSON that can be read"),
+        (b'{"value": {"base64": "!!!!"}}', "text that stands for no bytes"),
     ],
-    ids=range(19),
+    ids=range(22),
 )
-def test_a_line_that_is_no_record_is_refused(line):
-    with pytest.raises(MisuseError, match="line"):
+def test_a_line_that_is_no_record_is_refused(line, complaint):
+    with pytest.raises(MisuseError, match=re.escape(complaint)) as refused:
         from_json(line)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("timestamp_ms", [0, 2**63 - 1])
+def test_times_that_a_record_can_carry(timestamp_ms):
+    line = b'{"value": "v", "timestamp_ms": %d}' % timestamp_ms
+    assert from_json(line)["timestamp_ms"] == timestamp_ms
+    builder = BatchBuilder(1_000)
+    assert builder.append(timestamp_ms, None, b"v", [])
+    assert builder.append(2**63 - 1 - timestamp_ms, None, b"v", [])
+
+
+def test_lines_are_without_what_ends_them():
+    assert list(lines_of(BytesIO(b"one\r\n\ntwo\nthree"), 5)) == [b"one", b"", b"two", b"three"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_line_may_be_as_long_as_a_record(end):
+    assert list(lines_of(BytesIO(b"12345" + end), 5)) == [b"12345"]
+
+
+def test_a_line_without_end_is_not_read_to_its_end():
+    stream = BytesIO(b"one\n" + b"0" * 1_000)
+    lines = lines_of(stream, 5)
+    assert next(lines) == b"one"
+    with pytest.raises(MisuseError, match="longer than 5 bytes"):
+        next(lines)
+    assert stream.tell() < 20
+
+
+def test_an_input_that_cannot_be_read_is_told():
+    class Directory(BytesIO):
+        def readline(self, size=-1):
+            raise IsADirectoryError(21, "Is a directory")
+
+    with pytest.raises(MisuseError, match="standard input cannot be read: Is a directory"):
+        next(lines_of(Directory(), 5))

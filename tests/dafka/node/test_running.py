@@ -8,7 +8,13 @@ import threading
 
 import pytest
 
-from dafka.node.running import end_within, reload_event, run_until_told, stop_event
+from dafka.node.running import (
+    end_within,
+    interrupt_when_told,
+    reload_event,
+    run_until_told,
+    stop_event,
+)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 HANDLED = (*SIGNALS, signal.SIGHUP)
@@ -69,6 +75,22 @@ def test_the_wait_ends_when_one_of_several_has_ended():
 def test_what_ended_one_is_raised():
     with pytest.raises(RuntimeError, match="reason"):
         run_until_told(Runs(1, RuntimeError("reason")))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_interrupts_once(number):
+    interrupt_when_told()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+    for again in (signal.SIGTERM, signal.SIGHUP):
+        os.kill(os.getpid(), again)
+
+
+def test_a_signal_that_was_ignored_stays_so():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interrupt_when_told()
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_signals_can_only_be_taken_in_the_main_thread():

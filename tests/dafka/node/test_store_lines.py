@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from dafka.errors import MisuseError
@@ -71,6 +73,54 @@ def test_a_store_that_is_away_is_asked_in_vain(lines, monkeypatch):
     for token in range(10):
         lines.ask(Ask(1, token, Beat("g", "A", 1)))
     assert len(lines._asked[1]) <= 3
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that lines know; to be put forward."""
+    clock = SimpleNamespace(now_ms=0)
+    monkeypatch.setattr(store_lines, "now_ms", lambda: clock.now_ms)
+    return clock
+
+
+def said(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_store_that_is_away_is_told_once(clock, caplog):
+    nobody = ["tcp://127.0.0.1:9", "tcp://127.0.0.1:10", "tcp://127.0.0.1:11"]
+    lines = StoreLines("g", nobody)
+    for clock.now_ms in range(0, 20_000, 1_000):
+        for store in (0, 1):
+            lines.ask(Ask(store, 1, Beat("g", "A", 1)))
+        if clock.now_ms < store_lines.SILENCE_MS_MAX:
+            assert not caplog.records
+    lines.close()
+    assert [record.store for record in caplog.records] == nobody[:2]
+    first, second = said(caplog)
+    assert "does not answer: the group goes on with the others; start it or correct" in first
+    assert "does not answer: the group stands still until more than half" in second
+
+
+def test_a_store_that_answers_again_is_told_and_so_is_its_next_outage(lines, clock, caplog, until):
+    for _ in range(2):
+        clock.now_ms += 1
+        lines.ask(Ask(0, 1, Beat("g", "A", 1)))
+        clock.now_ms += store_lines.SILENCE_MS_MAX
+        lines.ask(Ask(0, 2, Beat("g", "A", 1)))
+        events(lines, until, 2)
+    assert [text.partition(":")[0] for text in said(caplog)] == [
+        "store does not answer",
+        "store answers",
+    ] * 2
+
+
+def test_a_store_that_answers_is_not_spoken_of(lines, clock, caplog, until):
+    for _ in range(10):
+        lines.ask(Ask(0, 1, Beat("g", "A", 1)))
+        events(lines, until, 1)
+        clock.now_ms += 1_000
+    assert not caplog.records
 
 
 def test_an_endpoint_that_is_none():
