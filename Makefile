@@ -56,8 +56,8 @@ types: $(VENV)/installed-dev
 imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
+# Three at once for two cores: tests of processes mostly wait.
 unit: $(VENV)/installed-dev $(VENV)/installed-data
-	# Three for two cores: tests of processes mostly wait.
 	$(BIN)/python -m pytest -n 3 --seeds $(SEEDS)
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
