@@ -10,4 +10,5 @@ def counted(number: int, what: str) -> str:
         number: How many.
         what: One of them.
     """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    plural = "es" if what.endswith("ch") else "s"
+    return f"{number:,} {what}{plural * (number != 1)}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import QueryError
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from dafka.words import counted
 from distributor.control.client import ControlClient
 from distributor.declared import load
 from distributor.errors import CommandError, PlanError
@@ -205,7 +206,8 @@ class Applying:
                 and self._topology.wants(partition.topic, holding.cluster)
             ]
             if lacking:
-                return f"{holding.cluster}, which lacks records of {len(lacking)} partitions"
+                places = counted(len(lacking), "partition")
+                return f"{holding.cluster}, which lacks records of {places}"
         return ""
 
     def _holding(self, cluster: str) -> Holding:

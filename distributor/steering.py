@@ -16,6 +16,7 @@ from dafka.errors import DafkaError, QueryError
 from dafka.node.clock import now_ms
 from dafka.query.client import StoreClient
 from dafka.wire.octets import octets_of
+from dafka.words import counted
 from distributor.control.messages import STOPPED_MAX, LinkRow, StoppedRow
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed, Switch
 from distributor.link.stops import Reason
@@ -237,7 +238,7 @@ class SteeredLink:
                 return False
             lacking = sum(heads.get(partition, -1) + 1 < end for partition, end in sent.items())
             if lacking:
-                self._waits_for = f"{name} lacks records of {lacking} partitions"
+                self._waits_for = f"{name} lacks records of {counted(lacking, 'partition')}"
                 return False
         return True
 

@@ -18,6 +18,7 @@ from dafka.errors import MisuseError, StorageError
 from dafka.storage.check import Findings
 from dafka.storage.check import check as check_log
 from dafka.storage.lmdb_log import LmdbLog
+from dafka.words import counted
 
 Directory = Annotated[Path, typer.Argument(help="A store's directory; the store must be stopped.")]
 
@@ -45,9 +46,9 @@ def check(directory: Directory, json_lines: Json = False) -> None:
         for problem in findings.problems:
             print(printable(problem))
         print(
-            f"{findings.partitions:,} partitions, {findings.batches:,} batches, "
-            f"{findings.records:,} records, {findings.size:,} bytes: "
-            + (f"{len(findings.problems):,} problems" if findings.problems else "whole")
+            f"{counted(findings.partitions, 'partition')}, {counted(findings.batches, 'batch')}, "
+            f"{counted(findings.records, 'record')}, {findings.size:,} bytes: "
+            + (counted(len(findings.problems), "problem") if findings.problems else "whole")
         )
     if findings.problems:
         raise typer.Exit(1)

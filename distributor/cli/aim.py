@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from dafka.words import counted
 from distributor.cli.options import File, Json
 from distributor.control.client import ControlClient
 from distributor.control.messages import LinkRow
@@ -139,7 +140,7 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
 def _cost(loss: Loss) -> Iterator[str]:
     """How many records are gone, or why nobody can say."""
     records = sum(gone.records for gone in loss.gone)
-    counts = f"{records:,} records in {len(loss.gone):,} partitions"
+    counts = f"{counted(records, 'record')} in {counted(len(loss.gone), 'partition')}"
     if not loss.silent:
         yield f"{counts} are on no other cluster"
         return
@@ -174,7 +175,7 @@ def _table(rows: list[LinkRow]) -> WholeTable:
             state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
         stopped = row.diverged + row.overtaken
         if stopped:
-            state += f", without {stopped:,} partitions: see distributor status"
+            state += f", without {counted(stopped, 'partition')}: see distributor status"
         stall = "stands" if row.stall_ms < 0 else f"{row.stall_ms:,}"
         table.add_row(
             Text(row.source),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,6 +47,7 @@ def audit(
         raise MisuseError("audit runs on spark; the native comparison is `distributor verify`")
     declared = load(file)
     refuse_unknown(declared)
+    _made(report)
     spark = session(master, f"audit {declared.name}", conf)
     from distributor.spark import audit as job
 
@@ -60,6 +62,17 @@ def audit(
         spark.stop()
     if differs:
         raise typer.Exit(1)
+
+
+def _made(report: Path) -> None:
+    """Make the directory, and see that it takes files: the job may run for hours before."""
+    try:
+        report.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=report).close()
+    except OSError as error:
+        raise MisuseError(
+            f"cannot write to {str(report)!r}: {error.strerror}; say another --report"
+        ) from error
 
 
 def _view(found: Audit) -> tuple[list[WholeTable | str], bool]:

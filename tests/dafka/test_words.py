@@ -9,3 +9,7 @@ from dafka.words import counted
 )
 def test_one_thing_is_not_many(number, text):
     assert counted(number, "record") == text
+
+
+def test_a_sibilant_asks_for_a_vowel():
+    assert [counted(number, "batch") for number in (1, 2)] == ["1 batch", "2 batches"]

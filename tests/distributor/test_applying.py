@@ -123,7 +123,7 @@ def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_
     drain, fill = step(Action.DRAIN, "c1"), step(Action.FILL, "c2")
     other = step(Action.DRAIN, "c1", topics="eu-*")
     with pair.running():
-        lacking = "c2, which lacks records of 1 partitions"
+        lacking = "c2, which lacks records of 1 partition"
         assert applying.look(drain) == applying.look(fill) == lacking
         assert applying.look(other) == ""
     pair.fill(2, make_batch([b"1", b"2"], envelope=COPIED))

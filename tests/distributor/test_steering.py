@@ -75,7 +75,7 @@ def test_a_planned_switch_waits_until_all_behind_the_target_have_what_was_sent(t
     producer.send("orders", b"1")
     until(lambda: records(topology)["c2"] == 1, 20)
     node.tell(Retarget("c3"))
-    until(lambda: node.row().waits_for == "c3 lacks records of 1 partitions", 20)
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition", 20)
     assert (node.row().state, node.row().next, node.row().stall_ms) == ("draining", "c3", -1)
     # The link from c2 to c3 is what the barrier waits for.
     (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
@@ -95,7 +95,7 @@ def test_a_paused_link_says_when_what_it_sent_is_everywhere_and_goes_on_when_tol
     producer.send("orders", b"1")
     until(lambda: records(topology)["c2"] == 1, 20)
     node.tell(Pause())
-    until(lambda: node.row().waits_for == "c3 lacks records of 1 partitions", 20)
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition", 20)
     assert (node.row().state, node.row().stall_ms) == ("paused", -1)
     (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
     helper = SteeredLink(topology, inner)

@@ -33,7 +33,7 @@ def test_a_store_that_is_whole(dafka, directory):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["partitions"], found["records"], found["problems"]) == (1, 5, [])
-    assert b"5 records" in dafka("store", "check", str(directory)).stdout
+    assert b"1 partition, 5 batches, 5 records" in dafka("store", "check", str(directory)).stdout
 
 
 def test_a_damaged_store_is_told_and_ends_with_1(dafka, directory):

@@ -160,7 +160,7 @@ def test_lost_says_that_it_cannot_say_what_is_gone(
     assert told["gone"] is None
     loss.gone = [Gone("orders", "AB" * 16, 3, 1_200)]
     found = run("lost", str(controlled.file), "--cluster", "c1")
-    assert "as far as the others know, 1,200 records in 1 partitions are" in found.stdout
+    assert "as far as the others know, 1,200 records in 1 partition are" in found.stdout
     told = json.loads(run("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
     assert told["gone"][0]["records"] == 1_200
 

@@ -32,6 +32,14 @@ def test_the_report(run, shared_spark, pair, make_batch, tmp_path):
         assert "equal, but for what retention has taken" in out
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_the_job(run, pair, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = run("audit", pair.file, "--report", tmp_path / "file" / "r")
+    assert code == 2
+    assert "cannot write to" in err
+    assert "say another --report" in err
+
+
 def test_natively_it_is_another_command(run, pair):
     code, _, err = run("audit", pair.file, "--engine", "native")
     assert code == 2
