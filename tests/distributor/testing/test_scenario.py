@@ -31,6 +31,10 @@ def test_every_seed_settles_with_all_clusters_equal(seeds):
     assert not failures, "\n".join(failures)
 
 
+def test_a_run_whose_producers_all_died_says_something_too():
+    assert run(5_001_393).problems == []
+
+
 def test_the_same_seed_is_the_same_run():
     assert run(5) == run(5)
     assert run(5).fingerprint != run(6).fingerprint
