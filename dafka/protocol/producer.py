@@ -227,9 +227,9 @@ class ProducerMachine:
     def _direct_heads(self, asked: messages.GetHeads) -> list[Effect]:
         """Tell what no store can tell: of what is stored they have the records as well."""
         return [
-            Publish(messages.DirectHead(asked.requester, topic, self._address, head))
-            for topic, head in self._heads.items()
-            if asked.topic in ("", topic) and (self._foreign or not self._is_stored(topic))
+            Publish(messages.DirectHead(asked.requester, topic, self._address, self._heads[topic]))
+            for topic in self._named(asked.topic)
+            if self._foreign or not self._is_stored(topic)
         ]
 
     def _dispute(self, partition: Partition, sequence: int) -> list[Effect]:
@@ -246,7 +246,13 @@ class ProducerMachine:
         if event.id is not MessageId.HEAD:
             return []
         self._due.listened(event.key)
-        return [Publish(self._head(topic)) for topic in self._heads if event.key in ("", topic)]
+        return [Publish(self._head(topic)) for topic in self._named(event.key)]
+
+    def _named(self, topic: str) -> Iterable[str]:
+        """The topics that a peer names: one, if there is such a one; with the empty name all."""
+        if not topic:
+            return self._heads
+        return (topic,) if topic in self._heads else ()
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

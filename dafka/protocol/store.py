@@ -44,6 +44,7 @@ from dafka.protocol.inflow import Inflow
 from dafka.protocol.inquiry import Inquiry
 from dafka.protocol.reminders import Reminders
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
+from dafka.protocol.topic_heads import TopicHeads
 from dafka.protocol.unacked import direct_records
 from dafka.records.batch import without_first
 from dafka.wire import messages
@@ -66,7 +67,7 @@ class StoreMachine:
     def __init__(self, address: str, heads: Mapping[Partition, int]) -> None:
         self._address = address
         self._inflow = Inflow(address)
-        self._durable = dict(heads)
+        self._durable = TopicHeads(heads)
         self._staged: list[Batch] = []
         """Taken in order during this turn, to be appended at its end."""
         self._skipped: dict[Partition, int] = {}
@@ -344,13 +345,7 @@ class StoreMachine:
         return effects
 
     def _direct_heads(self, requester: str, topics: Iterable[str]) -> list[Effect]:
-        """Each head once, however often a topic is named."""
-        wanted = frozenset(topics)
-        return [
-            self._direct_head(requester, partition)
-            for partition in self._durable
-            if partition.topic in wanted or "" in wanted
-        ]
+        return [self._direct_head(requester, partition) for partition in self._durable.of(topics)]
 
     def _direct_head(self, requester: str, partition: Partition) -> Publish:
         topic, address = partition
