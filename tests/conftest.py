@@ -27,9 +27,11 @@ settings.register_profile("ci", max_examples=100, deadline=None, derandomize=Tru
 settings.register_profile("night", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Commands leave a SIGHUP ignored that they were started to ignore: here they shall hear it, also
-# where the whole run was started by nohup.
+# Commands leave a signal ignored that they were started to ignore: here they shall hear it, also
+# where the whole run was started by nohup, or by a script in the background.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
