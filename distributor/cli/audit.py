@@ -47,7 +47,7 @@ def audit(
         raise MisuseError("audit runs on spark; the native comparison is `distributor verify`")
     declared = load(file)
     refuse_unknown(declared)
-    _made(report)
+    _make_ready(report)
     spark = session(master, f"audit {declared.name}", conf)
     from distributor.spark import audit as job
 
@@ -64,7 +64,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _made(report: Path) -> None:
+def _make_ready(report: Path) -> None:
     """Make the directory, and see that it takes files: the job may run for hours before."""
     try:
         report.mkdir(parents=True, exist_ok=True)
