@@ -65,7 +65,7 @@ sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long 
 	$(BIN)/python -m distributor.testing.scenario --count $(SEEDS)
 
 bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
-	$(BIN)/python -m benchmarks --repeat $(REPEAT)
+	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json
 
 screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README, made anew
 	$(BIN)/python -m distributor.testing.screenshot config/four-clusters.yaml docs/dashboard.png

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.baseline import file_append, lmdb_append, raw_messages
 from benchmarks.chain import BARE, chain
-from benchmarks.growth import opening, partitions
+from benchmarks.growth import listening, opening, partitions
 from benchmarks.harness import Results
 from benchmarks.hop import hop, tree
 from benchmarks.latency import latency
@@ -90,6 +90,7 @@ def _positions(results: Results, _records: int) -> None:
 
 def _growth(results: Results, records: int) -> None:
     partitions(results, records * 8)
+    listening(results)
     opening(results, records * 40)
 
 
@@ -135,6 +136,9 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, help="write all figures here as JSON")
     arguments = parser.parse_args()
+    if arguments.output is not None:  # half an hour later would be late to find that it cannot be
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.touch()
     results = Results()
     parts = [PARTS[name] for name in arguments.only or PARTS]
     with Progress(console=Console(stderr=True), transient=True) as bar:

@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, own_bytes, rate, scratch, until_told
+from benchmarks.pipeline import one_cluster
 from benchmarks.publisher import FIND_S
 from benchmarks.storage import RECORDS, batch_of
-from benchmarks.system import PAIR, system
-from dafka import Producer, keep_freed_memory
+from benchmarks.system import PAIR, SETTLE_S, system
+from dafka import Consumer, Producer, keep_freed_memory
 from dafka.model import Batch
 from dafka.storage.lmdb_log import Durability, LmdbLog
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 FEW, MANY = 10, 10_000
+TOPICS = [f"t{number}" for number in range(MANY)]
 DEADLINE_S = 120.0
 VALUES = [bytes(100)] * 580
 """Just below the default size of a batch: few partitions and many get batches alike."""
@@ -39,7 +41,7 @@ def _spread(pipe: Connection, tower: str, count: int) -> None:
             producer.send_many("warm-up", VALUES)
         producer.flush(60)
         pipe.send(own_bytes())
-        topics = [f"t{number}" for number in range(pipe.recv())]
+        topics = TOPICS[: pipe.recv()]
         for first in range(0, len(topics), OPENED_AT_ONCE):
             for topic in topics[first : first + OPENED_AT_ONCE]:
                 producer.send(topic, b"")
@@ -81,6 +83,48 @@ def partitions(results: Results, count: int) -> None:
             pair.wait_for(sent + count // len(VALUES) * len(VALUES), DEADLINE_S)
             results.add(f"{number:,} partitions, one hop", "records/s", rate(count, began))
             producer.end()
+
+
+def _open_all(pipe: Connection, tower: str) -> None:
+    """One record in the first topic, and when told one in each of the others."""
+    with Producer(tower) as producer:
+        time.sleep(FIND_S)
+        producer.send(TOPICS[0], b"")
+        producer.flush(60)
+        pipe.send("begun")
+        until_told(pipe)
+        for first in range(1, MANY, OPENED_AT_ONCE):
+            for topic in TOPICS[first : first + OPENED_AT_ONCE]:
+                producer.send(topic, b"")
+            producer.flush(60)
+        until_told(pipe)
+
+
+def _hear_all(pipe: Connection, tower: str) -> None:
+    """Say what the partitions beyond the first take in a consumer that has read them all."""
+    with Consumer(tower, TOPICS) as consumer:
+        records = iter(consumer)
+        next(records)
+        time.sleep(SETTLE_S)
+        resident = own_bytes()
+        pipe.send("begun")
+        for _ in range(1, MANY):
+            next(records)
+        time.sleep(SETTLE_S)
+        pipe.send((own_bytes() - resident) / (MANY - 1))
+        until_told(pipe)
+
+
+def listening(results: Results) -> None:
+    """Memory of an idle partition in a consumer."""
+    with one_cluster() as (tower, _):
+        consumer, producer = Worker(_hear_all, tower), Worker(_open_all, tower)
+        producer.hear()
+        consumer.hear()
+        producer.tell("go")
+        results.add("memory of an idle partition, consumer", "bytes", consumer.hear())
+        for worker in (producer, consumer):
+            worker.end()
 
 
 def opening(results: Results, records: int) -> None:
