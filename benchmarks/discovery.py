@@ -12,11 +12,11 @@ from rich.table import Table
 
 from benchmarks.harness import Worker, cpu_seconds
 from dafka.model import TowerEndpoints
-from dafka.node.clock import now_ms
 from dafka.node.tower import Tower
+from dafka.process.clock import now_ms
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.mesh import Mesh
-from dafka.transport.poller import Poller
+from dafka.transport.sockets import Poller
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Results, Worker, cpu_seconds, free_ports, rate, scratch, until_told
 from dafka import Consumer, Producer, Store, Tower
-from dafka.node.memory import collect_rarely, keep_freed_memory
+from dafka.process.memory import collect_rarely, keep_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

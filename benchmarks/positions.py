@@ -9,7 +9,7 @@ from benchmarks.harness import Results, Worker, until_told
 from benchmarks.publisher import TOPIC, publish_steady
 from benchmarks.system import FOUR, SETTLE_S, system
 from dafka import Consumer
-from dafka.node.clock import wall_ms
+from dafka.process.clock import wall_ms
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -6,13 +6,12 @@ import timeit
 from typing import TYPE_CHECKING
 
 from benchmarks.storage import RECORDS, P, batch_of
-from dafka.node.metrics import traffic
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.model import replace
+from dafka.process.metrics import traffic
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import Drained, Received
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, records_of, values_of
 from dafka.records.envelope import Envelope, stamped
-from dafka.values import replace
 from dafka.wire import messages, rfc46
 
 if TYPE_CHECKING:

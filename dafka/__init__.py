@@ -22,10 +22,10 @@ from dafka.model import Record as Record
 from dafka.node.consumer import Consumer as Consumer
 from dafka.node.consumer import ReceivedBatch as ReceivedBatch
 from dafka.node.delivery import Delivery as Delivery
-from dafka.node.memory import keep_freed_memory as keep_freed_memory
 from dafka.node.producer import Producer as Producer
 from dafka.node.store import Store as Store
 from dafka.node.tower import Tower as Tower
+from dafka.process.memory import keep_freed_memory as keep_freed_memory
 from dafka.query.client import StoreClient as StoreClient
 from dafka.transport.keys import Credentials as Credentials
 from dafka.transport.keys import load_credentials as load_credentials

@@ -91,7 +91,7 @@ CHANGES_MAX = 20_000
 """Partitions that may have changed before all are listed instead: every page looks at them."""
 
 OPENING_CHARACTERS_MAX = 64
-"""The name of one opening of a log, see `dafka.storage.changes`."""
+"""The name of one opening of a log, see `dafka.storage.log`."""
 
 TABLE_BYTES_MAX = 32
 """The name of a table in a store's log."""

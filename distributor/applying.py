@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
+from dafka.plural import counted
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.words import counted
 from distributor.control.client import ControlClient
 from distributor.declared import load
 from distributor.errors import CommandError, PlanError

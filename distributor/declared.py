@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import topology
+from dafka.transport.curve import keyring
 from dafka.transport.keys import load_credentials
-from dafka.transport.security import keyring
 from dafka.transport.wiring import Wiring, wirings
 
 if TYPE_CHECKING:

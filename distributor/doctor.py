@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dafka.errors import DafkaError
+from dafka.plural import counted
 from dafka.query.client import StoreClient
-from dafka.words import counted
 from distributor.probe import Vitals, probe
 from distributor.processes import Kind
 from distributor.status import status_of

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from dafka import Consumer, Producer
 from dafka.errors import BufferFullError, DafkaError, NotStoredError, RecordError
-from dafka.node.clock import now_ms, wall_ms
+from dafka.process.clock import now_ms, wall_ms
 from distributor.metrics import HeartbeatMeter
 from distributor.recovery import Recovery
 from topology import plan

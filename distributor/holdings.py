@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dafka.model import Partition
-    from dafka.storage.changes import Mark
+    from dafka.storage.log import Mark
     from topology.model import Cluster
 
 log = logging.getLogger(__name__)

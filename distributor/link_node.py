@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.limits import PARTITIONS_MAX
-from dafka.node.clock import now_ms
-from dafka.node.node import Node, Role, new_address, open_mesh
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
-from dafka.protocol.dues import earliest
+from dafka.node.loop import Node, Role, new_address, open_mesh
+from dafka.process.clock import now_ms
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
+from dafka.protocol.machine import earliest
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.query.client import StoreClient
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.transport.mesh import Mesh
-    from dafka.transport.poller import Pollable
+    from dafka.transport.sockets import Pollable
     from topology.model import Cluster, Topology
     from topology.plan import Link
 

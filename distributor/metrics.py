@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
-from dafka.node.metrics import Tally
+from dafka.process.metrics import Tally
 from distributor.comparing.verdict import Kind
 from distributor.link.stops import Reason
 

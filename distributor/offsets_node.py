@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import DafkaError, QueryError
-from dafka.node.clock import now_ms, wall_ms
+from dafka.process.clock import now_ms, wall_ms
 from dafka.query.client import StoreClient
 from distributor.committer import Committer
 from distributor.metrics import OffsetsMeter

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.errors import NotStoredError, QueryError, RecordError
-from dafka.model import Partition
+from dafka.model import Partition, replace
 from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.batch import checked_count, cut
 from dafka.records.envelope import FRESH, Envelope, stamped, unpack
-from dafka.values import replace
 from distributor.comparing.verdict import Kind
 from distributor.survey import survey
 from topology.copyflags import EVERY_FLAG

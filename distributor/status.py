@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dafka.errors import QueryError
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 from distributor.links import ask_links
 from distributor.recovery import RecoveryPoint, recovery_points
 from distributor.survey import ANSWER_TIMEOUT_MS, Holding, survey

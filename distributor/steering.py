@@ -13,10 +13,10 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from dafka.errors import DafkaError, QueryError
-from dafka.node.clock import now_ms
+from dafka.plural import counted
+from dafka.process.clock import now_ms
 from dafka.query.client import StoreClient
-from dafka.wire.octets import octets_of
-from dafka.words import counted
+from dafka.wire.primitives import octets_of
 from distributor.control.messages import STOPPED_MAX, LinkRow, StoppedRow
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed, Switch
 from distributor.link.stops import Reason

@@ -16,8 +16,7 @@ from dafka.errors import MisuseError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.spark.java import ensure_java
-from dafka.spark.session import open_session
+from dafka.spark.session import ensure_java, open_session
 
 SEEDS_PER_TEST = 10
 """Seeds of the simulator in one test, so that workers share them evenly."""

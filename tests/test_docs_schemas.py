@@ -10,8 +10,8 @@ import pytest
 
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.node.web import WebServer, bind
-from dafka.schemas.application import application
+from dafka.process.web import WebServer, bind
+from dafka.schemas.rest import application
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import Service
 from dafka.storage.lmdb_log import Durability

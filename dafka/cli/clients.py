@@ -29,11 +29,11 @@ from dafka.errors import MisuseError
 from dafka.limits import JSON_LINE_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import checked_topic
 from dafka.node.consumer import Consumer
-from dafka.node.logs import set_up_logs
 from dafka.node.producer import Producer
-from dafka.node.running import interrupt_when_told
+from dafka.plural import counted
+from dafka.process.logs import set_up_logs
+from dafka.process.signals import interrupt_when_told
 from dafka.wire.dialect import DEFAULT_DIALECT
-from dafka.words import counted
 
 Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
 

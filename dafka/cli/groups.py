@@ -15,7 +15,7 @@ from dafka.cli.records import printable
 from dafka.cli.tables import print_table
 from dafka.errors import MisuseError
 from dafka.groups.commit import checked_group
-from dafka.node.clock import wall_ms
+from dafka.process.clock import wall_ms
 from dafka.query.client import StoreClient
 
 

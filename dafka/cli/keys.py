@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dafka.errors import MisuseError
-from dafka.protocol.access import rule
+from dafka.transport.access import rule
 from dafka.transport.keys import load_access, new_keys, write_secret
 
 CLUSTER = "cluster"

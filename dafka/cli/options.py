@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from dafka.errors import MisuseError
-from dafka.node.logs import Format
+from dafka.process.logs import Format
 from dafka.transport.keys import Credentials, load_credentials
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"

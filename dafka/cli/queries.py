@@ -23,10 +23,10 @@ from dafka.cli.records import printable, to_json
 from dafka.cli.tables import print_table
 from dafka.errors import MisuseError
 from dafka.model import Partition, checked_topic
+from dafka.plural import counted
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.wire.fields import SEQUENCE_MAX
-from dafka.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,15 +22,14 @@ from dafka.cli.options import (
     Wire,
     credentials_of,
 )
-from dafka.node.health import Health, serve_health
-from dafka.node.logs import Format, set_up_logs
-from dafka.node.running import SHUTDOWN_MS, end_within, stop_event
-from dafka.node.web import WebServer, bind
-from dafka.schemas.application import application
-from dafka.schemas.epochs import CLUSTERS_MAX
-from dafka.schemas.running import RunningRegistry
+from dafka.process.health import Health, serve_health
+from dafka.process.logs import Format, set_up_logs
+from dafka.process.signals import SHUTDOWN_MS, end_within, stop_event
+from dafka.process.web import WebServer, bind
+from dafka.schemas.rest import application
 from dafka.schemas.schema_log import SchemaLog
-from dafka.schemas.service import Service
+from dafka.schemas.service import RunningRegistry, Service
+from dafka.schemas.state import CLUSTERS_MAX
 from dafka.wire.dialect import DEFAULT_DIALECT
 
 log = logging.getLogger(__name__)

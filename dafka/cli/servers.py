@@ -29,12 +29,12 @@ from dafka.cli.options import (
 from dafka.cli.upkeep import check, compact
 from dafka.errors import MisuseError
 from dafka.groups.commit import TOPIC as POSITIONS
-from dafka.node.health import Health, serve_health
-from dafka.node.logs import Format, set_up_logs
-from dafka.node.memory import collect_rarely, keep_freed_memory
-from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.process.health import Health, serve_health
+from dafka.process.logs import Format, set_up_logs
+from dafka.process.memory import collect_rarely, keep_freed_memory
+from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from dafka.schemas.entries import TOPIC as SCHEMAS
 from dafka.storage.lmdb_log import Durability
 from dafka.storage.retention import Retention

@@ -15,10 +15,10 @@ import typer
 from dafka.cli.options import Json
 from dafka.cli.records import printable
 from dafka.errors import MisuseError, StorageError
+from dafka.plural import counted
 from dafka.storage.check import Findings
 from dafka.storage.check import check as check_log
 from dafka.storage.lmdb_log import LmdbLog
-from dafka.words import counted
 
 Directory = Annotated[Path, typer.Argument(help="A store's directory; the store must be stopped.")]
 

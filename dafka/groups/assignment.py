@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,7 @@ from dafka.limits import (
     GROUP_NUMBER_MAX,
 )
 from dafka.model import NO_ORIGIN, Partition, checked_topic
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 TOPIC = "__consumer_offsets"
 

@@ -46,7 +46,7 @@ from dafka.groups.membership import (
     encode,
     fits,
 )
-from dafka.groups.proposal import Proposer
+from dafka.groups.proposer import Proposer
 from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
 
 if TYPE_CHECKING:

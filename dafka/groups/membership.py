@@ -2,7 +2,7 @@
 
 The members of a group, under a number, are a *generation*. The stores that a group is given keep
 the last one in a register, which members change by agreement of more than half of the stores: see
-`dafka.groups.registers` and `dafka.groups.member`.
+`dafka.groups.acceptor` and `dafka.groups.member`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dafka.limits import (
     GROUP_TOPICS_MAX,
     MEMBERSHIP_BYTES_MAX,
 )
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 
 SESSION_MS_MIN = 100
 SESSION_MS_MAX = 3_600_000

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition, Record, checked_topic
-from dafka.node.group import GroupRole, joined
-from dafka.node.group_options import Access, GroupOptions
-from dafka.node.node import Node, Role, new_address, open_mesh
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.node.group import Access, GroupOptions, GroupRole, joined
+from dafka.node.loop import Node, Role, new_address, open_mesh
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Drained, Event, TurnEnded
 from dafka.records.batch import records_of, values_of
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from dafka.model import Batch
     from dafka.query.client import StoreClient
     from dafka.transport.keys import Credentials
-    from dafka.transport.poller import Pollable
+    from dafka.transport.sockets import Pollable
 
 _CHECK_S = 1.0
 """How often a waiting iteration looks whether the node still lives."""

@@ -1,4 +1,7 @@
-"""A consumer's part in a group: its shell in the node's thread, and what the application asks."""
+"""A consumer's part in a group: its shell in the node's thread, and what the application asks.
+
+What a consumer in a group is given, and whether it can be used.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,11 @@ import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.errors import (
-    BufferFullError,
-    MisuseError,
-    NotStoredError,
-    QueryError,
-    RebalancedError,
-)
-from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
-from dafka.groups.consumption import GroupMachine, GroupSettings
+from dafka.errors import BufferFullError, MisuseError, NotStoredError, QueryError, RebalancedError
+from dafka.groups.commit import TOPIC, Commit, CommitKey, checked_group, encode
+from dafka.groups.consumer import GroupMachine, GroupSettings
 from dafka.groups.events import (
     Ask,
     AskOffsets,
@@ -41,17 +38,18 @@ from dafka.groups.events import (
     Sought,
 )
 from dafka.groups.member import MemberMachine
-from dafka.groups.membership import Member
-from dafka.node import metrics
-from dafka.node.clock import now_ms, wall_ms
-from dafka.node.hand import Hand
+from dafka.groups.membership import SESSION_MS_MAX, SESSION_MS_MIN, Member
+from dafka.limits import GROUP_TOPICS_MAX
+from dafka.node.group_client import StoreLines
 from dafka.node.producer import Producer
-from dafka.node.store_lines import StoreLines
-from dafka.protocol.consumer_settings import Start
+from dafka.node.progress import Hand
+from dafka.process import metrics
+from dafka.process.clock import now_ms, wall_ms
+from dafka.protocol.consumer import Start
 from dafka.protocol.events import Drained, Event, TurnEnded
 from dafka.query.client import StoreClient
 from dafka.wire.fields import SEQUENCE_MAX
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,11 +57,55 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition, Record
     from dafka.node.delivery import Delivery
-    from dafka.node.group_options import Access, GroupOptions
-    from dafka.node.node import Node
+    from dafka.node.loop import Node
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.transport.keys import Credentials
-    from dafka.transport.poller import Pollable
+    from dafka.transport.sockets import Pollable
+
+
+class GroupOptions(NamedTuple):
+    """What a consumer in a group is given; see `dafka.node.consumer.Consumer`."""
+
+    group: str
+    stores: tuple[str, ...]
+    auto_commit_ms: int | None
+    session_timeout_ms: int
+    max_hold_ms: int
+
+    def checked(
+        self, topics: Sequence[str], positions: Mapping[Partition, int] | None = None
+    ) -> GroupOptions:
+        """Return them if they can be used, for these topics and without positions.
+
+        Raises:
+            MisuseError: They cannot.
+        """
+        if positions:
+            raise MisuseError("a group has positions of its own: use seek instead")
+        checked_group(self.group)
+        if not self.stores:
+            raise MisuseError("a consumer in a group needs the query ports of the stores: stores")
+        if len(set(self.stores)) < len(self.stores):
+            raise MisuseError(f"a store is given twice: {', '.join(self.stores)}")
+        if not SESSION_MS_MIN <= self.session_timeout_ms <= SESSION_MS_MAX:
+            raise MisuseError(
+                f"session_timeout_ms must be {SESSION_MS_MIN} to {SESSION_MS_MAX}: "
+                f"{self.session_timeout_ms}"
+            )
+        if self.max_hold_ms < 1 or (self.auto_commit_ms is not None and self.auto_commit_ms < 1):
+            raise MisuseError("max_hold_ms and auto_commit_ms must be positive")
+        if len(topics) > GROUP_TOPICS_MAX:
+            raise MisuseError(f"a member of a group takes at most {GROUP_TOPICS_MAX} topics")
+        return self
+
+
+class Access(NamedTuple):
+    """How a node gets into its cluster; see `dafka.node.consumer.Consumer`."""
+
+    credentials: Credentials | None
+    insecure: bool
+    wire: str | None
+
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import NotStoredError
-from dafka.node.node import Node, Role, new_address, open_mesh
+from dafka.node.loop import Node, Role, new_address, open_mesh
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Mirrored, TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dafka.model import Batch, Partition
     from dafka.protocol.events import Event
     from dafka.transport.keys import Credentials
-    from dafka.transport.poller import Pollable
+    from dafka.transport.sockets import Pollable
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError, WireError
-from dafka.groups.fold import fold
-from dafka.groups.registers import Registers
+from dafka.groups.acceptor import Registers
+from dafka.groups.commit_table import fold
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
-from dafka.node import metrics
-from dafka.node.clock import now_ms
-from dafka.node.node import Node, Role, open_mesh
-from dafka.protocol.access import ANYBODY, Rights
+from dafka.node.loop import Node, Role, open_mesh
+from dafka.process import metrics
+from dafka.process.clock import now_ms
 from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
 from dafka.protocol.events import Appended, AppendFailed, Compared, Event, RangeRead, TurnEnded
 from dafka.protocol.store import StoreMachine
@@ -22,8 +21,9 @@ from dafka.query.service import answer
 from dafka.storage.lmdb_log import Durability, LmdbLog, wall_ms
 from dafka.storage.log import beside
 from dafka.storage.retention import Retainer
+from dafka.transport.access import ANYBODY, Rights
+from dafka.transport.curve import checked_infrastructure
 from dafka.transport.request import QueryServer
-from dafka.transport.security import checked_infrastructure
 from dafka.wire.dialect import dialect
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dafka.storage.log import RecordLog
     from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
-    from dafka.transport.poller import Pollable
+    from dafka.transport.sockets import Pollable
 
 log = logging.getLogger(__name__)
 

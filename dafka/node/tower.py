@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import PEERS_MAX
 from dafka.model import TowerEndpoints
-from dafka.node import metrics
-from dafka.node.clock import now_ms
-from dafka.node.node import STUCK_MS, NodeFailedError
-from dafka.transport.poller import Poller
-from dafka.transport.security import checked_infrastructure
+from dafka.node.loop import STUCK_MS, NodeFailedError
+from dafka.process import metrics
+from dafka.process.clock import now_ms
+from dafka.transport.curve import checked_infrastructure
+from dafka.transport.sockets import Poller
 from dafka.transport.tower import TowerSockets
 
 if TYPE_CHECKING:

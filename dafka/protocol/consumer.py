@@ -5,19 +5,25 @@ A consumer may be told to hand out only what a store has acknowledged (`committe
 must not carry to another cluster what its own could still lose.
 
 Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands.
+
+What a consumer can be told: which topics, from where on, and how much it may hold.
+
+How far stores have a consumer's partitions, as far as their ACKs have come.
+
+Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way then,
+and to ask for it at once would be to receive it twice; a while later it is asked for.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
-from dafka.protocol.acknowledged import Acknowledged
-from dafka.protocol.arrival import arrived
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
-from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import (
     Drained,
@@ -29,16 +35,102 @@ from dafka.protocol.events import (
     Unassigned,
     Woke,
 )
-from dafka.protocol.inflow import Inflow
-from dafka.protocol.inquiry import Inquiry
 from dafka.protocol.live_edge import LiveEdge
+from dafka.protocol.machine import earliest
+from dafka.protocol.receiver import Inflow, arrived
+from dafka.protocol.stores import Inquiry
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from dafka.model import Batch
     from dafka.wire.messages import Message
+
+
+class Start(Enum):
+    """Where to begin a partition that has no explicit position."""
+
+    EARLIEST = "earliest"
+    """At its first record."""
+    LATEST = "latest"
+    """Behind the first head that is heard of it, or at the first record that arrives live."""
+    ASSIGNED = "assigned"
+    """Nowhere, until `Positioned` says so; `Found` asks for it."""
+
+
+def _every_topic(_topic: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """What a consumer can be told.
+
+    Attributes:
+        topics: Topics to subscribe to; none means all, as far as `wants` agrees.
+        wants: With all topics: which of them to take.
+        start: Where partitions without a position begin.
+        positions: Sequence to begin each partition at.
+        committed: Deliver only what a store has on disk.
+        buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
+        heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
+            partition of a dead producer is announced by nobody else, and the answer may be lost.
+    """
+
+    topics: tuple[str, ...] = ()
+    wants: Callable[[str], bool] = _every_topic
+    start: Start = Start.EARLIEST
+    positions: Mapping[Partition, int] = field(default_factory=dict)
+    committed: bool = False
+    buffer_bytes_max: int = 32 * 1024 * 1024
+    heads_interval_ms_max: int = 10_000
+
+
+LIVE_PATIENCE_MS = 100
+"""How long live records may come later than the ACK: on a busy machine some milliseconds."""
+
+
+class Acknowledged:
+    """Partitions, and what is waited for."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Partition, int] = {}
+        self._awaited: OrderedDict[Partition, tuple[int, int]] = OrderedDict()
+        """When to ask for what has not come, and up to which sequence."""
+
+    def end(self, partition: Partition) -> int:
+        """Sequence below which a store has everything; 0 if nothing is known."""
+        return self._ends.get(partition, 0)
+
+    def reached(self, partition: Partition, end: int) -> bool:
+        """A store has everything below `end`; False if there are too many partitions."""
+        if partition not in self._ends and len(self._ends) >= PARTITIONS_MAX:
+            return False
+        self._ends[partition] = end
+        return True
+
+    def wait_for(self, partition: Partition, now_ms: int) -> None:
+        """What was acknowledged last may still be on its way."""
+        self._awaited.setdefault(partition, (now_ms + LIVE_PATIENCE_MS, self.end(partition)))
+
+    def overdue(self, now_ms: int) -> list[tuple[Partition, int]]:
+        """Take out what has been waited for long enough, and up to which sequence."""
+        found: list[tuple[Partition, int]] = []
+        while self._awaited:
+            partition, (due_ms, end) = next(iter(self._awaited.items()))
+            if due_ms > now_ms:
+                break
+            del self._awaited[partition]
+            found.append((partition, end))
+        return found
+
+    def wakeup_ms(self) -> int | None:
+        """When the first is overdue."""
+        due_ms, _ = next(iter(self._awaited.values()), (None, 0))
+        return due_ms
 
 
 _FROM_STORES = messages.Ack, messages.DirectHead, messages.StoreHello

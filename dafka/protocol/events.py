@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dafka.values import Value
+from dafka.model import Value
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.model import Batch, Partition
-from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Append, Disputed, Dropped, Effect, Listen, Publish, Stored
 from dafka.protocol.events import (
     Appended,
@@ -27,6 +26,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.heads import HeadSchedule
+from dafka.protocol.machine import earliest
 from dafka.protocol.unacked import Unacked, contradicts, records
 from dafka.records.batch import enclosed
 from dafka.wire import messages

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import RecordError
 from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.arrival import arrived
-from dafka.protocol.disputes import Disputes
-from dafka.protocol.dues import earliest
+from dafka.protocol.duplicate_producer import Disputes
 from dafka.protocol.effects import (
     Append,
     Compare,
@@ -40,11 +38,11 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
-from dafka.protocol.inflow import Inflow
-from dafka.protocol.inquiry import Inquiry
-from dafka.protocol.reminders import Reminders
-from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
-from dafka.protocol.topic_heads import TopicHeads
+from dafka.protocol.foreign import Reminders
+from dafka.protocol.heads import TopicHeads
+from dafka.protocol.machine import earliest
+from dafka.protocol.receiver import Inflow, arrived
+from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX, Inquiry
 from dafka.protocol.unacked import direct_records
 from dafka.records.batch import without_first
 from dafka.wire import messages

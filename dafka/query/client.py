@@ -10,9 +10,9 @@ from dafka.limits import BATCH_RECORDS_MAX, DIGESTS_MAX, PARTITIONS_MAX, READ_BY
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
-from dafka.storage.changes import Mark
+from dafka.storage.log import Mark
 from dafka.transport.request import QueryClient
-from dafka.wire.octets import octets_of, text
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -32,7 +32,7 @@ Place = tuple[Name, Name]
 Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Moment = tuple[Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX)], Sequence]
-"""A moment in the history of a store's log; see `dafka.storage.changes.Mark`."""
+"""A moment in the history of a store's log; see `dafka.storage.log.Mark`."""
 
 DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 

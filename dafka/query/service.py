@@ -1,37 +1,101 @@
-"""The store's side of the query port: a question's bytes in, an answer's bytes out."""
+"""The store's side of the query port: a question's bytes in, an answer's bytes out.
+
+The store's side of what is asked and agreed on about groups of consumers.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from dafka.errors import RecordError, StorageError, WireError
+from dafka.errors import MisuseError, RecordError, StorageError, WireError
+from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
-from dafka.groups.registers import Registers
-from dafka.limits import (
-    DELETED_BATCHES_MAX,
-    DIGEST_BYTES_MAX,
-    DIGEST_RECORDS_MAX,
-    READ_BYTES_MAX,
-)
+from dafka.groups.commit import checked_group
+from dafka.groups.commit_table import commits_of, groups_of
+from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import Partition
-from dafka.protocol.access import ANYBODY
 from dafka.query import messages
-from dafka.query.groups import GROUP_QUESTIONS, answered
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import page
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
-from dafka.storage.changes import Mark
-from dafka.wire.octets import octets_of, text
+from dafka.storage.log import Mark
+from dafka.transport.access import ANYBODY
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dafka.model import Batch
-    from dafka.protocol.access import Rights
-    from dafka.query.messages import Answer, Place, Question, RecordQuestion
+    from dafka.query.messages import (
+        Answer,
+        GroupAnswer,
+        GroupQuestion,
+        GroupRequest,
+        Place,
+        Question,
+        RecordQuestion,
+    )
     from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
+    from dafka.transport.access import Rights
+
+
+GROUP_QUESTIONS = (
+    messages.Groups,
+    messages.Offsets,
+    messages.Members,
+    messages.Beat,
+    messages.Prepare,
+    messages.Accept,
+)
+
+ROWS_MAX = 500
+"""Groups or commits looked up for one answer; a commit may have 64 KiB."""
+
+
+def answered(
+    question: GroupQuestion | GroupRequest, log: RecordLog, registers: Registers, now_ms: int
+) -> GroupAnswer:
+    """Return the answer to `question`.
+
+    Args:
+        question: What is asked.
+        log: Where commits are.
+        registers: Where members are.
+        now_ms: The time, by the clock that `registers` is always given.
+
+    Raises:
+        StorageError: The disk refused.
+        WireError: What is to be agreed on is no membership, or there are too many groups.
+    """
+    match question:
+        case messages.Groups(after):
+            last = None if after is None else text(after)
+            groups = [octets_of(group) for group in groups_of(log, ROWS_MAX, last)]
+            return messages.GroupPage(tuple(groups), len(groups) == ROWS_MAX)
+        case messages.Offsets(group, place):
+            behind = None if place is None else Partition(text(place[0]), text(place[1]))
+            found = commits_of(log, text(group), ROWS_MAX, behind)
+            commits, more = page(found, lambda record: len(record[0]) + len(record[1]))
+            return messages.OffsetPage(tuple(commits), more or len(found) == ROWS_MAX)
+        case messages.Members(group):
+            return messages.Roster(registers.roster(_checked(text(group)), now_ms))
+        case messages.Beat(request):
+            return messages.Roster(registers.beat(request, now_ms))
+        case messages.Prepare(request):
+            _checked(request.group)
+            return messages.Promise(registers.prepare(request, now_ms))
+        case messages.Accept(request):
+            _checked(request.group)
+            return messages.Accepted(registers.accept(request, now_ms))
+
+
+def _checked(group: str) -> str:
+    try:
+        return checked_group(group)
+    except MisuseError as error:
+        raise WireError("membership") from error
 
 
 def answer(

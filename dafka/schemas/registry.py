@@ -2,25 +2,16 @@
 
 Questions return answers, decisions return a `Decision`: an answer and the changes that make it
 true. Source: Confluent Schema Registry API reference (resources, error codes).
+
+What a request holds, checked: the text a client sent becomes values of ours.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.limits import SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
-from dafka.schemas.compatibility import DEFAULT_LEVEL, LEVELS, Source, check, obstacles
-from dafka.schemas.entries import (
-    ConfigKey,
-    Key,
-    ModeKey,
-    Schema,
-    SchemaKey,
-    Value,
-    Version,
-    VersionKey,
-)
-from dafka.schemas.errors import (
+from dafka.errors import (
     RegistryError,
     invalid_schema,
     no_schema,
@@ -28,12 +19,87 @@ from dafka.schemas.errors import (
     no_version,
     not_permitted,
 )
-from dafka.schemas.requests import checked_version
+from dafka.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
+from dafka.schemas.compatibility import DEFAULT_LEVEL, LANGUAGES, LEVELS, Source, check, obstacles
+from dafka.schemas.entries import (
+    ConfigKey,
+    Key,
+    ModeKey,
+    Reference,
+    Schema,
+    SchemaKey,
+    Value,
+    Version,
+    VersionKey,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.schemas.state import State
+
+
+VERSION_MAX = ID_MAX = 2**31 - 1
+
+
+def schema_of(body: object) -> Schema:
+    """Return the schema that a request holds: `schema`, `schemaType`, `references`.
+
+    Raises:
+        RegistryError: 42201.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
+        raise invalid_schema("the request has no text under 'schema'")
+    text, language = body["schema"], body.get("schemaType") or "AVRO"
+    if not isinstance(language, str) or language not in LANGUAGES:
+        raise invalid_schema(f"type {language!r} is not known: {', '.join(LANGUAGES)} are")
+    try:
+        if len(text.encode()) > SCHEMA_BYTES_MAX:
+            raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
+        json.loads(text)
+        references = tuple(_reference(one) for one in body.get("references") or ())
+    except RecursionError as error:
+        raise invalid_schema("it is nested too deeply") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise invalid_schema(str(error)) from error
+    return Schema(language, text, references)
+
+
+def _reference(says: object) -> Reference:
+    match says:
+        case {"name": str(name), "subject": str(subject), "version": int(version)}:
+            return Reference(name, subject, version)
+        case _:
+            raise ValueError("a reference has a 'name', a 'subject' and a 'version'")
+
+
+def checked_id(text: str) -> int:
+    """Return the id of a schema.
+
+    Raises:
+        RegistryError: 404, it is no number; 40403, no schema has one so large.
+    """
+    if not text.isascii() or not text.isdigit():
+        raise RegistryError(404, "HTTP Not Found")
+    if int(text[:11]) > ID_MAX:
+        raise no_schema()
+    return int(text[:11])
+
+
+def checked_version(text: str) -> int:
+    """Return a version number.
+
+    Raises:
+        RegistryError: 42202.
+    """
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:11]) <= VERSION_MAX:
+        raise RegistryError(
+            42202,
+            f"The specified version '{text[:63]}' is not a valid version id. Allowed values are"
+            f' between [1, {VERSION_MAX}] and the string "latest"',
+        )
+    return int(text[:11])
+
 
 MODES = ("READWRITE", "READONLY")
 """IMPORT is not offered: ids come from the primary, everywhere the same."""

@@ -2,6 +2,8 @@
 
 Nothing is followed in the background. Whoever wants to know reads what has been added since, and so
 every answer is as fresh as the store: a few hundred microseconds for a question asked rarely.
+
+Entries in memory, for simulation: what one log writes, all on the same list read.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dafka.errors import QueryError
+from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.schemas.state import State
     from dafka.transport.keys import Credentials
+
 
 log = logging.getLogger(__name__)
 
@@ -162,3 +165,46 @@ class SchemaLog:
                         place = f"{record.address}/{record.sequence}"
                         log.warning("record passed over", extra={"at": place, "why": str(error)})
                 read[partition] = begin = batch.end
+
+
+class MemoryLog:
+    """One process's access to a cluster's entries.
+
+    Args:
+        records: All entries of the cluster, shared.
+        address: Who writes here.
+    """
+
+    majority = 1
+
+    def __init__(self, records: list[Entry], address: str) -> None:
+        self.address = address
+        self.records = records
+        self.reachable = True
+        """Whether the stores answer."""
+        self._read = 0
+
+    def read_into(self, state: State, stores_min: int = 1) -> None:
+        """Apply what has been added since the last call.
+
+        Raises:
+            QueryError: It is not reachable.
+        """
+        if not self.reachable:
+            raise QueryError(f"0 of {stores_min} stores can be read")
+        for entry in self.records[self._read :]:
+            state.apply(entry)
+        self._read = len(self.records)
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Add entries.
+
+        Raises:
+            NotStoredError: It is not reachable.
+        """
+        if not self.reachable:
+            raise NotStoredError("no store has it", [])
+        self.records.extend(entries)
+
+    def close(self) -> None:
+        """Nothing is held open."""

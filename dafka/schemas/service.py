@@ -1,4 +1,7 @@
-"""A registry at work: every question reads the log first, every decision is in it when answered."""
+"""A registry at work: every question reads the log first, every decision is in it when answered.
+
+A registry process, as `/health` and `/ready` see it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,19 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from dafka.errors import BufferFullError, NotStoredError, QueryError
-from dafka.node import metrics
+from dafka.errors import BufferFullError, NotStoredError, QueryError, RegistryError, not_permitted
+from dafka.process import metrics
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
-from dafka.schemas.epochs import EPOCH_MAX, id_range, next_epoch
-from dafka.schemas.errors import RegistryError, not_permitted
 from dafka.schemas.registry import Registry
-from dafka.schemas.state import State
+from dafka.schemas.state import EPOCH_MAX, State, id_range, next_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dafka.errors import DafkaError
+    from dafka.process.web import WebServer
     from dafka.schemas.registry import Decision
+
 
 A = TypeVar("A")
 
@@ -191,3 +194,28 @@ class Service:
 
 def _taken_over() -> RegistryError:
     return RegistryError(50003, "Another registry has taken over meanwhile: repeat the request.")
+
+
+class RunningRegistry:
+    """A service behind its web server.
+
+    Args:
+        service: What answers.
+        server: What lets clients in.
+    """
+
+    def __init__(self, service: Service, server: WebServer) -> None:
+        self._service = service
+        self._server = server
+
+    def join(self, timeout: float) -> bool:
+        """Wait for it to end by itself; True if it has."""
+        return self._server.join(timeout)
+
+    def unwell(self) -> str:
+        """Why it does not work, for people; empty if it does."""
+        return "the registry no longer serves" if self._server.join(0) else ""
+
+    def unready(self) -> str:
+        """Why it is of no use yet, for people; empty if it is."""
+        return self._service.trouble

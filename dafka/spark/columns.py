@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from dafka.errors import MisuseError
 from dafka.spark.parsing import headers
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

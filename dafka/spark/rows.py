@@ -25,16 +25,16 @@ from dafka.records.batch import cut
 from dafka.records.envelope import FRESH, unpack
 from dafka.spark.columns import record_batch
 from dafka.spark.parsing import parsed
-from dafka.spark.ranges import dealt, dealt_whole
+from dafka.spark.planning import dealt, dealt_whole
 from dafka.spark.stores import Stores
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from dafka.model import Batch
     from dafka.spark.options import SourceOptions
-    from dafka.spark.ranges import Range, TaskRanges
+    from dafka.spark.planning import Range, TaskRanges
 
 T = TypeVar("T")
 

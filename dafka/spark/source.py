@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from pyspark.sql.datasource import DataSource
 
 from dafka.errors import MisuseError
-from dafka.spark.batch_reader import BatchReader
 from dafka.spark.columns import all_columns, check_rows, checked_columns
-from dafka.spark.copying import copy
 from dafka.spark.options import sink_options, source_options
-from dafka.spark.pushdown import NarrowingReader
+from dafka.spark.reader import BatchReader, NarrowingReader, StreamReader
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, check_batch_rows
-from dafka.spark.stream_reader import StreamReader
-from dafka.spark.writer import BatchWriter, StreamWriter
-from dafka.spark.writing import write
+from dafka.spark.writer import BatchWriter, StreamWriter, copy, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch, Partition
     from dafka.spark.options import Topics
-    from dafka.spark.ranges import Range
+    from dafka.spark.planning import Range
 
 T = TypeVar("T")
 

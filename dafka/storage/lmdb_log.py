@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.storage.changes import Changes
 from dafka.storage.environment import Environment
-from dafka.storage.growth import checked, extended
-from dafka.storage.log import NOTHING, Outline, Standing
-from dafka.wire.octets import octets_of, text
+from dafka.storage.log import NOTHING, Changes, Outline, Standing, checked, extended
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     import os

@@ -20,8 +20,8 @@ from dafka.errors import RecordError
 from dafka.model import Batch, Partition
 from dafka.records.batch import checked_count
 from dafka.storage.environment import Environment
-from dafka.storage.growth import heads_after
-from dafka.wire.octets import octets_of, text
+from dafka.storage.log import heads_after
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     import os

@@ -14,17 +14,84 @@ Contract, held by every implementation (tests/contracts/test_record_log.py):
 
 The time of a batch is its records' largest timestamp, and its arrival if it has none. What is kept
 and searched is the running maximum over the partition, so it never goes back.
+
+In which order partitions last changed, so that who has listed them all need not do so again.
+
+Ten thousand partitions are a list that takes a store, and who reads it, some tens of milliseconds;
+of these a few hundred have changed since the last one.
+
+The rules by which a log grows, shared by every implementation of the port.
 """
 
 from __future__ import annotations
 
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from dafka.errors import StorageError
+from dafka.limits import CHANGES_MAX, TABLE_BYTES_MAX, TABLE_KEY_BYTES_MAX
+from dafka.records.batch import newest_ms
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dafka.model import Batch, Partition
-    from dafka.storage.changes import Changes
+
+
+class Mark(NamedTuple):
+    """A moment in the history of a log.
+
+    Attributes:
+        opening: Of the log's openings, the one that it belongs to; it means nothing in another.
+        changes: How many there had been.
+    """
+
+    opening: str
+    changes: int
+
+
+class Changes:
+    """Those of one log since it was opened.
+
+    Args:
+        opening: A name that no other opening of a log on disk has.
+    """
+
+    def __init__(self, opening: str) -> None:
+        self._opening = opening
+        self._count = 0
+        self._last: dict[Partition, int] = {}
+        """Of each partition the number of its last change, in this order."""
+
+    @property
+    def now(self) -> Mark:
+        """The present moment."""
+        return Mark(self._opening, self._count)
+
+    def note(self, partitions: Iterable[Partition]) -> None:
+        """These have changed."""
+        for partition in partitions:
+            self._count += 1
+            self._last.pop(partition, None)
+            self._last[partition] = self._count
+
+    def since(self, mark: Mark) -> list[tuple[Partition, Mark]] | None:
+        """Return what has changed since `mark`, and up to where that has then been seen.
+
+        Returns:
+            Those that changed longest ago first; None if the mark means nothing here, or that long
+            ago that it is no less work to list all.
+        """
+        if mark.opening != self._opening or mark.changes > self._count:
+            return None
+        newest_first = takewhile(lambda item: item[1] > mark.changes, reversed(self._last.items()))
+        found = [
+            (partition, Mark(self._opening, count))
+            for partition, count in islice(newest_first, CHANGES_MAX + 1)
+        ]
+        found.reverse()
+        return found if len(found) <= CHANGES_MAX else None
+
 
 NOTHING: Mapping[Partition, int] = {}
 """No trims."""
@@ -159,3 +226,64 @@ def beside(log: RecordLog, batch: Batch, bytes_max: int) -> list[Batch]:
         return []
     first = max(standing.start, batch.sequence - 1)
     return log.read(batch.partition, first, batch.end - first, bytes_max)
+
+
+def heads_after(heads: Mapping[Partition, int], batches: Sequence[Batch]) -> dict[Partition, int]:
+    """Return the new head of every partition that `batches` extend.
+
+    Raises:
+        StorageError: A batch does not follow its partition's head.
+    """
+    grown: dict[Partition, int] = {}
+    for batch in batches:
+        assert batch.count >= 1
+        partition = batch.partition
+        head = grown[partition] if partition in grown else heads.get(partition, -1)
+        if batch.sequence != head + 1:
+            raise StorageError(
+                f'cannot append to partition "{partition.topic}/{partition.address}": '
+                f"sequence {batch.sequence} follows {head}"
+            )
+        grown[partition] = batch.end - 1
+    return grown
+
+
+def checked(
+    standings: Mapping[Partition, Standing],
+    batches: Sequence[Batch],
+    trims: Mapping[Partition, int],
+    entries: Sequence[Entry],
+) -> None:
+    """See that every batch follows its partition's head and every entry fits.
+
+    Raises:
+        StorageError: One does not.
+    """
+    heads: dict[Partition, int] = {}
+    for batch in batches:
+        known = standings.get(batch.partition)
+        heads[batch.partition] = known.head if known else -1
+    for partition, sequence in trims.items():
+        heads[partition] = max(heads.get(partition, -1), sequence - 1)
+    heads_after(heads, batches)
+    for entry in entries:
+        if len(entry.table.encode()) > TABLE_BYTES_MAX or len(entry.key) > TABLE_KEY_BYTES_MAX:
+            raise StorageError(
+                f"cannot put a key of {len(entry.key)} bytes into table {entry.table!r}: "
+                f"names have at most {TABLE_BYTES_MAX} bytes, keys {TABLE_KEY_BYTES_MAX}"
+            )
+
+
+def extended(known: Standing | None, batch: Batch, arrival_ms: int) -> Standing:
+    """Return a partition's standing after `batch`."""
+    time_ms = newest_ms(batch.content)
+    if time_ms is None:
+        time_ms = arrival_ms
+    size = len(batch.content)
+    if known is None:
+        return Standing(batch.sequence, batch.end - 1, size, time_ms, time_ms)
+    start, head, before, oldest_ms, last_ms = known
+    time_ms = max(time_ms, last_ms)
+    if start > head:
+        oldest_ms = time_ms
+    return Standing(start, batch.end - 1, before + size, oldest_ms, time_ms)

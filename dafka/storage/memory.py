@@ -6,9 +6,7 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.storage.changes import Changes
-from dafka.storage.growth import checked, extended
-from dafka.storage.log import NOTHING, Outline, Standing
+from dafka.storage.log import NOTHING, Changes, Outline, Standing, checked, extended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

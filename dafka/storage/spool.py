@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dafka.storage.growth import heads_after
+from dafka.storage.log import heads_after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit import Commit, CommitKey, checked_group, decode, encode
-from dafka.groups.consumption import GroupMachine, GroupSettings
+from dafka.groups.commit_table import commits_of
+from dafka.groups.consumer import GroupMachine, GroupSettings
 from dafka.groups.events import (
     Answered,
     Ask,
@@ -31,14 +33,11 @@ from dafka.groups.events import (
     Revoke,
     Revoked,
 )
-from dafka.groups.fold import commits_of
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Member
-from dafka.groups.registers import Registers
 from dafka.model import Partition
-from dafka.node.hand import Hand
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.node.progress import Hand
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Drained, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings

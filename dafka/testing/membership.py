@@ -1,6 +1,6 @@
 """Members of one group and the stores that agree on them, without records: only who owns what.
 
-The whole of `dafka.groups.member` and `dafka.groups.registers` in a world where requests get lost,
+The whole of `dafka.groups.member` and `dafka.groups.acceptor` in a world where requests get lost,
 arrive twice and late, some members cannot reach some stores for a while, and everybody crashes.
 """
 
@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
+from dafka.groups.acceptor import Registers
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Settled
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Accept, Beat, Member, Prepare
-from dafka.groups.registers import Registers
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults, World

@@ -10,10 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import StorageError
-from dafka.groups.fold import fold
-from dafka.model import Partition
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.groups.commit_table import fold
+from dafka.model import Partition, replace
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Append, Compare, Deliver, Disputed, Lost, ReadRange, Stored
 from dafka.protocol.events import (
     Appended,
@@ -44,7 +43,6 @@ from dafka.testing.history import (
     Trimmed,
 )
 from dafka.testing.world import Mesh, Node, OneSided, World
-from dafka.values import replace
 from dafka.wire import messages
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import random
 import sys
 from dataclasses import dataclass
 
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault

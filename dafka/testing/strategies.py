@@ -11,7 +11,7 @@ from dafka.records.batch import BatchBuilder, RawRecord, enclosed
 from dafka.records.envelope import Envelope
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 
 
 def _names(bytes_max: int) -> st.SearchStrategy[str]:

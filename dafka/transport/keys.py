@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from dafka.errors import MisuseError
-from dafka.protocol.access import Access, Rights, fingerprint, rule
+from dafka.transport.access import Access, Rights, fingerprint, rule
 
 if TYPE_CHECKING:
     from pathlib import Path

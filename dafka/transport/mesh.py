@@ -13,9 +13,9 @@ import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
 from dafka.model import Reach, TowerEndpoints
-from dafka.protocol.access import ANYBODY, Rights, may_send, may_subscribe
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether
+from dafka.protocol.foreign import Shape, Singles
 from dafka.protocol.presence import (
     Announce,
     Connect,
@@ -27,12 +27,11 @@ from dafka.protocol.presence import (
     TowerAway,
     TowerBack,
 )
-from dafka.protocol.singles import Shape, Singles
 from dafka.transport import sockets
-from dafka.transport.connections import Connections
-from dafka.transport.frames import receive_frames, send_frames
-from dafka.transport.place import Place
-from dafka.transport.security import guard, prove, refuse_keys_within, user_of
+from dafka.transport.access import ANYBODY, Rights, may_send, may_subscribe
+from dafka.transport.binding import Place
+from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
+from dafka.transport.sockets import Connections, receive_frames, send_frames
 from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.bundles import Bundles

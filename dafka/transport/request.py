@@ -22,7 +22,7 @@ from dafka.errors import MisuseError, QueryError, WireError
 from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.model import LocalEndpoint
 from dafka.transport import sockets
-from dafka.transport.security import guard, keyring, prove, refuse_keys_within, user_of
+from dafka.transport.curve import guard, keyring, prove, refuse_keys_within, user_of
 
 if TYPE_CHECKING:
     from typing import Self

@@ -2,6 +2,12 @@
 
 High-water marks count messages and ours carry batches, so they are chosen to keep
 mark x batch size within tens of megabytes a peer.
+
+One message over a socket: all its frames at once.
+
+Waiting on several sockets and file descriptors at once.
+
+Which of a socket's connections live, as ZeroMQ itself reports it.
 """
 
 from __future__ import annotations
@@ -10,12 +16,23 @@ import errno
 import re
 import socket as system
 import time
+from itertools import count
+from typing import TYPE_CHECKING
 
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
 from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.model import is_address
+from dafka.transport import sockets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Socket = zmq.Socket[bytes]
+    Pollable = Socket | int
+    """A ZeroMQ socket or a file descriptor."""
 
 SILENCE_MS_MAX = 30_000
 """A connection whose other end does not answer for so long is gone. Only whole messages count, so
@@ -227,3 +244,91 @@ def _socket(
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.AFFINITY, _MAIN_THREAD)
     return socket
+
+
+FRAMES_MAX = 4
+"""Frames kept of one message. No message has more than three; a fourth makes it malformed."""
+
+
+def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> None:
+    """Send a message."""
+    *first, last = frames
+    for frame in first:
+        socket.send(frame, zmq.SNDMORE)
+    socket.send(last)
+
+
+def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:
+    """Take one whole message off a socket, or None if there is none.
+
+    All its frames come at once, and at most `FRAMES_MAX` are kept; ZeroMQ had them all in memory.
+    """
+    # Not `recv_multipart`: it asks the socket after each frame whether there are more, which costs
+    # as much as the frame. One that is not copied knows by itself.
+    frames: list[bytes] = []
+    try:
+        while True:
+            frame = socket.recv(zmq.NOBLOCK, copy=False)
+            if len(frames) < FRAMES_MAX:
+                frames.append(frame.bytes)
+            if not frame.more:
+                return frames
+    except zmq.Again:
+        return None
+
+
+class Poller:
+    """Calls a handler for everything that has become readable."""
+
+    def __init__(self) -> None:
+        self._poller = zmq.Poller()
+        self._handlers: dict[Pollable, Callable[[], None]] = {}
+
+    def add(self, pollable: Pollable, handler: Callable[[], None]) -> None:
+        """Call `handler` in every turn in which `pollable` is readable."""
+        self._poller.register(pollable, zmq.POLLIN)
+        self._handlers[pollable] = handler
+
+    def turn(self, timeout_ms: int) -> None:
+        """Wait for the first, at most `timeout_ms`, and call the handlers of all that are ready."""
+        for pollable, _ in self._poller.poll(timeout_ms):
+            self._handlers[pollable]()
+
+
+_names = count()
+
+
+class Connections:
+    """Reports of one connecting socket's connections, from now on.
+
+    Endpoints with a name are not known again: reported are addresses. Inproc reports nothing.
+
+    Args:
+        socket: Not connected yet.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        name = f"inproc://dafka.connections.{next(_names)}"
+        socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._reports = sockets.monitor()
+        self._reports.connect(name)
+
+    def changes(self) -> Iterator[tuple[str, bool]]:
+        """Yield the endpoints whose connection has come to be (True) or gone since the last call.
+
+        A connection counts once both ends have agreed, with keys once they are proved.
+        """
+        while True:
+            try:
+                frames = self._reports.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            report = parse_monitor_message(frames)
+            endpoint = sockets.unmapped(report["endpoint"].decode("utf-8", "replace"))
+            yield endpoint, report["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+
+    def close(self) -> None:
+        """Stop listening; before the socket itself is closed."""
+        self._socket.monitor(None, 0)
+        self._reports.close(0)

@@ -10,7 +10,7 @@ from dafka.errors import MisuseError, WireError
 from dafka.model import Reach
 from dafka.protocol.presence import tower_beacon
 from dafka.transport import sockets
-from dafka.transport.security import guard, refuse_keys_within, user_of
+from dafka.transport.curve import guard, refuse_keys_within, user_of
 from dafka.wire.beacon import (
     BEACON,
     WELCOME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
-from dafka.protocol.singles import Shape
+from dafka.protocol.foreign import Shape
 from dafka.wire.dialect import DEFAULT_DIALECT, dialect
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import MisuseError, WireError
 from dafka.limits import ADDRESS_BYTES_MAX
 from dafka.model import Endpoint, endpoint_of, is_address
-from dafka.wire.octets import octets_of, text
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

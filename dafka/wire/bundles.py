@@ -12,6 +12,8 @@ here and leaves at the turn's end. One message by itself leaves as the RFC write
 
 HEADs are of as many topics as there are, so their bundle reaches only those that listen for every
 topic. A topic that somebody listens for by its name has its HEADs by themselves, for all.
+
+Topics that peers listen for by their names, not with all others.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ import struct
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
-from dafka.limits import ADDRESS_BYTES_MAX, BUNDLE_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, BUNDLE_MAX, PARTITIONS_MAX
 from dafka.wire import fields, rfc46
 from dafka.wire.messages import Ack, DirectHead, Fetch, Head, Message, MessageId
-from dafka.wire.named import NamedTopics
-from dafka.wire.octets import Reader, text
+from dafka.wire.primitives import Reader, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dafka.wire.dialect import Dialect
+
 
 BUNDLED = (Head, Ack, DirectHead, Fetch)
 """Those of which there are many at once."""
@@ -134,3 +136,22 @@ def _readers(body: bytes) -> Iterator[Reader]:
         if count > BUNDLE_MAX:
             raise WireError("count")
         yield Reader(body[start:position])
+
+
+class NamedTopics:
+    """As far as a publisher has seen subscriptions.
+
+    None is forgotten: ZeroMQ does not say whether another peer is still listening when one leaves.
+    Of more than can be remembered, all are thought to be listened for.
+    """
+
+    def __init__(self) -> None:
+        self._topics: set[str] = set()
+
+    def listened(self, topic: str) -> None:
+        """A peer has subscribed to a topic, or to all with the empty one."""
+        if topic and len(self._topics) < PARTITIONS_MAX:
+            self._topics.add(topic)
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._topics or len(self._topics) == PARTITIONS_MAX

@@ -19,7 +19,7 @@ from dafka.limits import (
 )
 from dafka.wire import messages
 from dafka.wire.messages import Message, MessageId
-from dafka.wire.octets import Reader, longstr, number_4, number_8, octets_of, string
+from dafka.wire.primitives import Reader, longstr, number_4, number_8, octets_of, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable

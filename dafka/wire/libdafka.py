@@ -21,7 +21,7 @@ from dafka.errors import WireError
 from dafka.limits import ADDRESS_BYTES_MAX, HEADER_BYTES_MAX
 from dafka.wire import fields, messages
 from dafka.wire.messages import Message, MessageId
-from dafka.wire.octets import Reader, number_8, octets_of, string, text
+from dafka.wire.primitives import Reader, number_8, octets_of, string, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

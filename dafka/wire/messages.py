@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar
 
-from dafka.values import Value
+from dafka.model import Value
 
 
 class MessageId(Enum):

@@ -20,7 +20,7 @@ from dafka.errors import WireError
 from dafka.limits import ADDRESS_BYTES_MAX, HEADER_BYTES_MAX
 from dafka.wire import fields
 from dafka.wire.messages import Message, MessageId
-from dafka.wire.octets import Reader, octets_of, text
+from dafka.wire.primitives import Reader, octets_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

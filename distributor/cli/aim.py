@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from dafka.words import counted
+from dafka.plural import counted
 from distributor.cli.options import File, Json
 from distributor.control.client import ControlClient
 from distributor.control.messages import LinkRow

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dafka.node.running import stop_event
+from dafka.process.signals import stop_event
 from distributor.cli.options import File
 from distributor.dashboard.server import Dashboard
 from distributor.declared import load

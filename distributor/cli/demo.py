@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dafka.node.running import stop_event
+from dafka.process.signals import stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import report
 from distributor.cli.up import supervisor_of, watch

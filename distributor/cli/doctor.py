@@ -7,8 +7,8 @@ import json
 import typer
 from rich.text import Text
 
-from dafka.node.clock import wall_ms
-from dafka.words import counted
+from dafka.plural import counted
+from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.declared import load
 from distributor.doctor import examine

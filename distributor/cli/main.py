@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from dafka.cli.ending import run
-from dafka.cli.lazy import group_of
+from dafka.cli.command import group_of, run
 from dafka.errors import DafkaError, MisuseError
 from distributor.errors import DistributorError, PlanError
 from topology.errors import TopologyError

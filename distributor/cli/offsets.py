@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from dafka.groups.commit import CommitKey, checked_group
-from dafka.node.clock import wall_ms
+from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.committer import Committer
 from distributor.declared import load

@@ -11,10 +11,10 @@ import typer
 
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
 from dafka.errors import MisuseError
-from dafka.node.health import Health, serve_health
-from dafka.node.logs import Format, set_up_logs
-from dafka.node.memory import collect_rarely, keep_freed_memory
-from dafka.node.running import SHUTDOWN_MS, Running, end_within, run_until_told
+from dafka.process.health import Health, serve_health
+from dafka.process.logs import Format, set_up_logs
+from dafka.process.memory import collect_rarely, keep_freed_memory
+from dafka.process.signals import SHUTDOWN_MS, Running, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
 from distributor.control.server import ControlServer
 from distributor.declared import load

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
 from dafka.errors import MisuseError
-from dafka.node.health import Health, serve_health
-from dafka.node.logs import Format, set_up_logs
-from dafka.node.running import SHUTDOWN_MS, end_within, run_until_told
+from dafka.process.health import Health, serve_health
+from dafka.process.logs import Format, set_up_logs
+from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.options import File, Json
 from distributor.declared import load
 from distributor.schemas.difference import SchemaDiff

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dafka.errors import MisuseError
-from dafka.node.running import run_until_told, stop_event
+from dafka.process.signals import run_until_told, stop_event
 from distributor.errors import PlanError
 
 if TYPE_CHECKING:

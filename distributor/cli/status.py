@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dafka.node.clock import wall_ms
+from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.cli.view import late_view, status_view
 from distributor.declared import load

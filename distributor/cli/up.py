@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 
 from dafka.errors import MisuseError
-from dafka.node.clock import wall_ms
-from dafka.node.running import reload_event, stop_event
+from dafka.process.clock import wall_ms
+from dafka.process.signals import reload_event, stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.declared import load

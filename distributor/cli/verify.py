@@ -15,9 +15,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from dafka.cli.options import Metrics
 from dafka.errors import MisuseError
 from dafka.model import Partition
-from dafka.node.clock import wall_ms
-from dafka.node.health import Health, serve_health
-from dafka.node.running import stop_event
+from dafka.process.clock import wall_ms
+from dafka.process.health import Health, serve_health
+from dafka.process.signals import stop_event
 from distributor.cli.options import File, Json
 from distributor.cli.view import verdict_view
 from distributor.comparing.verdict import Verdict

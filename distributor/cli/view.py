@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from dafka.words import counted
+from dafka.plural import counted
 from topology.tables import WholeTable
 
 if TYPE_CHECKING:

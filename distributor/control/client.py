@@ -8,7 +8,7 @@ from dafka.errors import QueryError, WireError
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
 from dafka.transport.request import QueryClient
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 from distributor.control import messages
 from distributor.control.messages import decode_answer, encode
 from distributor.errors import CommandError, RefusedCommandError

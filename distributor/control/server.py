@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import WireError
-from dafka.node import metrics
+from dafka.process import metrics
 from dafka.query.paging import page
+from dafka.transport.curve import checked_binding
 from dafka.transport.request import QueryServer
-from dafka.transport.security import checked_binding
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 from distributor.control import messages
 from distributor.control.messages import VERSION, decode_command, encode
 from distributor.link.aim import ClusterLost, Pause, Retarget

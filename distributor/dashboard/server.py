@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dafka.node.web import WebServer, bind
+from dafka.process.web import WebServer, bind
 from distributor.dashboard.pages import Pages
 from distributor.dashboard.watcher import Watcher
 

@@ -8,7 +8,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from dafka.errors import DafkaError
-from dafka.node.clock import wall_ms
+from dafka.process.clock import wall_ms
 from distributor.metrics import hop_buckets, link_totals, quantile
 from distributor.probe import Vitals, probe
 from distributor.status import status_of

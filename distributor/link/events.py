@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.model import Value
 from dafka.protocol.effects import Effect
 from dafka.protocol.events import Event
-from dafka.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.model import Batch
-from dafka.protocol.dues import earliest
 from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
 from dafka.protocol.events import Drained, Mirrored, Positioned, Received, Woke
+from dafka.protocol.machine import earliest
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.wire.messages import Head

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from dafka.node.clock import now_ms
-from dafka.node.node import NodeFailedError
+from dafka.node.loop import NodeFailedError
+from dafka.process.clock import now_ms
 from distributor.errors import PlanError
 from distributor.metrics import SchemaMeter
 from distributor.schemas.distributor import Part, SchemaDistributor

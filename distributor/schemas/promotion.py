@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
-from dafka.schemas.epochs import EPOCH_MAX, LEAP, next_epoch
+from dafka.schemas.state import EPOCH_MAX, LEAP, next_epoch
 from distributor.errors import CommandError, PlanError
 from distributor.schemas.site import claimed_twice, latest_claim
 

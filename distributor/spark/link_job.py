@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 from dafka.errors import QueryError
-from dafka.node.clock import now_ms
-from dafka.spark.offsets import Progress
+from dafka.process.clock import now_ms
 from dafka.spark.options import Topics
+from dafka.spark.planning import Progress
 from dafka.spark.stores import Stores
 from distributor.errors import ProcessError
 from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.groups.commit import TOPIC, decode, encode
-from dafka.groups.fold import commit_of, commits_of, fold, groups_of
+from dafka.groups.commit_table import commit_of, commits_of, fold, groups_of
 from dafka.model import Batch, Partition
 from dafka.query.messages import Find, Found, decode_answer
 from dafka.query.messages import encode as encoded
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.memory import MemoryLog
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 from distributor.offsets.events import PassedOver
 from distributor.offsets.machine import OffsetsMachine
 from distributor.offsets.reading import Follower

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dafka.query import messages
 from dafka.query.service import answer
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

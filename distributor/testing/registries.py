@@ -12,9 +12,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from dafka.errors import RegistryError
 from dafka.schemas.entries import Schema, SchemaKey
-from dafka.schemas.errors import RegistryError
-from dafka.schemas.memory_log import MemoryLog
+from dafka.schemas.schema_log import MemoryLog
 from dafka.schemas.service import Service
 from distributor.errors import CommandError
 from distributor.schemas.difference import diff

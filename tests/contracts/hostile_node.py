@@ -8,9 +8,8 @@ import google_crc32c
 import zmq
 
 from dafka.model import Batch, Partition
-from dafka.node.node import Node
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.node.loop import Node
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import Received
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.records.batch import BatchBuilder, enclosed

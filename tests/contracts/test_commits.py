@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dafka.errors import StorageError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, decode, encode
-from dafka.groups.fold import commit_of, commits_of, fold, groups_of
+from dafka.groups.commit_table import commit_of, commits_of, fold, groups_of
 from dafka.model import Batch, Partition
 from dafka.records.envelope import FRESH
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
 from dafka.testing.strategies import RawRecord, batch_of, commits
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 
 A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
 

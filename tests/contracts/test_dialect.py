@@ -11,7 +11,7 @@ from dafka.testing.strategies import addresses, wire_messages
 from dafka.wire import messages
 from dafka.wire.dialect import dialect
 from dafka.wire.messages import MessageId
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 
 pytestmark = pytest.mark.parametrize("wire", [dialect("rfc46"), dialect("libdafka")])
 

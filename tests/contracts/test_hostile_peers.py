@@ -14,9 +14,8 @@ from peers import OURS, Peers, arrived
 
 from dafka.errors import StorageError
 from dafka.model import Partition
-from dafka.protocol import consumer, inflow, presence, reminders, singles, stores, unacked
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.protocol import consumer, foreign, presence, receiver, stores, unacked
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import (
     Append,
     Compare,
@@ -38,10 +37,10 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
+from dafka.protocol.foreign import Shape, Singles
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.presence import Heard, PresenceMachine, PresenceSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
-from dafka.protocol.singles import Shape, Singles
 from dafka.protocol.store import StoreMachine
 from dafka.query.messages import RangePage, Ranges, decode_answer, encode
 from dafka.query.service import answer
@@ -69,14 +68,14 @@ HELD_MAX = 100 * MANY
 def small_limits(monkeypatch):
     for module, name in (
         (consumer, "PARTITIONS_MAX"),
-        (inflow, "PARTITIONS_MAX"),
-        (inflow, "STORES_MAX"),
-        (inflow, "REORDER_BATCHES_MAX"),
+        (receiver, "PARTITIONS_MAX"),
+        (receiver, "STORES_MAX"),
+        (receiver, "REORDER_BATCHES_MAX"),
         (stores, "STORES_MAX"),
         (unacked, "STORES_MAX"),
-        (reminders, "REQUESTERS_MAX"),
-        (reminders, "REMINDED_TOPICS_MAX"),
-        (singles, "REQUESTERS_MAX"),
+        (foreign, "REQUESTERS_MAX"),
+        (foreign, "REMINDED_TOPICS_MAX"),
+        (foreign, "REQUESTERS_MAX"),
         (presence, "PEERS_MAX"),
     ):
         monkeypatch.setattr(module, name, MANY)

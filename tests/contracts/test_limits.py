@@ -26,8 +26,8 @@ from dafka.limits import (
 )
 from dafka.model import Partition, checked_topic
 from dafka.protocol.effects import Dropped
-from dafka.protocol.inflow import Inflow
 from dafka.protocol.presence import Heard, PresenceMachine, PresenceSettings
+from dafka.protocol.receiver import Inflow
 from dafka.protocol.stores import Stores
 from dafka.query import messages as questions
 from dafka.query.messages import decode_question
@@ -41,7 +41,7 @@ from dafka.wire.beacon import (
     encode_node_beacon,
 )
 from dafka.wire.fields import SEQUENCE_MAX
-from dafka.wire.octets import longstr, number_4, number_8, string
+from dafka.wire.primitives import longstr, number_4, number_8, string
 
 both = pytest.mark.parametrize("dialect", [rfc46, libdafka], ids=["rfc46", "libdafka"])
 

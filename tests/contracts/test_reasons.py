@@ -14,10 +14,8 @@ from prometheus_client import REGISTRY
 from dafka.errors import QueryError, StorageError
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.protocol import inflow, presence, stores
-from dafka.protocol.access import Access, Rights
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol import presence, receiver, stores
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import Submitted
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
@@ -28,10 +26,11 @@ from dafka.reasons import REASONS
 from dafka.records.batch import BatchBuilder
 from dafka.storage.lmdb_log import Durability
 from dafka.transport import sockets
+from dafka.transport.access import Access, Rights
+from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
-from dafka.transport.security import prove
 from dafka.wire import messages, rfc46
-from dafka.wire.octets import number_4, number_8, string
+from dafka.wire.primitives import number_4, number_8, string
 from distributor.control import messages as control
 from distributor.control.server import ControlServer
 
@@ -256,10 +255,10 @@ CAUSES = {
         lambda stranger: [messages.ConsumerHello(f"{stranger.store}X", "YOU", ())]
     ),
     "reorder buffer full": with_limit(
-        inflow, "REORDER_BYTES_MAX", sends_content(content(1, 5), sequence=5)
+        receiver, "REORDER_BYTES_MAX", sends_content(content(1, 5), sequence=5)
     ),
     "stopped": ("link", lambda *_: diverge()),
-    "too many partitions": with_limit(inflow, "PARTITIONS_MAX", sends_content(content())),
+    "too many partitions": with_limit(receiver, "PARTITIONS_MAX", sends_content(content())),
     "too many stores": with_limit(
         stores,
         "STORES_MAX",

@@ -13,7 +13,7 @@ from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.log import Entry, Outline
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 
 
 @pytest.fixture(params=[Memory, Lmdb])

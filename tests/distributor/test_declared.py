@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.transport.curve import Keyring
 from dafka.transport.keys import new_keys, write_secret
-from dafka.transport.security import Keyring
 from dafka.transport.wiring import Wiring, Wirings
 from distributor import declared
 

@@ -10,7 +10,7 @@ from dafka.query.messages import Digest, Digests, decode_answer, encode
 from dafka.query.service import answer
 from dafka.records.envelope import Envelope
 from dafka.storage.memory import MemoryLog
-from dafka.wire.octets import octets_of
+from dafka.wire.primitives import octets_of
 from distributor import divergence as module
 from distributor.divergence import Witness
 

@@ -5,7 +5,7 @@ import pytest
 from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition
-from dafka.storage.changes import Changes
+from dafka.storage.log import Changes
 from dafka.storage.memory import MemoryLog
 from distributor import holdings as module
 from distributor.holdings import Holdings

@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 
 from dafka.errors import MisuseError
 from dafka.model import Partition
-from dafka.node.node import NodeFailedError, open_mesh
+from dafka.node.loop import NodeFailedError, open_mesh
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from dafka.node.health import Health, serve_health
+from dafka.process.health import Health, serve_health
 from distributor import probe as module
 from distributor.probe import probe
 from distributor.processes import Kind, Process

@@ -11,13 +11,13 @@ from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.protocol.access import Access, Rights
 from dafka.protocol.presence import PresenceSettings
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
+from dafka.transport.access import Access, Rights
+from dafka.transport.curve import authenticator
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import Mesh
-from dafka.transport.security import authenticator
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 

@@ -6,7 +6,7 @@ import pytest
 import zmq
 from small_cluster import REUNION_MS, TIMEOUT_MS, Cluster
 
-from dafka.node import node
+from dafka.node import loop
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.sockets import SOCKETS_MAX
 
@@ -20,7 +20,7 @@ def make_cluster(tmp_path, free_ports, reopened, monkeypatch):
     settings = PresenceSettings(
         beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS, reunion_ms=REUNION_MS
     )
-    monkeypatch.setattr(node, "PRESENCE", settings)
+    monkeypatch.setattr(loop, "PRESENCE", settings)
     made = []
 
     def make(**settings):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dafka.model import Partition
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.effects import Deliver, Dropped, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.wire import messages

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dafka.model import Batch, Partition
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Drained, Submitted
 from dafka.records.batch import BatchBuilder, enclosed

@@ -8,7 +8,7 @@ import time
 import pytest
 from small_cluster import REUNION_MS, TIMEOUT_MS, endpoints, peers, said, send, values
 
-from dafka.node import metrics
+from dafka.process import metrics
 
 pytestmark = pytest.mark.net
 

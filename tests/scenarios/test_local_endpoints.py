@@ -13,15 +13,16 @@ import pytest
 from small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
 
 from dafka.errors import MisuseError
-from dafka.node import metrics, node
+from dafka.node import loop
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.protocol.access import Access, Rights
+from dafka.process import metrics
 from dafka.protocol.presence import PresenceSettings
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
+from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
 
 pytestmark = pytest.mark.net
@@ -37,7 +38,7 @@ def directory():
 @pytest.fixture
 def opened(monkeypatch):
     settings = PresenceSettings(beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS)
-    monkeypatch.setattr(node, "PRESENCE", settings)
+    monkeypatch.setattr(loop, "PRESENCE", settings)
     with ExitStack() as stack:
         yield stack.enter_context
 

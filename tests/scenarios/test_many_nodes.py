@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from dafka.model import TowerEndpoints
-from dafka.node.clock import now_ms
+from dafka.process.clock import now_ms
 from dafka.protocol.events import Received
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.mesh import Mesh
-from dafka.transport.poller import Poller
+from dafka.transport.sockets import Poller
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages
 from dafka.wire.messages import MessageId

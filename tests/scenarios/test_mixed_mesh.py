@@ -10,12 +10,12 @@ import c_tower
 import pytest
 
 from dafka.model import Batch, Partition, TowerEndpoints
-from dafka.node.clock import wall_ms
 from dafka.node.consumer import Consumer
 from dafka.node.mirror import Mirror
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.process.clock import wall_ms
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability

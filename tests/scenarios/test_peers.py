@@ -11,8 +11,8 @@ from small_cluster import endpoints, peers, said, send, values
 
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
-from dafka.node import metrics
 from dafka.node.producer import Producer
+from dafka.process import metrics
 from dafka.protocol import presence
 from dafka.transport import sockets
 from dafka.wire.beacon import TowerBeacon, encode_tower_beacon

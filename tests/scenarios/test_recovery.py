@@ -6,7 +6,7 @@ import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Partition
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol.consumer import ConsumerSettings
 from dafka.records.batch import values_of
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check

@@ -8,8 +8,7 @@ from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.producer import Producer
 from dafka.node.tower import Tower
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.effects import Append, Deliver, Listen, Publish, ReadRange, Stored
 from dafka.protocol.events import (
     Appended,

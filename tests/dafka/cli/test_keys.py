@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.protocol.access import ANYBODY, Rights
+from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.keys import load_credentials
 
 pytestmark = pytest.mark.slow

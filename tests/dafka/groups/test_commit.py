@@ -18,7 +18,7 @@ from dafka.groups.commit import (
 from dafka.limits import COMMIT_BYTES_MAX, COMMIT_METADATA_BYTES_MAX
 from dafka.model import Partition
 from dafka.testing.strategies import commit_keys, commits
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 
 KEY = CommitKey("billing", Partition("orders", "A1"))
 COMMIT = Commit(35, 7, 1_700_000_000_000, 2, 0b101, "mine")

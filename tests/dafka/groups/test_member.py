@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from dafka.groups import membership
+from dafka.groups.acceptor import Registers
+from dafka.groups.commit_table import fold
 from dafka.groups.events import Answered, Ask, Assigned, Barred, Expelled, Left, Settled
-from dafka.groups.fold import fold
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Beat, Member, Prepare
-from dafka.groups.registers import Registers
 from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog

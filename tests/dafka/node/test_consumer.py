@@ -6,7 +6,7 @@ from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
-from dafka.node.node import NodeFailedError
+from dafka.node.loop import NodeFailedError
 
 pytestmark = pytest.mark.net
 

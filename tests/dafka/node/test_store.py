@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from dafka.errors import MisuseError, QueryError, StorageError
 from dafka.model import Batch, Partition
 from dafka.node import store as module
-from dafka.node.node import NodeFailedError
+from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower

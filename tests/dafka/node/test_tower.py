@@ -5,7 +5,7 @@ import pytest
 from dafka.errors import MisuseError
 from dafka.limits import PEERS_MAX
 from dafka.model import TowerEndpoints
-from dafka.node.node import STUCK_MS, NodeFailedError
+from dafka.node.loop import STUCK_MS, NodeFailedError
 from dafka.node.tower import Tower
 from dafka.transport import sockets
 from dafka.transport.tower import TowerSockets

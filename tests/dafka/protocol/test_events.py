@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.model import Batch, Partition
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import (
     Mirrored,
     RangeRead,

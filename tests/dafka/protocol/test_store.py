@@ -28,7 +28,7 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
-from dafka.protocol.inflow import SETTLING_MS
+from dafka.protocol.receiver import SETTLING_MS
 from dafka.protocol.store import HEADS_INTERVAL_MS_MAX, StoreMachine
 from dafka.records.batch import records_of
 from dafka.wire import messages

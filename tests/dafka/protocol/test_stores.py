@@ -6,9 +6,9 @@ import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX, FETCHED_BYTES_MAX, STORES_MAX
 from dafka.model import Partition
-from dafka.protocol.gaps import FETCH_SILENCE_MS
-from dafka.protocol.inflow import Inflow
-from dafka.protocol.stores import FRESH_MS, HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Stores
+from dafka.protocol.fetches import FETCH_SILENCE_MS
+from dafka.protocol.receiver import Inflow
+from dafka.protocol.stores import FRESH_MS, HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Inquiry, Stores
 
 
 def test_a_store_is_alive_until_it_has_been_silent_for_long():
@@ -182,3 +182,34 @@ def test_a_store_whose_answer_was_cut_short_has_not_fallen_silent(inflow, batch)
     inflow.heard(other, 0)
     inflow.stored(other, "S1", 0)
     assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(0, "S1")]
+
+
+def test_it_asks_ever_more_rarely_up_to_a_bound():
+    inquiry = Inquiry(2_000)
+    assert not inquiry.asked(0)
+    inquiry.renew(0)
+    asked = [now_ms for now_ms in range(0, 10_000, 100) if inquiry.asked(now_ms)]
+    assert asked == [0, 500, 1_500, 3_500, 5_500, 7_500, 9_500]
+
+
+def test_whoever_is_new_is_asked_at_once_and_again_soon():
+    inquiry = Inquiry(60_000)
+    inquiry.renew(0)
+    for now_ms in range(0, 20_000, 100):
+        inquiry.asked(now_ms)
+    inquiry.renew(20_000)
+    asked = [now_ms for now_ms in range(20_000, 24_000, 100) if inquiry.asked(now_ms)]
+    assert asked == [20_000, 20_500, 21_500, 23_500]
+
+
+def test_what_was_told_by_other_ways_is_only_asked_of_whoever_is_new():
+    inquiry = Inquiry(2_000)
+    inquiry.renew(0)
+    asked = [now_ms for now_ms in range(0, 8_000, 100) if inquiry.asked(now_ms, told=True)]
+    assert asked == [0, 500]
+    assert inquiry.passed_ms == 7_500
+    inquiry.renew(8_000)
+    asked = [now_ms for now_ms in range(8_000, 16_000, 100) if inquiry.asked(now_ms, told=True)]
+    assert asked == [8_000, 8_500]
+    asked = [now_ms for now_ms in range(16_000, 20_000, 100) if inquiry.asked(now_ms)]
+    assert asked == [17_500, 19_500]

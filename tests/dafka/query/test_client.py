@@ -6,17 +6,18 @@ import pytest
 
 from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.groups.commit import Commit
-from dafka.groups.fold import fold
+from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
 from dafka.limits import DIGESTS_MAX
 from dafka.model import Batch, Partition
-from dafka.query import groups, messages, paging, service
+from dafka.query import messages, paging, service
+from dafka.query import service as groups
 from dafka.query.client import StoreClient
 from dafka.query.messages import encode
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_headers
 from dafka.storage.memory import MemoryLog
-from dafka.wire.octets import text
+from dafka.wire.primitives import text
 
 pytestmark = pytest.mark.net
 

@@ -4,18 +4,94 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.errors import StorageError
-from dafka.groups.membership import Ballot, Beat, Prepare
+from dafka.errors import StorageError, WireError
+from dafka.groups import membership
+from dafka.groups.acceptor import Registers
+from dafka.groups.commit import Commit, CommitKey
+from dafka.groups.commit import encode as encode_commit
+from dafka.groups.commit_table import fold
+from dafka.groups.membership import Ballot, Beat, Member, Membership, Prepare
 from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.access import EVERYTHING, Rights
 from dafka.query import messages, paging, service
 from dafka.query.messages import decode_answer, encode
-from dafka.query.service import answer
+from dafka.query.service import answer, answered
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.storage.memory import MemoryLog
-from dafka.wire.octets import text
+from dafka.transport.access import EVERYTHING, Rights
+from dafka.wire.primitives import text
+
+A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
+
+
+@pytest.fixture
+def agreed(committed):
+    agreed = MemoryLog("AB" * 16)
+    rows = [("billing", A1, 3, 1, 10), ("billing", B2, None, 1, 10), ("audit", A1, 7, 1, 10)]
+    batch = committed(0, *rows)
+    agreed.append([batch], entries=fold(agreed, [batch]).entries)
+    return agreed
+
+
+def ask(agreed, question):
+    return answered(question, agreed, Registers(agreed), 0)
+
+
+def test_groups(agreed):
+    assert ask(agreed, messages.Groups()) == messages.GroupPage((b"audit", b"billing"), False)
+    assert ask(agreed, messages.Groups(b"audit")) == messages.GroupPage((b"billing",), False)
+
+
+def test_commits_of_a_group_as_they_were_made(agreed):
+    page = ask(agreed, messages.Offsets(b"billing"))
+    first = encode_commit(CommitKey("billing", A1), Commit(3, 1, 10))
+    second = encode_commit(CommitKey("billing", B2), Commit(None, 1, 10))
+    assert set(page.commits) == {first, second}
+    assert not page.more
+    assert ask(agreed, messages.Offsets(b"nobody")) == messages.OffsetPage((), False)
+
+
+def test_a_page_has_so_many_rows_and_says_whether_there_are_more(agreed, monkeypatch):
+    monkeypatch.setattr(service, "ROWS_MAX", 1)
+    assert ask(agreed, messages.Groups()) == messages.GroupPage((b"audit",), True)
+    assert ask(agreed, messages.Groups(b"billing")) == messages.GroupPage((), False)
+    assert len(ask(agreed, messages.Offsets(b"billing")).commits) == 1
+
+
+FIRST = Ballot(1, "A")
+TAKEN = membership.encode(Membership(1, 1, {"A": Member((b"orders",), 1_000)}))
+
+
+def test_agreeing_on_members(agreed):
+    registers = Registers(agreed)
+
+    def asked(question, now_ms=0):
+        return answered(question, agreed, registers, now_ms).reply
+
+    assert asked(messages.Prepare(Prepare("billing", FIRST))).promised == FIRST
+    accept = messages.Accept(membership.Accept("billing", FIRST, TAKEN))
+    assert asked(accept) == membership.Accepted(True, FIRST)
+    assert asked(messages.Beat(Beat("billing", "A", 1)), 500).renewed
+    roster = asked(messages.Members(b"billing"), 700)
+    assert (roster.accepted, roster.membership, roster.renewed) == (FIRST, TAKEN, False)
+    assert roster.pulses == (membership.Pulse("A", 200, True, 1),)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        messages.Members(b""),
+        messages.Prepare(Prepare("g" * 250, FIRST)),
+        messages.Accept(membership.Accept("a\0b", FIRST, b"")),
+        messages.Accept(membership.Accept("billing", FIRST, b"[]")),
+    ],
+    ids=repr,
+)
+def test_groups_and_members_that_cannot_be(agreed, question):
+    with pytest.raises(WireError, match="membership"):
+        ask(agreed, question)
+
 
 ODD = text(b"\xff\xfe")
 
@@ -199,7 +275,10 @@ def test_a_deleted_topic_is_gone_and_its_ends_are_remembered(log):
     assert deleted(b"b", log) == messages.Deleted(3, False)
     assert deleted(b"b", log) == messages.Deleted(0, False)
     assert asked(messages.Topics(), log).topics == (b"a", b"\xff\xfe")
-    assert asked(messages.Ranges(b"b"), log).ranges == ((b"b", b"1", 2, 2), (b"b", b"2", 6, 6))
+    assert asked(messages.Ranges(b"b"), log).ranges == (
+        (b"b", b"1", 2, 2),
+        (b"b", b"2", 6, 6),
+    )
 
 
 def test_deleting_is_done_a_bounded_part_at_a_time(monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dafka.errors import RecordError
 from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES_MAX
-from dafka.model import Batch, Header, Partition, Record
+from dafka.model import Batch, Header, Partition, Record, replace
 from dafka.records.batch import (
     BatchBuilder,
     RawRecord,
@@ -23,7 +23,6 @@ from dafka.records.batch import (
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
-from dafka.values import replace
 
 ORDERS = Partition("orders", "A1")
 BASE_OFFSET = slice(ENVELOPE_BYTES, ENVELOPE_BYTES + 8)

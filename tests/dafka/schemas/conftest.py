@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from dafka.schemas.application import application
-from dafka.schemas.memory_log import MemoryLog
+from dafka.schemas.rest import application
+from dafka.schemas.schema_log import MemoryLog
 from dafka.schemas.service import Service
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.errors import QueryError
+from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.schemas.entries import TOPIC, ConfigKey, Entry, Stamp
-from dafka.schemas.schema_log import SchemaLog
+from dafka.schemas.schema_log import MemoryLog, SchemaLog
 from dafka.schemas.state import State
 from dafka.storage.lmdb_log import Durability
 
@@ -68,3 +68,26 @@ def test_a_store_that_has_lost_what_it_told_does_not_count(endpoints, monkeypatc
         log.read_into(state)
     finally:
         log.close()
+
+
+ENTRY = Entry(ConfigKey("a"), Stamp(1, 1), "FULL")
+
+
+def test_what_one_writes_the_others_read_once():
+    records = []
+    one, other, state = MemoryLog(records, "A"), MemoryLog(records, "B"), State()
+    one.write([ENTRY])
+    other.read_into(state)
+    other.read_into(state)
+    assert (state.level("a"), state.changes) == ("FULL", 1)
+
+
+def test_one_that_is_not_reachable_fails_as_stores_do():
+    log = MemoryLog([], "A")
+    log.reachable = False
+    with pytest.raises(QueryError):
+        log.read_into(State())
+    with pytest.raises(NotStoredError):
+        log.write([ENTRY])
+    assert log.records == []
+    log.close()

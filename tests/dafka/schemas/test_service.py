@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.errors import QueryError
+from dafka.errors import QueryError, RegistryError
+from dafka.process.web import WebServer, bind
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Schema, SchemaKey, Stamp
-from dafka.schemas.epochs import CLUSTERS_MAX, IDS_PER_EPOCH, id_range
-from dafka.schemas.errors import RegistryError
-from dafka.schemas.memory_log import MemoryLog
-from dafka.schemas.service import Service
-from dafka.schemas.state import State
+from dafka.schemas.rest import application
+from dafka.schemas.schema_log import MemoryLog
+from dafka.schemas.service import RunningRegistry, Service
+from dafka.schemas.state import CLUSTERS_MAX, IDS_PER_EPOCH, State, id_range
 
 INT, TEXT = Schema("AVRO", '"int"'), Schema("AVRO", '"string"')
 
@@ -103,3 +103,20 @@ def test_a_registry_that_sees_a_newer_epoch_of_another_cluster_registers_nothing
     records.append(Entry(PrimaryKey(), Stamp(2, 0), Primary("two", "B")))
     assert code_of(register, service, "b", TEXT) == 42205
     assert not service.become_first_primary()
+
+
+def test_it_is_ready_while_its_log_answers_and_well_while_it_serves(registry_of):
+    service = registry_of()
+    bound, _ = bind("127.0.0.1:0", "the registry")
+    with WebServer(application(service), bound) as server:
+        running = RunningRegistry(service, server)
+        service.look()
+        assert (running.unwell(), running.unready()) == ("", "")
+        service._log.reachable = False
+        service.look()
+        assert "stores can be read" in running.unready()
+        service._log.reachable = True
+        service.look()
+        assert (running.unready(), running.join(0)) == ("", False)
+    assert running.join(0)
+    assert running.unwell() == "the registry no longer serves"

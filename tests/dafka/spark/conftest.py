@@ -14,7 +14,7 @@ from dafka.query.client import StoreClient
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.records.envelope import FRESH
-from dafka.spark import publisher
+from dafka.spark import task_log
 from dafka.storage.lmdb_log import Durability
 from dafka.storage.memory import MemoryLog
 from dafka.transport.request import QueryServer
@@ -136,6 +136,6 @@ def cluster(tmp_path, free_ports, reopened):
 
 def close_mirrors():
     """What a worker's end does."""
-    while publisher._mirrors:
-        _, mirror = publisher._mirrors.popitem()
+    while task_log._mirrors:
+        _, mirror = task_log._mirrors.popitem()
         mirror.close()

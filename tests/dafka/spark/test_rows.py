@@ -9,7 +9,7 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.spark.options import source_options
-from dafka.spark.ranges import Range
+from dafka.spark.planning import Range
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, ahead, check_batch_rows
 from dafka.spark.stores import DataLossError
 

@@ -5,7 +5,7 @@ import pytest
 from dafka.errors import QueryError
 from dafka.model import Partition
 from dafka.spark.options import Bound, Topics
-from dafka.spark.ranges import Range
+from dafka.spark.planning import Range
 from dafka.spark.stores import DataLossError, Stores, patiently
 
 ORDERS = Partition("orders", "AB" * 16)

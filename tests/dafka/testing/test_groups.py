@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.groups.consumption import GroupMachine
+from dafka.groups.consumer import GroupMachine
 from dafka.groups.events import Revoked
-from dafka.node.hand import Hand
+from dafka.node.progress import Hand
 from dafka.testing import groups
 from dafka.testing.groups import main, run
 

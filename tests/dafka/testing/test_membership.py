@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.groups import member, registers
+from dafka.groups import acceptor, member
 from dafka.model import Partition
 from dafka.testing.membership import Owners, run
 
@@ -73,6 +73,6 @@ def test_a_member_that_goes_on_without_a_lease_is_found(monkeypatch):
 
 def test_a_store_that_forgets_what_it_promised_is_found(monkeypatch):
     monkeypatch.setattr(
-        registers.Registers, "_read", lambda self, group, now_ms: registers._Register()
+        acceptor.Registers, "_read", lambda self, group, now_ms: acceptor._Register()
     )
     assert broken_by(range(60))

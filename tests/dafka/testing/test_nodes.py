@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dafka.model import Partition
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol.consumer import ConsumerSettings
 from dafka.storage.memory import MemoryLog
 from dafka.testing.history import Acknowledged, Polled
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores

@@ -8,12 +8,11 @@ from itertools import count
 
 import pytest
 
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.heads import HeadSchedule
-from dafka.protocol.inflow import Inflow
 from dafka.protocol.producer import ProducerMachine
+from dafka.protocol.receiver import Inflow
 from dafka.protocol.store import StoreMachine
 from dafka.protocol.unacked import Unacked
 from dafka.records.batch import enclosed

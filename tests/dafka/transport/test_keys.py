@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.protocol.access import ANYBODY, Access, Rights, fingerprint
+from dafka.transport.access import ANYBODY, Access, Rights, fingerprint
 from dafka.transport.keys import (
     FILE_BYTES_MAX,
     Credentials,

@@ -11,16 +11,16 @@ import zmq
 
 from dafka.errors import MisuseError
 from dafka.model import Endpoint, TowerEndpoints
-from dafka.node.clock import now_ms
+from dafka.process.clock import now_ms
 from dafka.protocol import presence
-from dafka.protocol.access import ANYBODY, Access, Rights
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport import mesh as mesh_module
+from dafka.transport.access import ANYBODY, Access, Rights
+from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import Mesh
-from dafka.transport.security import prove
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
 from dafka.wire.messages import MessageId

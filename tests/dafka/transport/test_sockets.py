@@ -1,5 +1,10 @@
+"""Whole messages over real sockets."""
+
+from __future__ import annotations
+
 import ast
 import inspect
+import os
 import socket as system
 from pathlib import Path
 
@@ -9,6 +14,7 @@ import zmq
 from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.transport import sockets
+from dafka.transport.sockets import FRAMES_MAX, Connections, Poller, receive_frames, send_frames
 
 _MAIN, _NAMES = 1, 2
 TOO_LONG = "a" * 64
@@ -57,6 +63,9 @@ def test_every_factory_is_among_them():
         "connect",
         "is_address",
         "_socket",
+        "parse_monitor_message",
+        "receive_frames",
+        "send_frames",
         "_refuse_taken_path",
     }
     assert made - others == {make.__name__ for make in KINDS if make.__name__ != "<lambda>"}
@@ -217,3 +226,104 @@ def test_every_subscription_of_a_consumer_of_the_most_topics_arrives():
     assert len(seen) == number
     peer.close(0)
     ours.close(0)
+
+
+pytestmark = pytest.mark.net
+
+WAIT_MS = 5_000
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 100])
+def test_all_frames_of_a_message_are_taken_and_few_are_kept(opened, count):
+    one, other = (opened(zmq.Context.instance().socket(zmq.PAIR)) for _ in range(2))
+    port = one.bind_to_random_port("tcp://127.0.0.1")
+    other.connect(f"tcp://127.0.0.1:{port}")
+    send_frames(other, [bytes([number]) for number in range(count)])
+    other.send(b"next")
+    assert one.poll(WAIT_MS)
+    assert receive_frames(one) == [bytes([n]) for n in range(min(count, FRAMES_MAX))]
+    assert one.poll(WAIT_MS)
+    assert receive_frames(one) == [b"next"]
+    assert receive_frames(one) is None
+
+
+@pytest.fixture
+def pair(opened):
+    one, other = (opened(zmq.Context.instance().socket(zmq.PAIR)) for _ in range(2))
+    port = one.bind_to_random_port("tcp://127.0.0.1")
+    other.connect(f"tcp://127.0.0.1:{port}")
+    return one, other
+
+
+@pytest.fixture
+def pipe():
+    read, write = os.pipe()
+    yield read, write
+    os.close(read)
+    os.close(write)
+
+
+def test_the_handler_of_what_is_readable_is_called(pair, pipe):
+    called = []
+    poller = Poller()
+    poller.add(pair[0], lambda: called.append(pair[0].recv()))
+    poller.add(pipe[0], lambda: called.append(os.read(pipe[0], 10)))
+    poller.turn(0)
+    assert called == []
+    os.write(pipe[1], b"pipe")
+    poller.turn(5_000)
+    assert called == [b"pipe"]
+    pair[1].send(b"socket")
+    poller.turn(5_000)
+    assert called == [b"pipe", b"socket"]
+
+
+def test_a_turn_waits_no_longer_than_told():
+    Poller().turn(0)
+
+
+def test_what_stays_readable_is_called_in_every_turn(pipe):
+    called = []
+    poller = Poller()
+    poller.add(pipe[0], lambda: called.append(1))
+    os.write(pipe[1], b"x")
+    for _ in range(3):
+        poller.turn(5_000)
+    assert called == [1, 1, 1]
+
+
+@pytest.fixture
+def subscriber(opened):
+    return opened(sockets.subscriber())
+
+
+@pytest.fixture
+def connections(subscriber):
+    connections = Connections(subscriber)
+    yield connections
+    connections.close()
+
+
+def bound(opened, endpoint):
+    publisher = opened(sockets.publisher())
+    sockets.bind(publisher, endpoint)
+    return publisher
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_a_connection_comes_and_goes_and_comes_again(connections, subscriber, opened, until, host):
+    publisher = bound(opened, f"tcp://{host}:*")
+    _, _, port = publisher.get_string(zmq.LAST_ENDPOINT).rpartition(":")
+    endpoint = f"tcp://{host}:{port}"
+    subscriber.connect(endpoint)
+    assert until(lambda: list(connections.changes())) == [(endpoint, True)]
+    publisher.close(0)
+    assert until(lambda: list(connections.changes())) == [(endpoint, False)]
+    bound(opened, endpoint)
+    assert until(lambda: list(connections.changes())) == [(endpoint, True)]
+
+
+def test_of_what_is_not_there_nothing_is_reported(connections, subscriber, free_ports):
+    subscriber.connect(f"tcp://127.0.0.1:{free_ports(1)}")
+    assert not subscriber.poll(200)
+    assert list(connections.changes()) == []

@@ -5,10 +5,10 @@ import zmq
 
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
-from dafka.protocol.access import Access, Rights
 from dafka.transport import sockets
+from dafka.transport.access import Access, Rights
+from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
-from dafka.transport.security import prove
 from dafka.transport.tower import TowerSockets
 from dafka.wire.beacon import (
     BEACON,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.protocol.singles import Shape
+from dafka.protocol.foreign import Shape
 from dafka.transport.wiring import Wiring, Wirings
 
 

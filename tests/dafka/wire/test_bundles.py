@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dafka.errors import WireError
 from dafka.limits import BUNDLE_MAX
 from dafka.testing.strategies import wire_messages
-from dafka.wire import libdafka, messages, named, rfc46
-from dafka.wire.bundles import Bundles
+from dafka.wire import bundles, libdafka, messages, rfc46
+from dafka.wire.bundles import Bundles, NamedTopics
 from dafka.wire.messages import MessageId
 
 ACKS = [messages.Ack(f"t{number}", "AA", "S1", number, number) for number in range(3)]
@@ -90,7 +90,7 @@ def test_who_writes_none_reads_them(ours):
 
 
 def test_of_too_many_such_topics_every_head_comes_by_itself(ours, monkeypatch):
-    monkeypatch.setattr(named, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(bundles, "PARTITIONS_MAX", 2)
     for topic in ("t0", "t1", "t2"):
         ours.listened(MessageId.HEAD, topic)
     assert ours.add(HEADS[2]) == rfc46.encode(HEADS[2])
@@ -150,3 +150,21 @@ def test_mutated_bytes_raise_nothing_else(ours):
             accepted += 1
     assert accepted > 100
     assert refused > 500
+
+
+def test_who_listens_for_all_names_none():
+    topics = NamedTopics()
+    topics.listened("")
+    assert "orders" not in topics
+    topics.listened("orders")
+    assert "orders" in topics
+    assert "others" not in topics
+
+
+def test_who_cannot_be_remembered_is_thought_to_be_there(monkeypatch):
+    monkeypatch.setattr(bundles, "PARTITIONS_MAX", 1)
+    topics = NamedTopics()
+    topics.listened("orders")
+    topics.listened("others")
+    assert "others" in topics
+    assert "anything" in topics

@@ -7,7 +7,7 @@ import pytest
 from dafka.errors import WireError
 from dafka.wire import fields, messages
 from dafka.wire.messages import MessageId
-from dafka.wire.octets import Reader
+from dafka.wire.primitives import Reader
 
 PLACE = "02 4142 02 6865 0000000000000009"
 

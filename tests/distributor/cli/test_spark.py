@@ -17,7 +17,7 @@ import distributor
 import topology
 from dafka.model import Partition
 from dafka.query.client import StoreClient
-from dafka.spark.java import ensure_java
+from dafka.spark.session import ensure_java
 from distributor.verify import verify
 
 

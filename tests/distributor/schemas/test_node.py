@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dafka.node.node import NodeFailedError
+from dafka.node.loop import NodeFailedError
 from distributor.errors import PlanError
 from distributor.schemas.distributor import Part, SchemaDistributor, Standing
 from distributor.schemas.node import SchemaNode

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
-from dafka.schemas.epochs import CLUSTERS_MAX, LEAP, next_epoch
+from dafka.schemas.state import CLUSTERS_MAX, LEAP, next_epoch
 from distributor.errors import CommandError, PlanError
 from distributor.schemas.promotion import FENCES_MAX, promote
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dafka.schemas.entries import ConfigKey, Entry, Primary, PrimaryKey, Stamp
-from dafka.schemas.memory_log import MemoryLog
+from dafka.schemas.schema_log import MemoryLog
 from distributor.schemas.site import WRITTEN_AT_ONCE, Site, claimed_twice, latest_claim, sites_of
 from topology.formats import parse_format
 from topology.testing import topology_of, tree_of

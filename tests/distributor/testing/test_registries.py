@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.schemas.entries import Schema
-from dafka.schemas.epochs import id_range, next_epoch
+from dafka.schemas.state import id_range, next_epoch
 from distributor.testing.registries import run
 
 INT, TEXT, LONG = (Schema("AVRO", f'"{name}"') for name in ("int", "string", "long"))

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dafka.protocol.consumer import ConsumerMachine
-from dafka.protocol.consumer_settings import ConsumerSettings
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.store import StoreMachine
 from dafka.testing.world import Faults
 from distributor.link.machine import LinkMachine

@@ -1,0 +1,124 @@
+"""Commands that are imported when they are asked for.
+
+A store that starts need not wait for what another command has to do with schemas or web pages.
+
+How a command line ends: what went wrong is one line on standard error, and an exit code.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from typer import Typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+if TYPE_CHECKING:
+    from typer.core import TyperCommand
+
+
+def group_of(places: Mapping[str, str]) -> type[TyperGroup]:
+    """Return the class of a group of commands.
+
+    Args:
+        places: `module:name` of each command's function, or of its `Typer` if it has commands of
+            its own; in the order of the help.
+    """
+
+    class Commands(TyperGroup):
+        def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
+            super().__init__(**attributes)
+            self.commands = _Loading(places)  # type: ignore[assignment]
+
+    return Commands
+
+
+class _Loading(Mapping[str, "TyperCommand | TyperGroup"]):
+    """Commands by name."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def __getitem__(self, command: str) -> TyperCommand | TyperGroup:
+        module, _, name = self._places[command].partition(":")
+        found = getattr(import_module(module), name)
+        if not isinstance(found, Typer):
+            function, found = found, Typer(add_completion=False)
+            found.command()(function)
+        loaded: TyperCommand | TyperGroup = get_command(found)  # type: ignore[assignment]
+        loaded.name = command
+        return loaded
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+Errors = tuple[type[Exception], ...]
+
+_UNWRITTEN = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""What an output without a file name says that takes no more: ours is the only one."""
+
+
+def run(program: str, app: Callable[[], None], misuse: Errors, failures: Errors) -> None:
+    """Run a command line.
+
+    Args:
+        program: Its name, before what is said.
+        app: What it does.
+        misuse: Errors of exit code 2.
+        failures: Errors of exit code 1, unless they are of `misuse`.
+    """
+    with _written_out(program):
+        try:
+            app()
+        except misuse as error:
+            print(f"{program}: {error}", file=sys.stderr)
+            sys.exit(2)
+        except failures as error:
+            print(f"{program}: {error}", file=sys.stderr)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+@contextmanager
+def _written_out(program: str) -> Iterator[None]:
+    """Have on its way what was printed within, or say with exit code 1 that it could not be.
+
+    A pipe that was closed is not told: whoever read it has seen enough.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # as it is where there is none at all
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITTEN:
+            raise
+        _drop_output()
+        reason = os.strerror(error.errno)
+        print(
+            f"{program}: cannot write to standard output: {reason}; make room, or write elsewhere",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+
+
+def _drop_output() -> None:
+    """Let what is not written yet go nowhere, else Python complains of it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,203 @@
+"""A store's part in agreeing on the members of groups: one register a group, and who is heard.
+
+Each store is an acceptor of Paxos (Lamport, "Paxos Made Simple"), one instance a group whose value
+may change, as in CASPaxos (Rystsov, 2018): `Prepare` promises, `Accept` takes. What is promised and
+taken is on disk before it is answered.
+
+| table | key | value |
+|---|---|---|
+| `registers` | group | JSON: promised and accepted ballot, the membership's bytes as text |
+
+One rule is ours: a store refuses a membership that lacks a member it hears. A member may do its
+work as long as so many stores have heard it lately that every majority has one of them, so nobody
+can be declared dead who may still work. Who is heard is in memory only, so a store hears members of
+the membership it has and no others: one that has just started takes all of them for heard.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dafka.errors import WireError
+from dafka.groups.commit_table import epoch_of
+from dafka.groups.membership import (
+    NO_BALLOT,
+    NOBODY,
+    Accepted,
+    Ballot,
+    Member,
+    Membership,
+    Promise,
+    Pulse,
+    Roster,
+    decode,
+    encode,
+)
+from dafka.limits import BALLOTS_AHEAD_MAX, GROUPS_MAX
+from dafka.storage.log import Entry
+from dafka.wire.primitives import octets_of
+
+if TYPE_CHECKING:
+    from dafka.groups.membership import Accept, Beat, Prepare
+    from dafka.storage.log import RecordLog
+
+TABLE = "registers"
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The last that was heard of a member."""
+
+    at_ms: int
+    about: Member
+    released: int = 0
+    left: bool = False
+
+
+@dataclass(slots=True)
+class _Register:
+    """One group."""
+
+    promised: Ballot = NO_BALLOT
+    accepted: Ballot = NO_BALLOT
+    membership: Membership = NOBODY
+    heard: dict[str, _Heard] = field(default_factory=dict)
+
+
+class Registers:
+    """The registers of one store.
+
+    Args:
+        log: Where they are kept.
+    """
+
+    def __init__(self, log: RecordLog) -> None:
+        self._log = log
+        self._registers: dict[str, _Register] = {}
+
+    def prepare(self, request: Prepare, now_ms: int) -> Promise:
+        """Promise to take nothing of a lower ballot.
+
+        Raises:
+            StorageError: The disk refused.
+            WireError: The ballot is too far ahead, or there are too many groups.
+        """
+        register = self._register(request.group, now_ms)
+        _check_ahead(request.ballot, register)
+        if request.ballot > register.promised:
+            self._write(request.group, register, request.ballot, None)
+        alive = tuple(
+            (name, heard.about)
+            for name, heard in sorted(register.heard.items())
+            if _alive(heard, now_ms)
+        )
+        epoch = epoch_of(self._log, request.group)
+        membership = encode(register.membership)
+        return Promise(register.promised, register.accepted, membership, epoch, alive)
+
+    def accept(self, request: Accept, now_ms: int) -> Accepted:
+        """Take a membership.
+
+        Raises:
+            StorageError: The disk refused.
+            WireError: It is none, the ballot is too far ahead, or there are too many groups.
+        """
+        register = self._register(request.group, now_ms)
+        _check_ahead(request.ballot, register)
+        offered = decode(request.membership)
+        missed = any(
+            name not in offered.members and _alive(heard, now_ms)
+            for name, heard in register.heard.items()
+        )
+        if missed or request.ballot < register.promised:
+            return Accepted(False, register.promised)
+        self._write(request.group, register, request.ballot, offered)
+        known = register.heard
+        register.heard = {
+            name: known.get(name, _Heard(now_ms, about)) for name, about in offered.members.items()
+        }
+        if request.ballot.proposer in register.heard:
+            register.heard[request.ballot.proposer].at_ms = now_ms
+        return Accepted(True, register.promised)
+
+    def beat(self, request: Beat, now_ms: int) -> Roster:
+        """Hear a member.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        register = self._register(request.group, now_ms)
+        renewed = self._hear(register, request, now_ms)
+        return self._roster(request.group, register, now_ms, renewed=renewed)
+
+    def roster(self, group: str, now_ms: int) -> Roster:
+        """Say what is known of a group.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        return self._roster(group, self._register(group, now_ms), now_ms, renewed=False)
+
+    def _hear(self, register: _Register, beat: Beat, now_ms: int) -> bool:
+        heard = register.heard.get(beat.member)
+        if heard is None or heard.left:
+            return False
+        heard.at_ms = now_ms
+        heard.released = max(heard.released, beat.released)
+        heard.left = beat.leaving
+        return not beat.leaving
+
+    def _roster(self, group: str, register: _Register, now_ms: int, *, renewed: bool) -> Roster:
+        pulses = tuple(
+            Pulse(name, now_ms - heard.at_ms, _alive(heard, now_ms), heard.released)
+            for name, heard in sorted(register.heard.items())
+        )
+        epoch = epoch_of(self._log, group)
+        return Roster(register.accepted, encode(register.membership), epoch, renewed, pulses)
+
+    def _register(self, group: str, now_ms: int) -> _Register:
+        register = self._registers.get(group)
+        if register is None:
+            if len(self._registers) >= GROUPS_MAX:
+                self._forget_one(now_ms)
+            register = self._registers[group] = self._read(group, now_ms)
+        return register
+
+    def _forget_one(self, now_ms: int) -> None:
+        """Make room by a group that nobody is a member of."""
+        for group, register in self._registers.items():
+            if not any(_alive(heard, now_ms) for heard in register.heard.values()):
+                del self._registers[group]
+                return
+        raise WireError("membership")
+
+    def _read(self, group: str, now_ms: int) -> _Register:
+        stored = self._log.get(TABLE, octets_of(group))
+        if stored is None:
+            return _Register()
+        promised, accepted, membership = json.loads(stored)
+        register = _Register(Ballot(*promised), Ballot(*accepted), decode(membership.encode()))
+        for name, about in register.membership.members.items():
+            register.heard[name] = _Heard(now_ms, about)
+        return register
+
+    def _write(
+        self, group: str, register: _Register, promised: Ballot, taken: Membership | None
+    ) -> None:
+        """Keep a promise, and a membership with it; in memory only once it is on disk."""
+        accepted = register.accepted if taken is None else promised
+        membership = register.membership if taken is None else taken
+        value = json.dumps([promised, accepted, encode(membership).decode()]).encode()
+        self._log.append((), entries=[Entry(TABLE, octets_of(group), value)])
+        register.promised, register.accepted, register.membership = promised, accepted, membership
+
+
+def _check_ahead(ballot: Ballot, register: _Register) -> None:
+    if ballot.number > register.promised.number + BALLOTS_AHEAD_MAX:
+        raise WireError("membership")
+
+
+def _alive(heard: _Heard, now_ms: int) -> bool:
+    return not heard.left and now_ms - heard.at_ms <= heard.about.session_ms

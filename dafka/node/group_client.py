@@ -1,0 +1,155 @@
+"""A consumer's lines to the stores of its group: questions out, events in, nothing waits."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dafka.errors import CommitError, QueryError, WireError
+from dafka.groups.commit import decode
+from dafka.groups.events import Answered, Ask, OffsetsAnswered
+from dafka.groups.membership import Accept, Beat, Prepare
+from dafka.process.clock import now_ms
+from dafka.query import messages
+from dafka.transport.request import QueryClient
+from dafka.wire.primitives import octets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dafka.groups.events import AskOffsets
+    from dafka.groups.membership import Request
+    from dafka.transport.keys import Credentials
+    from dafka.transport.sockets import Pollable
+
+log = logging.getLogger(__name__)
+
+ASKED_MAX = 1_000
+"""Questions to one store whose answers are still waited for; it may be away for ever."""
+
+SILENCE_MS_MAX = 4_000
+"""How long a store may leave questions unanswered before that is said; as long as a tower."""
+
+
+class StoreLines:
+    """One line to each store. Used by one thread.
+
+    Args:
+        group: What is asked about.
+        stores: Their query ports; events number them in this order.
+        credentials: Whose to use.
+
+    Raises:
+        MisuseError: An endpoint cannot be used.
+    """
+
+    def __init__(
+        self, group: str, stores: Sequence[str], credentials: Credentials | None = None
+    ) -> None:
+        self._group = octets_of(group)
+        self._stores = stores
+        self._asked: list[dict[int, int]] = [{} for _ in stores]
+        """For each store, the token by the number of the question."""
+        self._silent_since_ms: dict[int, int] = {}
+        """When each store was first asked since its last answer."""
+        self._away: set[int] = set()
+        """The stores that were said not to answer."""
+        with ExitStack() as opened:
+            self._clients = [opened.enter_context(QueryClient(one, credentials)) for one in stores]
+            opened.pop_all()
+
+    def ask(self, effect: Ask | AskOffsets) -> None:
+        """Put a question, if the store can be reached at all."""
+        self._note_question(effect.store)
+        client, asked = self._clients[effect.store], self._asked[effect.store]
+        try:
+            number = client.send(messages.encode(self._question(effect)))
+        except QueryError:
+            return  # asked again later, as if the question had been lost
+        asked[number] = effect.token
+        if len(asked) > ASKED_MAX:
+            del asked[next(iter(asked))]
+
+    def pollable(
+        self,
+    ) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Answered | OffsetsAnswered]]]]:
+        """The sockets, and what makes events of them when they are readable."""
+        return {
+            client.socket: partial(self._receive, store)
+            for store, client in enumerate(self._clients)
+        }
+
+    def close(self) -> None:
+        """Release the connections."""
+        for client in self._clients:
+            client.close()
+
+    def _receive(self, store: int) -> Iterable[tuple[None, Answered | OffsetsAnswered]]:
+        while (received := self._clients[store].receive()) is not None:
+            self._note_answer(store)
+            number, octets = received
+            token = self._asked[store].pop(number, None)
+            event = None if token is None else self._event(store, token, octets)
+            if event is not None:
+                yield None, event
+
+    def _note_question(self, store: int) -> None:
+        """Say once that a store is away. Every store is asked every second or more often."""
+        now = now_ms()
+        silent_ms = now - self._silent_since_ms.setdefault(store, now)
+        if silent_ms < SILENCE_MS_MAX or store in self._away:
+            return
+        self._away.add(store)
+        there = len(self._stores) - len(self._away)
+        log.warning(
+            "store does not answer: %s; start it or correct the endpoint, this member keeps asking",
+            "the group goes on with the others"
+            if 2 * there > len(self._stores)
+            else "the group stands still until more than half of its stores do",
+            extra={"store": self._stores[store], "stores": len(self._stores)},
+        )
+
+    def _note_answer(self, store: int) -> None:
+        self._silent_since_ms.pop(store, None)
+        if store in self._away:
+            self._away.remove(store)
+            log.warning("store answers", extra={"store": self._stores[store]})
+
+    def _event(self, store: int, token: int, octets: bytes) -> Answered | OffsetsAnswered | None:
+        try:
+            match messages.decode_answer(octets):
+                case messages.Roster(roster):
+                    return Answered(store, token, roster)
+                case messages.Promise(promise):
+                    return Answered(store, token, promise)
+                case messages.Accepted(accepted):
+                    return Answered(store, token, accepted)
+                case messages.OffsetPage(commits, more):
+                    found = tuple(decode(*record) for record in commits)
+                    return OffsetsAnswered(store, token, found, more)
+                case answer:
+                    complaint = str(answer)
+        except (WireError, CommitError) as error:
+            complaint = str(error)
+        log.warning("store does not help", extra={"store": self._stores[store], "says": complaint})
+        return None
+
+    def _question(self, effect: Ask | AskOffsets) -> messages.Question:
+        if isinstance(effect, Ask):
+            return _request(effect.request)
+        if effect.after is None:
+            return messages.Offsets(self._group)
+        topic, address = effect.after
+        return messages.Offsets(self._group, (octets_of(topic), octets_of(address)))
+
+
+def _request(request: Request) -> messages.Question:
+    match request:
+        case Beat():
+            return messages.Beat(request)
+        case Prepare():
+            return messages.Prepare(request)
+        case Accept():
+            return messages.Accept(request)

@@ -1,0 +1,1 @@
+"""What any process of ours needs: clocks, logs, health, metrics, signals."""

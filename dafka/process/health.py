@@ -1,0 +1,117 @@
+"""`/metrics`, `/health` and `/ready` of a process, over HTTP in a thread of its own.
+
+`/health` says whether the process does what it is there for: if not, restarting it may help.
+`/ready` says whether it has found what it needs to be of use: if not, something else is missing.
+Each answers 200 and `ok`, or 503 and one reason a line.
+"""
+
+from __future__ import annotations
+
+from socket import AF_INET6
+from socketserver import TCPServer, ThreadingMixIn
+from threading import Thread
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from dafka.errors import MisuseError
+from dafka.model import Endpoint
+from dafka.process import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from dafka.process.signals import Running
+
+REQUEST_TIMEOUT_S = 10
+"""A client that says nothing for this long is cut off: each holds a thread."""
+
+
+class Health:
+    """What a process has to say about itself. Until it watches something, it is not ready."""
+
+    def __init__(self) -> None:
+        self._watched: tuple[Running, ...] = ()
+
+    def watch(self, *running: Running) -> None:
+        """Answer for these from now on."""
+        self._watched = running
+
+    def unwell(self) -> list[str]:
+        """Why the process does not work; nothing if it does."""
+        return [reason for running in self._watched if (reason := running.unwell())]
+
+    def unready(self) -> list[str]:
+        """Why the process is of no use yet; nothing if it is."""
+        if not self._watched:
+            return ["starting"]
+        return self.unwell() + [
+            reason for running in self._watched if (reason := running.unready())
+        ]
+
+
+def serve_health(endpoint: str, health: Health) -> None:
+    """Serve the three pages until the process ends.
+
+    Args:
+        endpoint: `host:port`; an IPv6 host in brackets.
+        health: What to answer.
+
+    Raises:
+        MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
+    """
+    try:
+        where = Endpoint.parse(f"tcp://{endpoint}")
+    except MisuseError as error:
+        raise MisuseError(f"cannot serve metrics at {endpoint!r}: expected HOST:PORT") from error
+    host = where.host.strip("[]")
+    kind = _ServerOnIPv6 if ":" in host else _Server
+    try:
+        server = make_server(host, where.port, _application(health), kind, _Handler)
+    except OSError as error:
+        raise MisuseError(f"cannot serve metrics at {endpoint}: {error.strerror}") from error
+    Thread(target=server.serve_forever, name="dafka-health", daemon=True).start()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def server_bind(self) -> None:
+        # WSGIServer would look up the host's name, which may take many seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away in the middle is nobody's concern."""
+
+
+class _ServerOnIPv6(_Server):
+    address_family = AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = REQUEST_TIMEOUT_S
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its base's name)
+        """One line for every scrape would drown the others."""
+
+
+def _application(health: Health) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        match environ["PATH_INFO"]:
+            case "/health":
+                return _answer(health.unwell(), start_response)
+            case "/ready":
+                return _answer(health.unready(), start_response)
+            case _:
+                return metrics.application(environ, start_response)
+
+    return answer
+
+
+def _answer(reasons: list[str], start_response: StartResponse) -> Iterable[bytes]:
+    status = "503 Service Unavailable" if reasons else "200 OK"
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return ["\n".join(reasons or ["ok"]).encode(errors="replace") + b"\n"]

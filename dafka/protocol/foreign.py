@@ -1,0 +1,262 @@
+"""Between our batches and peers that know single records only.
+
+Our nodes send RECORDS and DIRECT-RECORDS; a node of another make does not listen for them. It gets
+its records one by one: as RECORD if the cluster is `classic`, else by FETCH when it has heard HEAD.
+A single record carries the bare value; key, headers and time are in the batch only. The other way
+round, a bare value becomes a record without key and headers, of the time at which it arrives.
+
+Source: 46/DAFKA, The RECORD and DIRECT-RECORD Commands.
+
+What a store does for consumers of another make, which ask too seldom.
+
+A C consumer asks when something tells it of a gap, and a head tells it only once. When the producer
+is gone nothing comes any more. So after a partition has moved, its last batch is sent to them once
+more, at intervals that double: a record they cannot place yet makes them fetch, others they ignore.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX, REMINDED_TOPICS_MAX, REQUESTERS_MAX
+from dafka.model import replace
+from dafka.protocol.effects import Dropped
+from dafka.protocol.events import Received, ReceivedTogether
+from dafka.protocol.heads import HeadSchedule
+from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
+from dafka.records.envelope import ENVELOPE_BYTES, unpack
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dafka.model import Partition
+    from dafka.wire.messages import ConsumerHello, Message
+
+
+_SINGLE = messages.Record, messages.DirectRecord
+_ASKING = messages.Fetch, messages.ConsumerHello
+
+
+class Shape(Enum):
+    """How a node publishes its records."""
+
+    BATCHES = "batches"
+    """As RECORDS. Who does not know them fetches when there is a HEAD."""
+    MARKED = "marked"
+    """As RECORDS, and the last record of each as a RECORD: a sign for peers that must fetch."""
+    CLASSIC = "classic"
+    """As RECORDS, and each record as a RECORD too."""
+    RAW = "raw"
+    """Each record as a RECORD."""
+
+
+class Singles:
+    """One node's translation. All it knows is which requesters listen for what.
+
+    Args:
+        shape: How the node publishes.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._known: dict[str, set[MessageId]] = {}
+        """Which answers a requester listens for."""
+
+    def listened(self, message_id: MessageId, key: str) -> None:
+        """A peer subscribed."""
+        if key and message_id in (MessageId.DIRECT_RECORD, MessageId.DIRECT_RECORDS):
+            if key not in self._known and len(self._known) >= REQUESTERS_MAX:
+                return
+            self._known.setdefault(key, set()).add(message_id)
+
+    def left(self, message_id: MessageId, key: str) -> None:
+        """Nobody is subscribed to this any more."""
+        known = self._known.get(key)
+        if known is not None:
+            known.discard(message_id)
+            if not known:
+                del self._known[key]
+
+    def outbound(self, message: Message) -> Iterable[Message]:
+        """Return what to send instead of a message.
+
+        Raises:
+            RecordError: The records inside a batch do not parse.
+        """
+        if isinstance(message, messages.Records):
+            return self._published(message)
+        if isinstance(message, messages.DirectRecords) and self._wants_singles(message.requester):
+            return [
+                messages.DirectRecord(message.requester, *_place(message, sequence), value)
+                for sequence, value in _values(message.content)
+            ]
+        return (message,)
+
+    def inbound(
+        self, arrived: Iterable[Received | ReceivedTogether | Dropped], wall_ms: int
+    ) -> Iterator[Received | ReceivedTogether | Dropped]:
+        """Yield what has arrived, single records of one partition gathered into batches.
+
+        Args:
+            arrived: During one turn.
+            wall_ms: Time of records that do not bring their own.
+        """
+        run = _Run(wall_ms)
+        for event in arrived:
+            message = event.message if isinstance(event, Received) else None
+            if isinstance(message, _SINGLE):
+                if isinstance(message, messages.Record) and message.batched:
+                    continue  # the batch brings it, with everything that belongs to it
+                if unpack(message.content) is None:
+                    if not run.extended(message):
+                        yield from run.ended()
+                        if not run.begun(message):
+                            yield Dropped("content size")
+                    continue
+            elif isinstance(message, _ASKING):
+                event = Received(self._marked(message))
+            if run.open:
+                yield from run.ended()
+            yield event
+        yield from run.ended()
+
+    def _published(self, message: messages.Records) -> Iterable[Message]:
+        if self._shape is Shape.BATCHES:
+            return (message,)
+        batched = self._shape is not Shape.RAW
+        records = [
+            messages.Record(*_place(message, sequence), value, batched)
+            for sequence, value in _values(message.content)
+        ]
+        if self._shape is Shape.MARKED:
+            # Not HEAD: a C consumer that has nothing yet asks at a HEAD once and never again.
+            return [message, records[-1]]
+        return [message, *records] if batched else records
+
+    def _marked(self, asking: messages.Fetch | messages.ConsumerHello) -> Message:
+        who = asking.requester if isinstance(asking, messages.Fetch) else asking.consumer
+        return replace(asking, foreign=True) if self._wants_singles(who) else asking
+
+    def _wants_singles(self, requester: str) -> bool:
+        return self._known.get(requester) == {MessageId.DIRECT_RECORD}
+
+
+def _place(
+    message: messages.Records | messages.DirectRecords, sequence: int
+) -> tuple[str, str, int]:
+    """Where a record of a batch stands."""
+    return message.topic, message.address, sequence
+
+
+def _values(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Sequences and values; who knows no tombstones gets an empty value."""
+    sequence = int.from_bytes(content[ENVELOPE_BYTES : ENVELOPE_BYTES + 8], "big")
+    checked_count(content, sequence)
+    return ((record.sequence, record.value or b"") for record in raw_records(content))
+
+
+class _Run:
+    """Bare values that follow each other, on their way into a batch."""
+
+    def __init__(self, wall_ms: int) -> None:
+        self._wall_ms = wall_ms
+        self._first: messages.Record | messages.DirectRecord | None = None
+        self._next: object = None
+        """Where the record stands that would follow."""
+        self._builder: BatchBuilder | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it has begun."""
+        return self._first is not None
+
+    def extended(self, message: messages.Record | messages.DirectRecord) -> bool:
+        """Add a record, if it follows directly and there is room for it."""
+        return self._next == _stand(message, 0) and self._added(message)
+
+    def begun(self, message: messages.Record | messages.DirectRecord) -> bool:
+        """Begin with a record; False if it is too large for any batch."""
+        if len(message.content) > RECORD_BYTES_MAX:
+            return False
+        self._first = message
+        self._builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
+        return self._added(message)
+
+    def _added(self, message: messages.Record | messages.DirectRecord) -> bool:
+        assert self._builder is not None
+        added = self._builder.append(self._wall_ms, None, message.content, ())
+        if added:
+            self._next = _stand(message, 1)
+        return added
+
+    def ended(self) -> Iterator[Received]:
+        """Yield the batch, if there is one, and begin anew."""
+        if self._first is not None:
+            yield Received(self._gathered(self._first))
+            self._first = self._next = self._builder = None
+
+    def _gathered(self, first: messages.Record | messages.DirectRecord) -> Message:
+        assert self._builder is not None
+        content = enclosed(self._builder.build(), first.sequence)
+        place = (first.topic, first.address, first.sequence, self._builder.count, content)
+        if isinstance(first, messages.DirectRecord):
+            return messages.DirectRecords(first.requester, *place)
+        return messages.Records(*place)
+
+
+def _stand(message: messages.Record | messages.DirectRecord, offset: int) -> object:
+    requester = message.requester if isinstance(message, messages.DirectRecord) else None
+    return requester, message.topic, message.address, message.sequence + offset
+
+
+INTERVAL_MS = 1_000
+INTERVAL_MS_MAX = 32_000
+"""After this one a consumer that has not understood is left alone."""
+
+
+class Reminders:
+    """Which consumers of another make there are, and what to send them again."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, frozenset[str]] = {}
+        """What each has said that it wants."""
+        self._topics_kept = 0
+        self._due = HeadSchedule(INTERVAL_MS, INTERVAL_MS_MAX)
+
+    def greeted(self, hello: ConsumerHello, partitions: Iterable[Partition], now_ms: int) -> None:
+        """A consumer has said what it wants; the oldest of too many is forgotten."""
+        self._forget(hello.consumer)
+        topics = frozenset(hello.topics)
+        if not topics:
+            return
+        self._topics[hello.consumer] = topics
+        self._topics_kept += len(topics)
+        while len(self._topics) > REQUESTERS_MAX or self._topics_kept > REMINDED_TOPICS_MAX:
+            self._forget(next(iter(self._topics)))
+        for partition in partitions:
+            if partition.topic in topics:
+                self._due.moved(partition, now_ms)
+
+    def _forget(self, consumer: str) -> None:
+        self._topics_kept -= len(self._topics.pop(consumer, ()))
+
+    def moved(self, partition: Partition, now_ms: int) -> None:
+        """There is more of a partition."""
+        if self._topics:
+            self._due.moved(partition, now_ms)
+
+    def due(self, now_ms: int) -> Iterator[tuple[Partition, str]]:
+        """Yield whom to remind of what."""
+        for partition in self._due.due(now_ms):
+            if self._due.rests(partition):
+                self._due.forget(partition)
+            for consumer, topics in self._topics.items():
+                if partition.topic in topics:
+                    yield partition, consumer
+
+    def wakeup_ms(self) -> int | None:
+        """When the next is due."""
+        return self._due.wakeup_ms()

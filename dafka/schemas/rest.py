@@ -1,0 +1,289 @@
+"""The registry's REST interface. Source: Confluent Schema Registry API reference."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dafka.errors import RegistryError
+from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.process import metrics
+from dafka.schemas.compatibility import LANGUAGES
+from dafka.schemas.registry import checked_id, checked_version, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from dafka.schemas.entries import Schema
+    from dafka.schemas.registry import Found
+    from dafka.schemas.service import Service
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+_BODY_BYTES_MAX = 8 * SCHEMA_BYTES_MAX
+"""A schema within JSON, where an octet may take six, and what it refers to."""
+
+
+def application(service: Service) -> Starlette:
+    """Return the application that speaks for a service."""
+
+    def route(path: str, **handlers: Callable[[Service, Request, object], object]) -> Route:
+        by_method = {method.upper(): handler for method, handler in handlers.items()}
+        return Route(path, partial(_answer, service, by_method), methods=list(by_method))
+
+    subject, version = "/subjects/{subject}", "/subjects/{subject}/versions/{version}"
+    compatibility = "/compatibility/subjects/{subject}/versions"
+    return Starlette(
+        routes=[
+            route("/", get=lambda *_: {}),
+            route("/contexts", get=lambda *_: ["."]),
+            route("/schemas/types", get=lambda *_: list(LANGUAGES)),
+            route("/schemas/ids/{id}", get=_schema),
+            route("/schemas/ids/{id}/schema", get=_schema_text),
+            route("/schemas/ids/{id}/subjects", get=_schema_subjects),
+            route("/schemas/ids/{id}/versions", get=_schema_versions),
+            route("/subjects", get=_subjects),
+            route(subject, post=_lookup, delete=_delete_subject),
+            route(f"{subject}/versions", get=_versions, post=_register),
+            route(version, get=_version, delete=_delete_version),
+            route(f"{version}/schema", get=_version_text),
+            route(f"{version}/referencedby", get=_referenced_by),
+            route(compatibility, post=_compatible),
+            route(f"{compatibility}/{{version}}", post=_compatible),
+            route("/config", get=_level, put=_set_level),
+            route("/config/{subject}", get=_level, put=_set_level, delete=_unset_level),
+            route("/mode", get=_mode, put=_set_mode),
+            route("/mode/{subject}", get=_mode, put=_set_mode, delete=_unset_mode),
+        ],
+        exception_handlers={HTTPException: _refuse_path},
+        middleware=[Middleware(_RawPaths)],
+    )
+
+
+class _RawPaths:
+    """Routes by the path as it was sent: a subject may have a slash, sent as %2F."""
+
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope["path"] = scope["raw_path"].decode("ascii")
+        await self._inner(scope, receive, send)
+
+
+async def _answer(
+    service: Service,
+    handlers: dict[str, Callable[[Service, Request, object], object]],
+    request: Request,
+) -> Response:
+    method = "GET" if request.method == "HEAD" else request.method
+    try:
+        body = await _body(request)
+        with metrics.REGISTRY_SECONDS.time():
+            # The log is asked with calls that wait: they get a thread, other requests go on.
+            answer = await run_in_threadpool(handlers[method], service, request, body)
+        response = _response(200, answer)
+    except RegistryError as error:
+        response = _response(error.status, {"error_code": error.code, "message": str(error)})
+    metrics.REGISTRY_REQUESTS.labels(method, response.status_code).inc()
+    return response
+
+
+async def _body(request: Request) -> object:
+    octets = bytearray()
+    async for part in request.stream():
+        octets += part
+        if len(octets) > _BODY_BYTES_MAX:
+            raise RegistryError(413, f"The request is longer than {_BODY_BYTES_MAX} bytes.")
+    if not octets:
+        return None
+    try:
+        parsed: object = json.loads(octets)
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(400, f"The request is not JSON: {error}") from error
+    return parsed
+
+
+async def _refuse_path(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _response(
+        error.status_code, {"error_code": error.status_code, "message": f"HTTP {error.detail}"}
+    )
+
+
+def _response(status: int, answer: object) -> Response:
+    text = answer if isinstance(answer, _Raw) else json.dumps(answer)
+    return Response(text, status, media_type=MEDIA_TYPE)
+
+
+class _Raw(str):
+    """An answer that is JSON already: the text of a schema."""
+
+    __slots__ = ()
+
+
+def _flag(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() == "true"
+
+
+def _subject(request: Request) -> str | None:
+    subject = request.path_params.get("subject")
+    return None if subject is None else unquote(subject)
+
+
+def _named(request: Request) -> str:
+    return unquote(request.path_params["subject"])
+
+
+def _described(schema: Schema) -> dict[str, object]:
+    described: dict[str, object] = {"schema": schema.text}
+    if schema.language != "AVRO":
+        described["schemaType"] = schema.language
+    if schema.references:
+        described["references"] = [reference._asdict() for reference in schema.references]
+    return described
+
+
+def _found(found: Found) -> dict[str, object]:
+    place = {"subject": found.subject, "version": found.number, "id": found.version.id}
+    return {**place, **_described(found.schema)}
+
+
+def _schema(service: Service, request: Request, _body: object) -> object:
+    id_ = checked_id(request.path_params["id"])
+    return service.ask(lambda registry: _described(registry.schema(id_)))
+
+
+def _schema_text(service: Service, request: Request, _body: object) -> object:
+    id_ = checked_id(request.path_params["id"])
+    return _Raw(service.ask(lambda registry: registry.schema(id_).text))
+
+
+def _schema_subjects(service: Service, request: Request, _body: object) -> object:
+    id_, deleted = checked_id(request.path_params["id"]), _flag(request, "deleted")
+    uses = service.ask(lambda registry: registry.uses_of(id_, deleted=deleted))
+    return sorted({subject for subject, _ in uses})
+
+
+def _schema_versions(service: Service, request: Request, _body: object) -> object:
+    id_, deleted = checked_id(request.path_params["id"]), _flag(request, "deleted")
+    uses = service.ask(lambda registry: registry.uses_of(id_, deleted=deleted))
+    return [{"subject": subject, "version": number} for subject, number in uses]
+
+
+def _subjects(service: Service, request: Request, _body: object) -> object:
+    prefix = request.query_params.get("subjectPrefix", "")
+    deleted = _flag(request, "deleted")
+    return service.ask(lambda registry: registry.subjects(deleted=deleted, prefix=prefix))
+
+
+def _lookup(service: Service, request: Request, body: object) -> object:
+    schema, deleted = schema_of(body), _flag(request, "deleted")
+    subject = _named(request)
+    return _found(service.ask(lambda registry: registry.lookup(subject, schema, deleted=deleted)))
+
+
+def _register(service: Service, request: Request, body: object) -> object:
+    schema, subject = schema_of(body), _named(request)
+    return service.decide(lambda registry, id_: registry.register(subject, schema, id_))
+
+
+def _versions(service: Service, request: Request, _body: object) -> object:
+    subject, deleted = _named(request), _flag(request, "deleted")
+    return service.ask(lambda registry: registry.versions(subject, deleted=deleted))
+
+
+def _one_version(service: Service, request: Request) -> Found:
+    subject, wanted = _named(request), str(request.path_params["version"])
+    deleted = _flag(request, "deleted")
+    return service.ask(lambda registry: registry.version(subject, wanted, deleted=deleted))
+
+
+def _version(service: Service, request: Request, _body: object) -> object:
+    return _found(_one_version(service, request))
+
+
+def _version_text(service: Service, request: Request, _body: object) -> object:
+    return _Raw(_one_version(service, request).schema.text)
+
+
+def _referenced_by(service: Service, request: Request, _body: object) -> object:
+    found = _one_version(service, request)
+    return service.ask(lambda registry: registry.referenced_by(found.subject, found.number))
+
+
+def _delete_version(service: Service, request: Request, _body: object) -> object:
+    subject, wanted = _named(request), str(request.path_params["version"])
+    permanent = _flag(request, "permanent")
+    return service.decide(
+        lambda registry, _id: registry.delete_version(subject, wanted, permanent=permanent)
+    )
+
+
+def _delete_subject(service: Service, request: Request, _body: object) -> object:
+    subject, permanent = _named(request), _flag(request, "permanent")
+    return service.decide(
+        lambda registry, _id: registry.delete_subject(subject, permanent=permanent)
+    )
+
+
+def _compatible(service: Service, request: Request, body: object) -> object:
+    schema, subject = schema_of(body), _named(request)
+    wanted = request.path_params.get("version")
+    if wanted not in (None, "latest", "-1"):
+        checked_version(str(wanted))
+    found = service.ask(lambda registry: registry.obstacles(subject, schema, wanted))
+    answer: dict[str, object] = {"is_compatible": not found}
+    if _flag(request, "verbose"):
+        answer["messages"] = found
+    return answer
+
+
+def _level(service: Service, request: Request, _body: object) -> object:
+    subject, default = _subject(request), _flag(request, "defaultToGlobal")
+    level = service.ask(lambda registry: registry.level(subject, default=default))
+    return {"compatibilityLevel": level}
+
+
+def _set_level(service: Service, request: Request, body: object) -> object:
+    subject, wanted = _subject(request), _field(body, "compatibility")
+    return service.decide(lambda registry, _id: registry.set_level(subject, wanted))
+
+
+def _unset_level(service: Service, request: Request, _body: object) -> object:
+    subject = _subject(request)
+    return service.decide(lambda registry, _id: registry.set_level(subject, None))
+
+
+def _mode(service: Service, request: Request, _body: object) -> object:
+    subject, default = _subject(request), _flag(request, "defaultToGlobal")
+    return {"mode": service.ask(lambda registry: registry.mode(subject, default=default))}
+
+
+def _set_mode(service: Service, request: Request, body: object) -> object:
+    subject, wanted = _subject(request), _field(body, "mode")
+    return service.decide(lambda registry, _id: registry.set_mode(subject, wanted))
+
+
+def _unset_mode(service: Service, request: Request, _body: object) -> object:
+    subject = _subject(request)
+    return service.decide(lambda registry, _id: registry.set_mode(subject, None))
+
+
+def _field(body: object, name: str) -> object:
+    """What a request sets; never None, which would take it away."""
+    value = body.get(name) if isinstance(body, dict) else None
+    return "" if value is None else value

@@ -1,0 +1,271 @@
+"""Reading a bounded part of a cluster: `spark.read.format("dafka")`.
+
+Filters that need not be applied to rows, because they say which ranges to read.
+
+Reading a cluster as it grows: `spark.readStream.format("dafka")`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from dafka.errors import MisuseError
+from dafka.spark.columns import shown
+from dafka.spark.planning import Progress, Range
+from dafka.spark.stores import Stores, patiently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from dafka.model import Partition
+    from dafka.spark.options import SourceOptions
+    from dafka.spark.planning import TaskRanges
+    from dafka.spark.rows import Rows
+
+
+class Task(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: TaskRanges) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
+
+
+class BatchReader(DataSourceReader):
+    """Plans on the driver, reads on the executors.
+
+    Args:
+        options: Checked.
+        rows: What is read.
+    """
+
+    def __init__(self, options: SourceOptions, rows: Rows) -> None:
+        self._options = options
+        self._rows = rows
+
+    def partitions(self) -> list[InputPartition]:
+        """Resolve where reading begins and ends, and deal it to tasks.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        self._options.access.introduce(self._options.servers)
+        with Stores(self._options.servers) as stores:
+            ranges = self.planned(stores)
+        return [Task(task) for task in self._rows.deal(ranges, self._options)]
+
+    def planned(self, stores: Stores) -> list[Range]:
+        """The ranges to read; see `planned`."""
+        return planned(stores, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task; see `Rows.read`."""
+        # Where nothing is planned Spark makes up an empty partition of its own.
+        if isinstance(partition, Task):
+            yield from self._rows.read(partition.ranges, self._options)
+
+
+def planned(stores: Stores, options: SourceOptions) -> list[Range]:
+    """The ranges a batch reads, by partition.
+
+    Raises:
+        MisuseError: It is to end behind what is there.
+        QueryError: No store answers.
+    """
+    found = stores.there(options.topics)
+    for partition, asked in options.ending.sequences.items():
+        there = found.get(partition, range(0))
+        if asked > there.stop:
+            raise MisuseError(
+                f"option 'endingOffsets': partition {partition.address!r} of topic "
+                f"{partition.topic!r} ends at {there.stop}, before {asked}"
+            )
+    starting = stores.settled(options.starting, found)
+    ranges: list[Range] = []
+    for partition, there in sorted(found.items()):
+        start = starting.of(partition, there)
+        end = options.ending.of(partition, there)
+        ranges.append(Range(partition, start, end))
+    return ranges
+
+
+_NAMES = ("topic", "partition")
+_END = 1 << 63
+
+
+class Narrowing:
+    """What filters leave of a range."""
+
+    def __init__(self) -> None:
+        self._allowed: dict[str, set[str]] = {}
+        self._start, self._end = 0, _END
+
+    def take(self, condition: Filter) -> bool:
+        """Take a filter in; False if it has to be applied to the rows."""
+        match condition:
+            case IsNotNull(attribute=(name,)):
+                return name in (*_NAMES, "offset")
+            case EqualTo(attribute=(name,), value=value) if name in _NAMES:
+                self._allow(name, [value])
+            case In(attribute=(name,), value=values) if name in _NAMES:
+                self._allow(name, values)
+            case EqualTo(attribute=("offset",), value=int(value)):
+                self._bound(value, value + 1)
+            case GreaterThan(attribute=("offset",), value=int(value)):
+                self._bound(value + 1, _END)
+            case GreaterThanOrEqual(attribute=("offset",), value=int(value)):
+                self._bound(value, _END)
+            case LessThan(attribute=("offset",), value=int(value)):
+                self._bound(0, value)
+            case LessThanOrEqual(attribute=("offset",), value=int(value)):
+                self._bound(0, value + 1)
+            case _:
+                return False
+        return True
+
+    def of(self, ranges: Iterable[Range]) -> Iterator[Range]:
+        """Yield what is left of ranges."""
+        for partition, start, end in ranges:
+            names = zip(_NAMES, partition, strict=True)
+            if all(shown(name) in self._allowed.get(kind, {shown(name)}) for kind, name in names):
+                yield Range(partition, max(start, self._start), min(end, self._end))
+
+    def _allow(self, name: str, values: Iterable[str]) -> None:
+        self._allowed[name] = self._allowed.get(name, set(values)) & set(values)
+
+    def _bound(self, start: int, end: int) -> None:
+        self._start, self._end = max(self._start, start), min(self._end, end)
+
+
+class NarrowingReader(BatchReader):
+    """A reader that Spark tells the filters of a query.
+
+    Only for sessions with `spark.sql.python.filterPushdown.enabled`: in others Spark refuses a
+    reader that could take filters.
+
+    Args:
+        options: Checked.
+        rows: What is read.
+    """
+
+    def __init__(self, options: SourceOptions, rows: Rows) -> None:
+        super().__init__(options, rows)
+        self._narrowing = Narrowing()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Take filters; yields those that Spark has to apply."""
+        for condition in filters:
+            if not self._narrowing.take(condition):
+                yield condition
+
+    def planned(self, stores: Stores) -> list[Range]:
+        """The ranges to read, less what the filters leave out."""
+        return list(self._narrowing.of(super().planned(stores)))
+
+
+T = TypeVar("T")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans every micro-batch on the driver, reads on the executors.
+
+    Args:
+        options: Checked.
+        rows: What is read.
+    """
+
+    def __init__(self, options: SourceOptions, rows: Rows) -> None:
+        self._options = options
+        self._rows = rows
+        self._last: dict[Partition, range] | None = None
+        """What there was when a run over everything available began."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, and so below)
+        """Before everything; where that is, the first micro-batch settles."""
+        return Progress().as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What `maxOffsetsPerTrigger` says."""
+        records = self._options.records_per_trigger
+        return ReadAllAvailable() if records is None else ReadMaxRows(records)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next micro-batch goes.
+
+        Raises:
+            QueryError: No store has answered for `PATIENCE_S`.
+        """
+        records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        progress = Progress.of_json(start)
+        following = self._patiently(lambda stores: self._after(stores, progress, records))
+        if following is progress:
+            return start
+        deal = (self._options.tasks_min, self._options.records_per_task)
+        return replace(following, deal=deal).as_json()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """How far the stream could go, for Spark's progress reports."""
+        there = self._patiently(self._there)
+        nexts = {partition: kept.stop for partition, kept in there.items()}
+        return Progress(True, {}, nexts).as_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From here on nothing that comes later is read."""
+        self._last = self._patiently(self._there)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Deal a micro-batch to tasks; the same ones when it is planned again."""
+        until = Progress.of_json(end)
+        ranges = Progress.of_json(start).ranges_to(until)
+        tasks_min, records_per_task = until.deal
+        dealing = replace(self._options, tasks_min=tasks_min, records_per_task=records_per_task)
+        return [Task(task) for task in self._rows.deal(ranges, dealing)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task; see `Rows.read`."""
+        assert isinstance(partition, Task)
+        yield from self._rows.read(partition.ranges, self._options)
+
+    def _there(self, stores: Stores) -> dict[Partition, range]:
+        there = stores.there(self._options.topics)
+        if self._last is None:
+            return there
+        return {
+            partition: range(kept.start, min(kept.stop, self._last[partition].stop))
+            for partition, kept in there.items()
+            if partition in self._last
+        }
+
+    def _after(self, stores: Stores, progress: Progress, records_max: int | None) -> Progress:
+        there = self._there(stores)
+        starting = self._options.starting
+        if not progress.begun:
+            starting = stores.settled(starting, there)
+        return progress.after(there, starting, records_max)
+
+    def _patiently(self, ask: Callable[[Stores], T]) -> T:
+        self._options.access.introduce(self._options.servers)
+        return patiently(self._options.servers, ask)

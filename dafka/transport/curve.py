@@ -1,0 +1,175 @@
+"""CURVE: who is let in, and what each socket must prove.
+
+Every connection is encrypted, and both ends prove their keys. Whoever binds asks the authenticator
+(ZAP, RFC 27) whether a key is let in; it knows each cluster by a domain of its own. A socket whose
+domain nobody answers for lets nobody in: that the authenticator has died must not open the door.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from dafka.errors import MisuseError
+from dafka.transport.sockets import context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dafka.transport.access import Access
+    from dafka.transport.keys import Credentials
+
+LOOPBACK = ("127.", "[::1]", "::1", "localhost")
+
+
+def checked_binding(host: str, credentials: Credentials | None, *, insecure: bool) -> None:
+    """Refuse to let strangers in by oversight.
+
+    Args:
+        host: What is to be bound.
+        credentials: Those of the node, if it has any.
+        insecure: Whether the operator has said that anybody may come in.
+
+    Raises:
+        MisuseError: Other machines can reach the host, and nothing keeps them out.
+    """
+    if credentials is None and not insecure and not host.startswith(LOOPBACK):
+        raise MisuseError(
+            f"cannot bind {host!r} without keys: anybody who reaches it could read and write; "
+            "make keys with `dafka keys`, or say insecure if the network keeps strangers out"
+        )
+
+
+def checked_infrastructure(
+    endpoint: str, credentials: Credentials | None, *, insecure: bool
+) -> None:
+    """Refuse to open a tower or a query port to strangers, or with another key than the cluster's.
+
+    Raises:
+        MisuseError: Either.
+    """
+    if credentials is not None and not credentials.rights.infrastructure:
+        raise MisuseError("towers and stores need the cluster's key, not that of a client")
+    if endpoint.startswith(("ipc:", "inproc:")):
+        return  # file permissions keep strangers out
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0]
+    if host:  # else it is no endpoint, and that is said where it is bound
+        checked_binding(host, credentials, insecure=insecure)
+
+
+def refuse_keys_within(endpoint: str, credentials: Credentials | None) -> None:
+    """Refuse keys where ZeroMQ does not look at them: it would let anybody in.
+
+    Raises:
+        MisuseError: There are keys, and the endpoint is of inproc.
+    """
+    if credentials is not None and endpoint.startswith("inproc:"):
+        raise MisuseError(
+            f"cannot use keys at {endpoint!r}: inproc proves none; use ipc or TCP, or leave them "
+            "away, as all of it is one process"
+        )
+
+
+class Authenticator:
+    """Answers for the domains of this process's clusters, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: ThreadAuthenticator | None = None
+
+    def answer_for(self, access: Access) -> None:
+        """Let in the keys of `access` at sockets of its domain."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = ThreadAuthenticator(context())
+                self._thread.start()
+            self._thread.configure_curve_callback(access.domain, _Provider(access))
+
+    def stop(self) -> None:
+        """Answer nobody any more: from here on nobody is let in."""
+        with self._lock:
+            if self._thread is not None:
+                self._thread.stop()
+                self._thread = None
+
+
+class _Provider:
+    """What the library asks about a key."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Whether the holder of `key`, in Z85, may connect."""
+        return domain == self._access.domain and self._access.of(key.decode()) is not None
+
+
+authenticator = Authenticator()
+"""That of this process: sockets ask at one place, whoever made them."""
+
+
+def guard(socket: zmq.Socket[bytes], credentials: Credentials | None) -> None:
+    """Let only known keys in at a socket that will be bound."""
+    if credentials is None:
+        return
+    authenticator.answer_for(credentials.access)
+    socket.set(zmq.CURVE_SERVER, 1)
+    socket.set(zmq.CURVE_SECRETKEY, credentials.secret.encode())
+    socket.set_string(zmq.ZAP_DOMAIN, credentials.access.domain)
+    socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
+
+
+def prove(socket: zmq.Socket[bytes], credentials: Credentials | None, server: str = "") -> None:
+    """Prove the node's key at what the socket connects to next, which must prove `server`.
+
+    Without `server`, the cluster's key.
+    """
+    if credentials is None:
+        return
+    socket.set(zmq.CURVE_PUBLICKEY, credentials.public.encode())
+    socket.set(zmq.CURVE_SECRETKEY, credentials.secret.encode())
+    socket.set(zmq.CURVE_SERVERKEY, (server or credentials.access.cluster).encode())
+
+
+def user_of(frame: zmq.Frame) -> str:
+    """The key of the peer that a frame came from; empty if none was proved."""
+    try:
+        return str(frame.get("User-Id"))
+    except zmq.ZMQError:
+        return ""
+
+
+class Keyring:
+    """Which credentials this process has where: by endpoint, as `known_hosts` has it by host."""
+
+    def __init__(self) -> None:
+        self._credentials: dict[str, Credentials] = {}
+        self._insecure: set[str] = set()
+
+    def add(self, endpoints: Iterable[str], credentials: Credentials) -> None:
+        """Use these credentials at these endpoints."""
+        self._credentials.update(dict.fromkeys(endpoints, credentials))
+
+    def forget(self, endpoints: Iterable[str]) -> None:
+        """Use no credentials at these endpoints."""
+        for endpoint in endpoints:
+            self._credentials.pop(endpoint, None)
+
+    def allow(self, endpoints: Iterable[str]) -> None:
+        """The operator has said that anybody may come in there."""
+        self._insecure.update(endpoints)
+
+    def of(self, endpoint: str) -> Credentials | None:
+        """The credentials to use at an endpoint, if there are any."""
+        return self._credentials.get(endpoint)
+
+    def insecure(self, endpoint: str) -> bool:
+        """Whether the operator has said that anybody may come in there."""
+        return endpoint in self._insecure
+
+
+keyring = Keyring()
+"""That of this process. A topology fills it, for every tool that uses its clusters."""

@@ -1,0 +1,375 @@
+"""Whole groups, with records, are in tests/dafka/testing/test_groups.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.groups.commit import Commit, CommitKey
+from dafka.groups.consumer import PATIENCE_MS, RETRY_MS, GroupMachine, GroupSettings, Loading
+from dafka.groups.events import (
+    AskOffsets,
+    Assigned,
+    Began,
+    Closing,
+    Collect,
+    Collected,
+    CommitDone,
+    Committed,
+    CommitWanted,
+    Expelled,
+    Handed,
+    Left,
+    OffsetsAnswered,
+    Overdue,
+    PublishCommits,
+    Revoke,
+    Revoked,
+    Settled,
+    Sought,
+)
+from dafka.groups.membership import Member
+from dafka.model import Partition
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.events import Received, Woke
+from dafka.records.batch import BatchBuilder, enclosed
+from dafka.wire import messages
+
+A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
+
+
+@pytest.fixture
+def loading():
+    return Loading(2, 7, 0)
+
+
+def answer(store, *rows, more=False, token=7):
+    commits = tuple((CommitKey("g", place), Commit(at, 1, ms)) for place, at, ms in rows)
+    return OffsetsAnswered(store, token, commits, more)
+
+
+def test_the_commit_that_holds_is_that_of_the_store_that_has_it(loading):
+    assert loading.ask(0) == [AskOffsets(0, 7, None), AskOffsets(1, 7, None)]
+    loading.answered(answer(0, (A1, 5, 10), (B2, 9, 20)), 1)
+    assert not loading.complete(1)
+    loading.answered(answer(1, (A1, 7, 11), (B2, 8, 19)), 2)
+    assert loading.complete(2)
+    assert {place: commit.position for place, commit in loading.commits.items()} == {A1: 7, B2: 9}
+
+
+def test_pages_are_asked_for_one_behind_the_other(loading):
+    loading.ask(0)
+    loading.answered(answer(0, (A1, 5, 10), more=True), 1)
+    assert loading.ask(1) == [AskOffsets(0, 7, A1)]
+    loading.answered(answer(0, (B2, 5, 10)), 2)
+    loading.answered(answer(1), 2)
+    assert loading.complete(2)
+    assert loading.commits.keys() == {A1, B2}
+
+
+def test_a_store_that_turns_no_page_is_done(loading):
+    loading.ask(0)
+    loading.answered(answer(0, more=True), 1)
+    loading.answered(answer(1, more=True), 1)
+    assert loading.complete(1)
+
+
+def test_who_does_not_answer_is_asked_again_and_left_out_in_the_end(loading):
+    loading.ask(0)
+    assert loading.ask(RETRY_MS - 1) == []
+    assert len(loading.ask(RETRY_MS)) == 2
+    loading.answered(answer(1, (A1, 5, 10)), RETRY_MS)
+    assert not loading.complete(PATIENCE_MS - 1)
+    assert loading.wakeup_ms() <= PATIENCE_MS
+    assert loading.complete(PATIENCE_MS)
+
+
+def test_without_any_answer_it_waits(loading):
+    loading.ask(0)
+    assert not loading.complete(100 * PATIENCE_MS)
+    assert loading.wakeup_ms() == RETRY_MS
+
+
+def test_answers_to_an_earlier_reading_do_not_count(loading):
+    loading.ask(0)
+    loading.answered(answer(0, (A1, 5, 10), token=6), 1)
+    assert loading.commits == {}
+
+
+ABOUT = Member((b"orders",), 1_000)
+OTHER = "N4"
+"""A member that takes A1 from "M", by the hashes, and not B2."""
+
+
+def two_records(partition, sequence):
+    builder = BatchBuilder(1_000)
+    for _ in range(2):
+        builder.append(0, None, b"", ())
+    return messages.Records(*partition, sequence, 2, enclosed(builder.build(), sequence))
+
+
+class ScriptedMember:
+    """A member that is told when a generation comes and when it is settled."""
+
+    def __init__(self):
+        self.generation = 0
+        self.log = []
+        self.coming = []
+
+    def wake(self, now_ms):
+        coming, self.coming = self.coming, []
+        return coming
+
+    def released(self, generation, now_ms):
+        self.log.append(("released", generation))
+        return []
+
+    def leave(self, now_ms):
+        self.log.append("left")
+        return [Left()]
+
+    def wakeup_ms(self):
+        return None
+
+    def check(self):
+        pass
+
+
+class Scene:
+    """A consumer in a group, its membership scripted."""
+
+    def __init__(self, *, latest=False, auto_commit_ms=100, stores=1):
+        settings = ConsumerSettings(topics=("orders",), start=Start.ASSIGNED)
+        self.member = ScriptedMember()
+        self.machine = GroupMachine(
+            ConsumerMachine("ME", settings),
+            self.member,
+            GroupSettings(
+                stores=stores, latest=latest, auto_commit_ms=auto_commit_ms, hold_ms_max=1_000
+            ),
+        )
+        self.now_ms = 0
+        self.said = []
+
+    def tell(self, event):
+        """Returns what comes of an event, without what goes to the mesh."""
+        effects = [
+            one
+            for one in self.machine.handle(event, self.now_ms)
+            if type(one).__module__ == "dafka.groups.events"
+        ]
+        self.machine.check()
+        return effects
+
+    def comes(self, *happened):
+        self.member.coming = list(happened)
+        return [one for one in self.tell(Woke()) if one != Collect()]
+
+    def find(self, partition, head=9):
+        return self.tell(Received(messages.DirectHead("ME", *partition, head, "S")))
+
+    def settle(self, generation, members, *commits):
+        """A generation comes and is settled; returns what comes of that."""
+        effects = self.comes(Assigned("M", generation, dict.fromkeys(members, ABOUT)))
+        (settled, ask) = self.comes(Settled(generation))
+        assert isinstance(ask, AskOffsets)
+        found = tuple((CommitKey("g", place), Commit(at, 1, 1)) for place, at in commits)
+        answered = OffsetsAnswered(0, ask.token, found, False)
+        return [*effects, settled, *self.tell(answered)]
+
+
+@pytest.fixture
+def scene():
+    scene = Scene()
+    scene.find(A1)
+    scene.settle(1, ["M"], (A1, 5))
+    return scene
+
+
+def begun(effects):
+    return {one.partition: one.position for one in effects if isinstance(one, Began)}
+
+
+def test_nothing_is_begun_before_the_generation_is_settled_and_positions_are_known():
+    scene = Scene()
+    assert scene.find(A1) == []
+    assert scene.comes(Assigned("M", 1, {"M": ABOUT})) == []
+    assert scene.member.log == [("released", 1)]
+    _, ask = scene.comes(Settled(1))
+    answered = OffsetsAnswered(0, ask.token, ((CommitKey("g", A1), Commit(5, 1, 1)),), False)
+    assert begun(scene.tell(answered)) == {A1: 5}
+
+
+def test_what_is_found_later_is_begun_at_once(scene):
+    assert begun(scene.find(B2)) == {B2: 0}
+
+
+def test_what_is_another_members_is_not_begun():
+    scene = Scene()
+    scene.find(A1)
+    scene.find(B2)
+    assert begun(scene.settle(1, ["M", OTHER])) == {B2: 0}
+
+
+@pytest.mark.parametrize(("latest", "position"), [(False, 0), (True, 10)])
+def test_what_has_no_commit_begins_as_it_is_told(latest, position):
+    scene = Scene(latest=latest)
+    scene.find(A1, head=9)
+    assert begun(scene.settle(1, ["M"])) == {A1: position}
+
+
+def test_a_position_that_was_forgotten_is_none():
+    scene = Scene()
+    scene.find(A1)
+    assert begun(scene.settle(1, ["M"], (A1, None))) == {A1: 0}
+
+
+def test_where_it_begins_at_the_end_is_committed_so_that_it_holds():
+    scene = Scene(latest=True)
+    scene.find(A1, head=9)
+    scene.settle(1, ["M"])
+    assert scene.tell(Woke()) == [Collect()]
+    (publish,) = scene.tell(Collected({A1: 10}))
+    assert publish.positions == {A1: 10}
+
+
+def test_otherwise_the_first_commit_comes_when_an_interval_has_passed(scene):
+    assert scene.machine.wakeup_ms() <= 100
+    scene.now_ms = 99
+    assert scene.tell(Woke()) == []
+    scene.now_ms = 100
+    assert scene.tell(Woke()) == [Collect()]
+
+
+def test_records_are_handed_over_with_their_run(scene):
+    record = two_records(A1, 5)
+    (handed,) = scene.tell(Received(record))
+    assert isinstance(handed, Handed)
+    assert (handed.start, handed.batch.sequence) == (5, 5)
+
+
+def test_positions_are_collected_and_what_is_new_is_committed(scene):
+    scene.now_ms = 100
+    assert scene.tell(Woke()) == [Collect()]
+    assert scene.tell(Collected({A1: 5})) == []
+    scene.now_ms = 200
+    assert scene.tell(Woke()) == [Collect()]
+    (publish,) = scene.tell(Collected({A1: 8}))
+    assert publish == PublishCommits(publish.token, 1, {A1: 8})
+    scene.now_ms = 900
+    assert scene.tell(Woke()) == []  # one at a time
+    assert scene.tell(Committed(publish.token)) == []
+    assert scene.tell(Woke()) == [Collect()]
+
+
+def test_without_auto_commit_nothing_is_collected():
+    scene = Scene(auto_commit_ms=None)
+    scene.find(A1)
+    scene.settle(1, ["M"])
+    scene.now_ms = 100_000
+    assert scene.tell(Woke()) == []
+
+
+def test_a_commit_is_done_when_it_is_stored(scene):
+    (publish,) = scene.tell(CommitWanted(1, {A1: 8}))
+    assert scene.tell(CommitWanted(2, {A1: 8})) == []
+    assert scene.tell(Committed(publish.token)) == [
+        CommitDone(1, frozenset()),
+        CommitDone(2, frozenset()),
+    ]
+    assert scene.tell(CommitWanted(3, {A1: 8})) == [CommitDone(3, frozenset())]
+
+
+def test_a_commit_of_what_is_not_its_own_says_so(scene):
+    (done,) = scene.tell(CommitWanted(1, {B2: 8}))
+    assert done == CommitDone(1, frozenset({B2}))
+
+
+def test_what_is_given_back_is_committed_before_the_others_hear_of_it(scene):
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert revoke == Revoke(revoke.token, frozenset({A1}))
+    assert scene.member.log == [("released", 1)]
+    (publish,) = scene.tell(Revoked(revoke.token, {A1: 7}))
+    assert publish.epoch == 1
+    assert publish.positions == {A1: 7}
+    assert scene.member.log == [("released", 1)]
+    scene.tell(Committed(publish.token))
+    assert scene.member.log == [("released", 1), ("released", 2)]
+
+
+def test_a_generation_that_comes_while_something_is_given_back_is_looked_at_then(scene):
+    scene.find(B2)
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert scene.comes(Assigned("M", 3, {OTHER: ABOUT})) == []
+    (second,) = scene.tell(Revoked(revoke.token, {A1: 5}))
+    assert second == Revoke(second.token, frozenset({B2}))
+    scene.tell(Revoked(second.token, {B2: 0}))
+    assert scene.member.log[-1] == ("released", 3)
+
+
+def test_without_auto_commit_nothing_is_committed_for_the_application():
+    scene = Scene(auto_commit_ms=None)
+    scene.find(A1)
+    scene.settle(1, ["M"])
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert scene.tell(Revoked(revoke.token, {A1: 7})) == []
+    assert scene.member.log[-1] == ("released", 2)
+
+
+def test_what_stays_is_not_interrupted(scene):
+    scene.find(B2)
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    assert B2 not in revoke.partitions
+    (handed,) = scene.tell(Received(two_records(B2, 0)))
+    assert handed.batch.partition == B2
+
+
+def test_everything_is_lost_with_the_lease(scene):
+    assert scene.comes(Expelled()) == [Expelled()]
+    assert scene.tell(Received(two_records(A1, 5))) == []
+    (done,) = scene.tell(CommitWanted(1, {A1: 8}))
+    assert done.lost == {A1}
+    assert begun(scene.settle(3, ["M"], (A1, 6))) == {A1: 6}
+
+
+def test_what_was_being_given_back_is_lost_with_the_lease_too(scene):
+    (revoke,) = scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    (publish,) = scene.tell(Revoked(revoke.token, {A1: 7}))
+    scene.comes(Expelled())
+    assert scene.tell(Committed(publish.token)) == []
+    assert scene.member.log == [("released", 1)]
+
+
+def test_an_application_that_does_not_come_back_is_not_waited_for_for_ever(scene):
+    scene.comes(Assigned("M", 2, dict.fromkeys(("M", OTHER), ABOUT)))
+    scene.now_ms = 999
+    assert Overdue() not in scene.tell(Woke())
+    scene.now_ms = 1_000
+    assert scene.machine.wakeup_ms() == 1_000
+    assert scene.tell(Woke()) == [Overdue(), Left()]
+    assert scene.member.log[-1] == "left"
+
+
+def test_seeking_begins_a_new_run(scene):
+    (began,) = scene.tell(Sought(A1, 2))
+    assert (began.partition, began.position) == (A1, 2)
+    (publish,) = scene.tell(Collected({A1: 2}))
+    assert publish.positions == {A1: 2}
+    assert scene.tell(Sought(B2, 2)) == []
+
+
+def test_closing_commits_and_leaves(scene):
+    (publish,) = scene.tell(Closing({A1: 9}))
+    assert publish.positions == {A1: 9}
+    assert scene.tell(Collected({A1: 8})) == []
+    scene.comes(Assigned("M", 2, {"M": ABOUT}))
+    assert scene.member.log == [("released", 1)]
+    assert scene.tell(Committed(publish.token)) == [Left()]
+
+
+def test_closing_without_anything_new_leaves_at_once(scene):
+    assert scene.tell(Closing({})) == [Left()]
+
+
+def test_the_lag_is_what_is_not_delivered(scene):
+    scene.tell(Received(messages.DirectHead("ME", *A1, 24, "S")))
+    assert scene.machine.lag == 20

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.groups.membership import NO_BALLOT, Accepted, Ballot, Member, Membership, Promise, encode
+from dafka.groups.proposer import Proposer
+from dafka.limits import GROUP_NUMBER_MAX
+
+OFFERED = Membership(1, 3, {"A": Member((), 1_000)})
+
+
+def promise(ballot):
+    return Promise(ballot, NO_BALLOT, b"", 0, ())
+
+
+@pytest.fixture
+def proposer():
+    return Proposer("g", 3)
+
+
+@pytest.mark.parametrize(
+    ("stores", "majority", "blocking"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 3)]
+)
+def test_how_many_stores_are_needed(stores, majority, blocking):
+    proposer = Proposer("g", stores)
+    assert (proposer.majority, proposer.blocking) == (majority, blocking)
+
+
+def test_a_round(proposer):
+    prepare = proposer.begin("A", 0)
+    assert prepare.ballot == proposer.ballot == Ballot(1, "A")
+    assert not proposer.promised(0, prepare.ballot, promise(prepare.ballot), 1)
+    assert len(proposer.promised(2, prepare.ballot, promise(prepare.ballot), 2)) == 2
+    accept = proposer.offer(OFFERED)
+    assert accept == ("g", Ballot(1, "A"), encode(OFFERED))
+    assert not proposer.promised(1, prepare.ballot, promise(prepare.ballot), 3)
+    granted = Accepted(True, accept.ballot)
+    assert proposer.accepted(0, accept.ballot, granted, 3, 4) is None
+    assert proposer.accepted(0, accept.ballot, granted, 3, 4) is None
+    assert proposer.accepted(1, accept.ballot, granted, 3, 5) == (OFFERED, {0: 3, 1: 3})
+    assert proposer.ballot is None
+    assert proposer.due_ms == 5
+
+
+def test_one_store_that_refuses_is_not_enough_to_give_up(proposer):
+    ballot = proposer.begin("A", 0).ballot
+    assert not proposer.promised(0, ballot, promise(Ballot(9, "B")), 1)
+    assert proposer.ballot == ballot
+    assert not proposer.promised(1, ballot, promise(Ballot(9, "B")), 1)
+    assert proposer.ballot is None
+    assert proposer.begin("A", 2).ballot == Ballot(10, "A")
+
+
+def test_a_number_that_nobody_reaches_is_not_believed(proposer):
+    proposer.met(Ballot(GROUP_NUMBER_MAX + 1, "Z"))
+    assert proposer.begin("A", 0).ballot == Ballot(1, "A")
+
+
+def test_a_membership_that_is_refused_is_given_up(proposer):
+    ballot = proposer.begin("A", 0).ballot
+    for store in (0, 1):
+        proposer.promised(store, ballot, promise(ballot), 1)
+    proposer.offer(OFFERED)
+    for store in (0, 1):
+        assert proposer.accepted(store, ballot, Accepted(False, Ballot(5, "C")), 1, 2) is None
+    assert proposer.ballot is None
+    assert proposer.begin("A", 2).ballot.number == 6
+
+
+def test_answers_to_another_round_do_not_count(proposer):
+    old = proposer.begin("A", 0).ballot
+    proposer.fail(1)
+    new = proposer.begin("A", 2).ballot
+    for store in (0, 1):
+        assert not proposer.promised(store, old, promise(old), 3)
+    assert proposer.accepted(0, old, Accepted(True, old), 2, 3) is None
+    assert proposer.ballot == new
+
+
+def test_it_rests_longer_every_time_but_not_for_ever(proposer):
+    rests = []
+    for now_ms in range(0, 20_000_000, 1_000_000):
+        proposer.begin("A", now_ms)
+        proposer.fail(now_ms)
+        rests.append(proposer.due_ms - now_ms)
+    assert 1 <= rests[0] <= 40
+    assert max(rests) <= 40 << 5
+    assert max(rests) > 100
+
+
+def test_a_round_may_take_longer_every_time_but_not_for_ever(proposer):
+    waits = []
+    for now_ms in range(0, 20_000_000, 1_000_000):
+        proposer.begin("A", now_ms)
+        waits.append(proposer.due_ms - now_ms)
+        proposer.fail(now_ms)
+    assert waits[:3] == [200, 400, 800]
+    assert waits[-1] == 6_400
+
+
+def test_two_that_fail_together_do_not_come_back_together():
+    rests = set()
+    for name in "ABCDEF":
+        proposer = Proposer("g", 3)
+        proposer.begin(name, 0)
+        proposer.fail(0)
+        rests.add(proposer.due_ms)
+    assert len(rests) > 3

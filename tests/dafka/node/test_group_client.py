@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.groups.events import Answered, Ask, AskOffsets, OffsetsAnswered
+from dafka.groups.membership import Accept, Ballot, Beat, Member, Membership, Prepare, encode
+from dafka.model import Partition
+from dafka.node import group_client
+from dafka.node.group_client import StoreLines
+from dafka.query import messages
+
+pytestmark = pytest.mark.net
+
+FIRST = Ballot(1, "A")
+MEMBERSHIP = encode(Membership(1, 1, {"A": Member((b"orders",), 10_000)}))
+PLACE = Partition("orders", "A1")
+
+
+@pytest.fixture
+def lines(stored, until):
+    lines = StoreLines("g", [stored.query, "tcp://127.0.0.1:9"])
+
+    def connected():
+        lines.ask(Ask(0, 99, Beat("other", "A", 0)))
+        return lines._asked[0]
+
+    until(connected)
+    assert events(lines, until, 1)[0].token == 99
+    yield lines
+    lines.close()
+
+
+def events(lines, until, count):
+    (handler, *_) = lines.pollable().values()
+    found = []
+
+    def enough():
+        found.extend(event for _, event in handler())
+        return len(found) >= count
+
+    until(enough)
+    return found
+
+
+def test_every_question_has_its_answer(lines, until):
+    asked = [Prepare("g", FIRST), Accept("g", FIRST, MEMBERSHIP), Beat("g", "A", 1)]
+    for token, request in enumerate(asked):
+        lines.ask(Ask(0, token, request))
+    lines.ask(AskOffsets(0, 3, None))
+    lines.ask(AskOffsets(0, 4, PLACE))
+    promise, accepted, roster, first, second = events(lines, until, 5)
+    assert promise == Answered(0, 0, promise.reply)
+    assert promise.reply.promised == FIRST
+    assert accepted.reply == (True, FIRST)
+    assert roster.reply.renewed
+    assert roster.reply.membership == MEMBERSHIP
+    assert (first, second) == (OffsetsAnswered(0, 3, (), False), OffsetsAnswered(0, 4, (), False))
+
+
+def test_a_refusal_is_no_answer(lines, until, caplog):
+    lines.ask(Ask(0, 1, Accept("g", FIRST, b"[]")))
+    lines.ask(Ask(0, 2, Beat("g", "A", 1)))
+    (event,) = events(lines, until, 1)
+    assert event.token == 2
+    assert "store does not help" in caplog.text
+
+
+def test_a_store_that_is_away_is_asked_in_vain(lines, monkeypatch):
+    monkeypatch.setattr(group_client, "ASKED_MAX", 3)
+    for token in range(10):
+        lines.ask(Ask(1, token, Beat("g", "A", 1)))
+    assert len(lines._asked[1]) <= 3
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that lines know; to be put forward."""
+    clock = SimpleNamespace(now_ms=0)
+    monkeypatch.setattr(group_client, "now_ms", lambda: clock.now_ms)
+    return clock
+
+
+def said(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_store_that_is_away_is_told_once(clock, caplog):
+    nobody = ["tcp://127.0.0.1:9", "tcp://127.0.0.1:10", "tcp://127.0.0.1:11"]
+    lines = StoreLines("g", nobody)
+    for clock.now_ms in range(0, 20_000, 1_000):
+        for store in (0, 1):
+            lines.ask(Ask(store, 1, Beat("g", "A", 1)))
+        if clock.now_ms < group_client.SILENCE_MS_MAX:
+            assert not caplog.records
+    lines.close()
+    assert [record.store for record in caplog.records] == nobody[:2]
+    first, second = said(caplog)
+    assert "does not answer: the group goes on with the others; start it or correct" in first
+    assert "does not answer: the group stands still until more than half" in second
+
+
+def test_a_store_that_answers_again_is_told_and_so_is_its_next_outage(lines, clock, caplog, until):
+    for _ in range(2):
+        clock.now_ms += 1
+        lines.ask(Ask(0, 1, Beat("g", "A", 1)))
+        clock.now_ms += group_client.SILENCE_MS_MAX
+        lines.ask(Ask(0, 2, Beat("g", "A", 1)))
+        events(lines, until, 2)
+    assert [text.partition(":")[0] for text in said(caplog)] == [
+        "store does not answer",
+        "store answers",
+    ] * 2
+
+
+def test_a_store_that_answers_is_not_spoken_of(lines, clock, caplog, until):
+    for _ in range(10):
+        lines.ask(Ask(0, 1, Beat("g", "A", 1)))
+        events(lines, until, 1)
+        clock.now_ms += 1_000
+    assert not caplog.records
+
+
+def test_an_endpoint_that_is_none():
+    with pytest.raises(MisuseError):
+        StoreLines("g", ["nonsense"])
+
+
+def test_all_requests_have_a_question():
+    for request in (Prepare("g", FIRST), Accept("g", FIRST, b""), Beat("g", "A", 1)):
+        assert group_client._request(request).request is request
+    assert isinstance(group_client._request(Beat("g", "A", 1)), messages.Beat)

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from prometheus_client import REGISTRY
+
+from dafka.model import address_of
+from dafka.node.loop import STUCK_MS, Node, NodeFailedError, open_mesh
+from dafka.protocol.effects import Dropped, Listen, Publish
+from dafka.protocol.events import PeerListened, Received, TurnEnded, Woke
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+pytestmark = pytest.mark.net
+
+
+class Recorder:
+    """A role that remembers its events, and answers each with the effects it was given."""
+
+    name = "recorder"
+
+    def __init__(self, **answers):
+        self.events = []
+        self.performed = []
+        self.closed_in = None
+        self.wakeup = None
+        self.answers = answers
+        self.readable = {}
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def handle(self, side, event, now_ms):
+        if not isinstance(event, TurnEnded):
+            self.events.append(event)
+        if event == "fail":
+            raise ValueError("told to")
+        return [(side, effect) for effect in self.answers.get(str(event), ())]
+
+    def wakeup_ms(self):
+        return self.wakeup
+
+    def perform(self, side, effect):
+        self.performed.append((side, effect))
+        return "completed" if effect == "asks" else None
+
+    def pollable(self):
+        return self.readable
+
+    def close(self):
+        self.closed_in = threading.current_thread().name
+
+
+@pytest.fixture
+def run(cluster):
+    """A function that runs a role in a node of the cluster; its side is None."""
+    nodes = []
+
+    def run(role, number=1):
+        address = address_of(UUID(int=number))
+        node = Node(role, address, {None: open_mesh(address, cluster.endpoint, "127.0.0.1")})
+        nodes.append(node)
+        node.start()
+        return node
+
+    yield run
+    for node in nodes:
+        node.stop()
+
+
+def dropped(reason):
+    labels = {"role": "recorder", "reason": reason}
+    return REGISTRY.get_sample_value("dafka_dropped_total", labels) or 0.0
+
+
+def test_a_role_is_woken_first_so_that_it_can_begin(run, until):
+    role = Recorder()
+    run(role)
+    until(lambda: role.events)
+    assert isinstance(role.events[0], Woke)
+
+
+def test_events_of_other_threads_arrive_in_order(run, until):
+    role = Recorder()
+    node = run(role)
+    for number in range(1_000):
+        node.post(None, number)
+    until(lambda: len(role.of(int)) == 1_000)
+    assert role.of(int) == list(range(1_000))
+
+
+def test_an_effect_of_its_own_is_performed_and_its_completion_handed_back(run, until):
+    role = Recorder(begin=["asks"], completed=["done"])
+    run(role).post(None, "begin")
+    until(lambda: len(role.performed) == 2)
+    assert role.performed == [(None, "asks"), (None, "done")]
+    assert role.of(str) == ["begin", "completed"]
+
+
+def test_what_one_node_publishes_another_that_listens_receives(run, until):
+    message = messages.DirectHead("me", "orders", "AB" * 16, 7)
+    listener = Recorder(listen=[Listen(MessageId.DIRECT_HEAD, "me")])
+    speaker = Recorder(speak=[Publish(message)])
+    run(listener, 1).post(None, "listen")
+    node = run(speaker, 2)
+    until(lambda: speaker.of(PeerListened))
+    assert speaker.of(PeerListened) == [PeerListened(MessageId.DIRECT_HEAD, "me")]
+    node.post(None, "speak")
+    until(lambda: listener.of(Received))
+    assert listener.of(Received) == [Received(message)]
+
+
+def test_what_a_role_drops_is_counted_by_reason(run, until):
+    before = dropped("useless")
+    role = Recorder(drop=[Dropped("useless")])
+    node = run(role)
+    node.post(None, "drop")
+    until(lambda: dropped("useless") == before + 1)
+
+
+def test_a_due_timer_wakes_the_role(run, until):
+    role = Recorder()
+    role.wakeup = 0
+    run(role)
+    until(lambda: len(role.of(Woke)) >= 3)
+
+
+def test_another_file_descriptor_makes_events(run, until):
+    read, write = os.pipe()
+    role = Recorder()
+    role.readable = {read: lambda: [(None, os.read(read, 100))]}
+    run(role)
+    os.write(write, b"hello")
+    until(lambda: role.of(bytes))
+    assert role.of(bytes) == [b"hello"]
+    os.close(write)
+
+
+def test_a_failure_ends_the_node_and_shows_in_check(run, until):
+    role = Recorder()
+    node = run(role)
+    node.check()
+    node.post(None, "fail")
+    assert node.join(5)
+    with pytest.raises(NodeFailedError, match="recorder has failed: told to") as caught:
+        node.check()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert role.closed_in == "dafka-recorder"
+    node.post(None, "too late")
+
+
+def test_stopping_closes_the_role_in_its_own_thread(run):
+    role = Recorder()
+    node = run(role)
+    assert not node.join(0)
+    began = time.monotonic()
+    node.stop()
+    assert time.monotonic() - began < 3
+    assert node.join(0)
+    assert role.closed_in == "dafka-recorder"
+
+
+def test_a_stopped_node_may_be_stopped_and_told_again(run):
+    node = run(Recorder())
+    node.stop()
+    node.stop()
+    node.post(None, "too late")
+    node.wake()
+    node.check()
+
+
+def test_nodes_leave_no_file_descriptor_open(run):
+    run(Recorder()).stop()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(5):
+        node = run(Recorder(), number + 2)
+        node.stop()
+    deadline = time.monotonic() + 5
+    while len(list(Path("/proc/self/fd").iterdir())) > before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_node_says_what_is_wrong_with_it(run, until):
+    node = run(Recorder())
+    assert node.unwell() == ""
+    node.stop()
+    assert node.unwell() == "recorder has ended"
+    failing = run(Recorder(), 2)
+    failing.post(None, "fail")
+    until(lambda: failing.failure)
+    assert failing.unwell() == "recorder has failed: told to"
+
+
+def test_a_node_that_hangs_is_unwell(run, until):
+    release = threading.Event()
+    role = Recorder(hang=["hangs"])
+    role.perform = lambda side, effect: release.wait(30) and None
+    node = run(role)
+    node.post(None, "hang")
+    until(lambda: role.of(str))
+    node._turned_ms -= STUCK_MS + 5_000
+    assert node.unwell() == "recorder has not turned for 35 s"
+    release.set()
+    until(lambda: node.unwell() == "")
+
+
+def test_a_node_counts_its_peers_by_side(run, until):
+    one, two = run(Recorder()), run(Recorder(), 2)
+    until(lambda: (one.peers(None), two.peers(None)) == (1, 1))

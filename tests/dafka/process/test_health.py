@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.process import health as module
+from dafka.process import metrics
+from dafka.process.health import Health, serve_health
+
+pytestmark = pytest.mark.net
+
+
+class Patient:
+    def __init__(self, unwell="", unready=""):
+        self._unwell = unwell
+        self._unready = unready
+
+    def join(self, timeout):
+        return False
+
+    def unwell(self):
+        return self._unwell
+
+    def unready(self):
+        return self._unready
+
+
+def get(port, page, host="127.0.0.1"):
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}{page}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def serve(free_ports):
+    """A function that serves a health and returns what asks for a page."""
+
+    def serve(health):
+        port = free_ports(1)
+        serve_health(f"127.0.0.1:{port}", health)
+        return lambda page: get(port, page)
+
+    return serve
+
+
+def test_metrics_are_served(serve):
+    metrics.traffic("served", "in")
+    status, text = serve(Health())("/metrics")
+    assert status == 200
+    assert 'dafka_batches_total{direction="in",role="served"}' in text
+
+
+def test_what_starts_is_well_and_not_ready(serve):
+    page = serve(Health())
+    assert page("/health") == (200, "ok\n")
+    assert page("/ready") == (503, "starting\n")
+
+
+def test_what_runs_is_well_and_ready(serve):
+    health = Health()
+    health.watch(Patient(), Patient())
+    page = serve(health)
+    assert page("/health") == (200, "ok\n")
+    assert page("/ready") == (200, "ok\n")
+
+
+def test_every_reason_is_a_line(serve):
+    health = Health()
+    health.watch(Patient(unwell="a is stuck"), Patient(unready="no tower \udcff"))
+    page = serve(health)
+    assert page("/health") == (503, "a is stuck\n")
+    assert page("/ready") == (503, "a is stuck\nno tower ?\n")
+
+
+def test_a_client_that_says_nothing_holds_up_nobody_and_is_cut_off(free_ports, monkeypatch):
+    monkeypatch.setattr(module._Handler, "timeout", 0.2)
+    port = free_ports(1)
+    serve_health(f"127.0.0.1:{port}", Health())
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        assert get(port, "/health")[0] == 200
+        silent.settimeout(5)
+        assert silent.recv(1) == b""
+
+
+def test_garbage_is_answered_and_survived(free_ports, capfd):
+    port = free_ports(1)
+    serve_health(f"127.0.0.1:{port}", Health())
+    for garbage in (b"\xff\xfe\r\n\r\n", b"GET\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\0" * 70_000):
+        with socket.create_connection(("127.0.0.1", port)) as vandal:
+            vandal.sendall(garbage)
+    assert get(port, "/health")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 on this machine")
+def test_it_serves_on_ipv6(free_ports):
+    port = free_ports(1)
+    try:
+        serve_health(f"[::1]:{port}", Health())
+    except MisuseError as error:
+        pytest.skip(f"IPv6 is off on this machine: {error}")
+    assert get(port, "/health", "[::1]")[0] == 200
+
+
+def test_a_port_that_is_taken_is_refused():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MisuseError, match=f"cannot serve metrics at 127.0.0.1:{port}"):
+            serve_health(f"127.0.0.1:{port}", Health())
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 1 << 40])
+def test_a_port_that_does_not_exist_is_refused(port):
+    with pytest.raises(MisuseError, match="cannot serve metrics"):
+        serve_health(f"127.0.0.1:{port}", Health())
+
+
+def test_a_host_of_another_machine_is_refused(free_ports):
+    with pytest.raises(MisuseError, match="cannot serve metrics"):
+        serve_health(f"192.0.2.1:{free_ports(1)}", Health())

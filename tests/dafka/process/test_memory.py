@@ -1,0 +1,80 @@
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource
+from dafka.process.memory import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        blocks = [bytearray(1 << 20) for _ in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults()
+as_it_comes = faults()
+keep_freed_memory()
+faults()
+print(as_it_comes, faults())
+"""
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than glibc")
+
+
+def run(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={"PYTHONPATH": ":".join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return map(int, done.stdout.split())
+
+
+@glibc
+def test_blocks_that_come_and_go_are_not_paged_in_again():
+    as_it_comes, after = run()
+    assert as_it_comes > 10_000
+    assert after < as_it_comes / 10
+
+
+@glibc
+def test_what_the_environment_says_is_obeyed():
+    as_it_comes, after = run(MALLOC_TRIM_THRESHOLD_="100000")
+    assert after > as_it_comes / 2
+
+
+COLLECTING = """
+import gc
+from dafka.process.memory import collect_rarely
+import dafka.node.store
+
+before = len(gc.get_objects())
+collect_rarely()
+collections = []
+gc.callbacks.append(lambda phase, about: collections.append(phase))
+kept = [[] for _ in range(19_000)]
+print(before, len(gc.get_objects()) - len(kept), len(collections))
+kept += [[] for _ in range(2_000)]
+print(len(collections))
+"""
+
+
+def test_the_collector_leaves_modules_alone_and_comes_rarely():
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTING],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    before, looked_at, early, late = map(int, done.stdout.split())
+    assert before > 10_000
+    assert looked_at < 100
+    assert early == 0
+    assert late > 0

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from prometheus_client import REGISTRY
+from starlette.testclient import TestClient
+
+from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.schemas.rest import MEDIA_TYPE, application
+
+INT, LONG, TEXT = ({"schema": f'"{name}"'} for name in ("int", "long", "string"))
+
+
+def test_the_largest_schema_is_taken_however_json_writes_its_letters(client):
+    fields = '{"type": "record", "name": "R", "doc": "%s", "fields": []}'
+    letters = "\u00e9" * (SCHEMA_BYTES_MAX // 2 - 100)
+    answer = client.post("/subjects/long/versions", json={"schema": fields % letters})
+    assert answer.status_code == 200, answer.text
+    escaped = json.dumps({"schema": fields % letters})
+    assert len(escaped) > 2 * SCHEMA_BYTES_MAX
+    answer = client.post("/subjects/long/versions", content=escaped)
+    assert (answer.status_code, answer.json()) == (200, {"id": 1})
+
+
+def test_a_schema_is_registered_found_and_deleted(client):
+    answer = client.post("/subjects/a%2Fb/versions", json=INT)
+    assert (answer.status_code, answer.json()) == (200, {"id": 1})
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    place = {"subject": "a/b", "version": 1, "id": 1, **INT}
+    assert client.post("/subjects/a%2Fb", json=INT).json() == place
+    assert client.get("/subjects").json() == ["a/b"]
+    assert client.get("/subjects/a%2Fb/versions/latest").json() == place
+    assert client.get("/subjects/a%2Fb/versions/1/schema").text == INT["schema"]
+    assert client.get("/schemas/ids/1").json() == INT
+    assert client.get("/schemas/ids/1/schema").text == INT["schema"]
+    assert client.get("/schemas/ids/1/subjects").json() == ["a/b"]
+    assert client.get("/schemas/ids/1/versions").json() == [{"subject": "a/b", "version": 1}]
+    assert client.delete("/subjects/a%2Fb/versions/1").json() == 1
+    assert client.get("/subjects").json() == []
+    assert client.get("/subjects?deleted=true").json() == ["a/b"]
+    assert client.delete("/subjects/a%2Fb?permanent=true").json() == [1]
+
+
+def test_compatibility_config_and_mode(client):
+    client.post("/subjects/a/versions", json=INT)
+    check = "/compatibility/subjects/a/versions"
+    assert client.post(f"{check}/latest", json=LONG).json() == {"is_compatible": True}
+    answer = client.post(f"{check}?verbose=true", json=TEXT).json()
+    assert not answer["is_compatible"]
+    assert "string" in answer["messages"][0]
+    assert client.post("/subjects/a/versions", json=TEXT).status_code == 409
+    assert client.get("/config").json() == {"compatibilityLevel": "BACKWARD"}
+    assert client.put("/config/a", json={"compatibility": "NONE"}).json() == {
+        "compatibility": "NONE"
+    }
+    assert client.get("/config/a").json() == {"compatibilityLevel": "NONE"}
+    assert client.delete("/config/a").json() == {"compatibilityLevel": "NONE"}
+    assert client.get("/config/a").json()["error_code"] == 40408
+    assert client.get("/config/a?defaultToGlobal=true").json()["compatibilityLevel"] == "BACKWARD"
+    assert client.put("/mode", json={"mode": "READONLY"}).json() == {"mode": "READONLY"}
+    assert client.post("/subjects/b/versions", json=INT).json()["error_code"] == 42205
+    assert client.put("/mode", json={"mode": "READWRITE"}).status_code == 200
+    assert client.get("/mode").json() == {"mode": "READWRITE"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "octets", "status", "code"),
+    [
+        ("GET", "/subjects/none/versions", b"", 404, 40401),
+        ("GET", "/schemas/ids/9", b"", 404, 40403),
+        ("POST", "/subjects/a/versions", b"{", 400, 400),
+        ("POST", "/subjects/a/versions", b"[" * 100_000, 400, 400),
+        ("POST", "/subjects/a/versions", b"{}", 422, 42201),
+        ("POST", "/subjects/a/versions", b" " * 9_000_000, 413, 413),
+        ("POST", "/subjects/a/versions", b'{"schema": "1", "schemaType": {"a": 1}}', 422, 42201),
+        ("POST", "/subjects/a/versions", b'{"schema": "\\"\\ud800\\""}', 422, 42201),
+        ("GET", "/schemas/ids/" + "9" * 5_000, b"", 404, 40403),
+        ("GET", f"/schemas/ids/{2**31}/schema", b"", 404, 40403),
+        ("PUT", "/config", b"{}", 422, 42203),
+        ("PUT", "/mode", b'{"mode": "IMPORT"}', 422, 42204),
+        ("GET", "/nothing", b"", 404, 404),
+        ("PATCH", "/subjects", b"", 405, 405),
+    ],
+)
+def test_a_refusal_has_a_code_and_a_sentence(client, method, path, octets, status, code):
+    answer = client.request(method, path, content=octets)
+    assert answer.status_code == status
+    assert answer.json()["error_code"] == code
+    assert answer.json()["message"]
+
+
+def test_odd_values_anywhere_in_a_request_are_refused_or_taken(client):
+    chance = random.Random(7)
+    for _ in range(400):
+        method, path, document = chance.choice(REQUESTS)
+        answer = client.request(method, path, content=json.dumps(replaced(chance, document)))
+        assert answer.status_code < 500
+        assert isinstance(answer.json(), dict)
+
+
+REQUESTS = [
+    ("POST", "/subjects/a/versions", {"schema": '"int"', "schemaType": "AVRO", "references": []}),
+    (
+        "POST",
+        "/subjects/b/versions",
+        {"schema": "{}", "schemaType": "JSON", "references": [NAMED := {"name": "n"}]},
+    ),
+    (
+        "POST",
+        "/subjects/c",
+        {"schema": '"a"', "references": [{**NAMED, "subject": "a", "version": 1}]},
+    ),
+    ("POST", "/compatibility/subjects/a/versions/latest", {"schema": '{"type": "int"}'}),
+    ("PUT", "/config", {"compatibility": "NONE"}),
+    ("PUT", "/mode/a", {"mode": "READWRITE"}),
+]
+ODD = (None, True, -1, 10**30, 1e308, "", "\ud800", "\0", "9" * 5_000, [], {}, [[]], {"a": [1]})
+
+
+def replaced(chance, document):
+    """The document with some of its values, or all of it, replaced by odd ones."""
+    if chance.random() < 0.2:
+        return chance.choice(ODD)
+    if isinstance(document, dict):
+        return {key: replaced(chance, value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [replaced(chance, value) for value in document]
+    return document
+
+
+def test_a_registry_elsewhere_answers_and_does_not_register(client, registry_of):
+    client.post("/subjects/a/versions", json=INT)
+    other = TestClient(application(registry_of("two", "B")))
+    assert other.get("/schemas/ids/1").json() == INT
+    answer = other.post("/subjects/a/versions", json=TEXT)
+    assert answer.json()["error_code"] in (409, 42205)
+    answer = other.post("/subjects/b/versions", json=TEXT).json()
+    assert answer["error_code"] == 42205
+    assert "one" in answer["message"]
+    assert other.put("/config", json={"compatibility": "NONE"}).json()["error_code"] == 42205
+
+
+def test_what_asks_for_nothing_is_answered(client):
+    assert client.get("/").json() == {}
+    assert client.get("/contexts").json() == ["."]
+    assert client.get("/schemas/types").json() == ["AVRO", "JSON"]
+
+
+def test_requests_are_counted_by_what_became_of_them(client):
+    def counted(status):
+        labels = {"method": "GET", "status": status}
+        return REGISTRY.get_sample_value("dafka_registry_requests_total", labels) or 0
+
+    before = counted("200"), counted("404")
+    client.get("/subjects")
+    client.get("/subjects/nobody/versions")
+    assert (counted("200"), counted("404")) == (before[0] + 1, before[1] + 1)
+    assert REGISTRY.get_sample_value("dafka_registry_primary", {"cluster": "one"}) == 1
+    assert REGISTRY.get_sample_value("dafka_registry_epoch", {"cluster": "one"}) == 1

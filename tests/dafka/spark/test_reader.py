@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from dafka.errors import MisuseError, QueryError
+from dafka.model import Partition
+from dafka.spark import register
+from dafka.spark.options import source_options
+from dafka.spark.planning import Range
+from dafka.spark.reader import BatchReader, Narrowing, StreamReader
+from dafka.spark.rows import RecordRows
+from dafka.spark.stores import DataLossError
+
+OTHER = Partition("orders", "CD" * 16)
+
+
+def reader(*ports, columns=("value", "offset"), **options):
+    servers = ",".join(port if isinstance(port, str) else port.endpoint for port in ports)
+    given = {"servers": servers, "subscribe": "orders", **options}
+    return BatchReader(source_options(given, stream=False), RecordRows(columns))
+
+
+def rows(reader):
+    """What a job reads: every task of its own, by a reader that has travelled there."""
+    found = []
+    for task in pickle.loads(pickle.dumps(reader.partitions())):
+        for table in pickle.loads(pickle.dumps(reader)).read(task):
+            found += [tuple(row.values()) for row in table.to_pylist()]
+    return found
+
+
+@pytest.fixture
+def port(serve, make_batch):
+    """A store with two partitions of `orders` and one of another topic."""
+    return serve(
+        make_batch([b"0", b"1", b"2"]),
+        make_batch([b"3", b"4"], 3),
+        make_batch([b"a", b"b"], partition=OTHER),
+        make_batch([b"x"], partition=Partition("other", "EF" * 16)),
+    )
+
+
+def test_everything(port):
+    expected = [(b"%d" % number, number) for number in range(5)] + [(b"a", 0), (b"b", 1)]
+    assert rows(reader(port)) == expected
+
+
+@pytest.mark.parametrize("tasks", ["1", "2", "3", "7", "99"])
+def test_tasks_tile_what_is_read(port, tasks):
+    cut = reader(port, minPartitions=tasks)
+    assert len(cut.partitions()) == min(int(tasks), 7)
+    assert rows(cut) == rows(reader(port))
+
+
+def test_from_and_to_sequences(port):
+    starting = '{{"orders": {{"{}": 2, "{}": -1}}}}'.format("AB" * 16, "CD" * 16)
+    ending = '{"orders": {"%s": 4}}' % ("AB" * 16)
+    found = rows(reader(port, startingOffsets=starting, endingOffsets=ending))
+    assert found == [(b"2", 2), (b"3", 3)]
+
+
+def test_from_a_time(serve, make_batch):
+    port = serve(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20))
+    assert rows(reader(port, startingTimestamp="15")) == [(b"2", 1)]
+
+
+def test_latest_and_nothing(port):
+    assert rows(reader(port, startingOffsets="latest")) == []
+    assert rows(reader(port, subscribe="nothing")) == []
+
+
+def test_an_end_behind_what_is_there_is_refused(port):
+    ending = '{"orders": {"%s": 6}}' % ("AB" * 16)
+    with pytest.raises(MisuseError, match=r"'endingOffsets': partition 'AB.* ends at 5, before 6"):
+        reader(port, endingOffsets=ending).partitions()
+
+
+def test_no_store(silent, monkeypatch):
+    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 100)
+    with pytest.raises(QueryError, match=silent):
+        reader(silent).partitions()
+
+
+def test_exactly_what_was_planned_or_an_error(serve, make_batch, port):
+    planned = reader(port)
+    lagging = serve(make_batch([b"0", b"1", b"2"]))
+    (task,) = planned.partitions()
+    with pytest.raises(QueryError, match=r"sequence 3 .* is not there yet: the cluster ends at 3"):
+        list(reader(lagging).read(task))
+
+
+def test_the_empty_partition_that_spark_makes_up(port):
+    assert list(reader(port).read(None)) == []
+
+
+A, B = Partition("orders", "A"), Partition("other", "B")
+RANGES = [Range(A, 2, 9), Range(B, 0, 5)]
+ONE_EACH = [Range(A, 3, 4), Range(B, 3, 4)]
+OFFSET, TOPIC, ADDRESS = ("offset",), ("topic",), ("partition",)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "left"),
+    [
+        ([], RANGES),
+        ([EqualTo(TOPIC, "orders"), IsNotNull(TOPIC)], [Range(A, 2, 9)]),
+        ([In(ADDRESS, ("B", "C"))], [Range(B, 0, 5)]),
+        ([In(TOPIC, ("orders", "other")), EqualTo(ADDRESS, "A")], [Range(A, 2, 9)]),
+        ([EqualTo(TOPIC, "orders"), EqualTo(TOPIC, "other")], []),
+        ([GreaterThan(OFFSET, 3), LessThan(OFFSET, 5)], [Range(A, 4, 5), Range(B, 4, 5)]),
+        (
+            [GreaterThanOrEqual(OFFSET, 3), LessThanOrEqual(OFFSET, 3)],
+            [Range(A, 3, 4), Range(B, 3, 4)],
+        ),
+        ([EqualTo(OFFSET, 4)], [Range(A, 4, 5), Range(B, 4, 5)]),
+    ],
+)
+def test_filters_that_choose_ranges(conditions, left):
+    narrowing = Narrowing()
+    assert all(narrowing.take(condition) for condition in conditions)
+    assert list(narrowing.of(RANGES)) == left
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        EqualTo(("value",), b"x"),
+        Not(EqualTo(TOPIC, "orders")),
+        StringStartsWith(TOPIC, "o"),
+        IsNotNull(("key",)),
+        EqualTo(("timestamp",), 5),
+    ],
+)
+def test_filters_that_spark_has_to_apply(condition):
+    narrowing = Narrowing()
+    assert not narrowing.take(condition)
+    assert list(narrowing.of(RANGES)) == RANGES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pushed", ["true", "false"])
+def test_a_query_gives_the_same_rows_either_way(spark, serve, make_batch, pushed, capsys):
+    register(spark)
+    port = serve(make_batch([b"%d" % number for number in range(20)]))
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed)
+    try:
+        records = spark.read.format("dafka").options(servers=port.endpoint, subscribe="orders")
+        rows = records.load().where("topic = 'orders' AND offset >= 5 AND offset < 9")
+        rows = rows.where("CAST(value AS STRING) <> '7'")
+        assert sorted(row.value for row in rows.collect()) == [b"5", b"6", b"8"]
+        rows.explain()
+        # What is pushed down is not applied to rows any more.
+        assert ("offset" in capsys.readouterr().out.partition("Filter")[2].partition("\n")[0]) is (
+            pushed == "false"
+        )
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+EVERYTHING = ReadAllAvailable()
+ORDERS = Partition("orders", "AB" * 16)
+
+
+def stream_of(port, **options):
+    given = {
+        "servers": getattr(port, "endpoint", port),
+        "subscribe": "orders",
+        **options,
+    }
+    return StreamReader(source_options(given, stream=True), RecordRows(("value",)))
+
+
+def travelled(offset):
+    """As it comes back from Spark's log."""
+    return json.loads(json.dumps(offset))
+
+
+def values(reader, start, end):
+    """What the tasks of a micro-batch read, by readers that have travelled."""
+    return [
+        value
+        for task in pickle.loads(pickle.dumps(reader.partitions(start, end)))
+        for table in pickle.loads(pickle.dumps(reader)).read(task)
+        for value in table["value"].to_pylist()
+    ]
+
+
+@pytest.fixture
+def stream_port(serve, make_batch):
+    return serve(make_batch([b"0", b"1", b"2"]))
+
+
+def test_micro_batches_follow_each_other(stream_port, make_batch):
+    stream = stream_of(stream_port)
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    assert values(stream, start, first) == [b"0", b"1", b"2"]
+    assert stream.latestOffset(first, EVERYTHING) == first
+    stream_port.log.append([make_batch([b"3"], 3)])
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    assert values(stream, first, second) == [b"3"]
+    assert travelled(stream.reportLatestOffset())["next"] == second["next"]
+
+
+def test_a_time_is_where_the_stream_begins_not_where_it_goes_on(serve, make_batch):
+    stream_port = serve(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20))
+    stream = stream_of(stream_port, startingTimestamp="15")
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    assert values(stream, start, first) == [b"2"]
+    stream_port.log.append([make_batch([b"3"], 2, timestamp_ms=5)])
+    assert values(stream, first, stream.latestOffset(first, EVERYTHING)) == [b"3"]
+
+
+def test_limits(stream_port):
+    stream = stream_of(stream_port, maxOffsetsPerTrigger="2")
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMaxRows(2)
+    assert stream_of(stream_port).getDefaultReadLimit() == ReadAllAvailable()
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, limit)
+    second = stream.latestOffset(first, limit)
+    assert values(stream, start, first) == [b"0", b"1"]
+    assert values(stream, first, second) == [b"2"]
+
+
+def test_a_micro_batch_is_dealt_as_it_was_whatever_the_options_are_by_now(stream_port):
+    stream = stream_of(stream_port, minPartitions="3")
+    start = stream.initialOffset()
+    end = travelled(stream.latestOffset(start, EVERYTHING))
+    assert len(stream.partitions(start, end)) == 3
+    restarted = stream_of(stream_port, minPartitions="2", maxRecordsPerPartition="2")
+    assert len(restarted.partitions(start, end)) == 3
+    assert restarted.latestOffset(end, EVERYTHING) == end
+
+
+def test_a_topic_that_is_deleted_ends_the_stream_with_a_clear_error(stream_port, make_batch):
+    stream = stream_of(stream_port)
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, ReadMaxRows(1)))
+    stream_port.log.append([], trims={ORDERS: 3})
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    with pytest.raises(DataLossError, match=r"'orders' are in no store .* was deleted"):
+        values(stream, first, second)
+    passing = stream_of(stream_port, failOnDataLoss="false")
+    assert values(passing, first, second) == []
+    stream_port.log.append([make_batch([b"new"], 3)])
+    assert values(passing, second, passing.latestOffset(second, EVERYTHING)) == [b"new"]
+
+
+def test_what_is_available_now_ends(stream_port, make_batch):
+    stream = stream_of(stream_port)
+    stream.prepareForTriggerAvailableNow()
+    stream_port.log.append([make_batch([b"late"], 3)])
+    stream_port.log.append([make_batch([b"new"], 0, Partition("orders", "CD" * 16))])
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, EVERYTHING)
+    assert values(stream, start, end) == [b"0", b"1", b"2"]
+    assert stream.latestOffset(end, EVERYTHING) == end
+
+
+def test_planning_waits_for_a_store_but_not_for_ever(silent, monkeypatch):
+    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 20)
+    monkeypatch.setattr("dafka.spark.stores.PATIENCE_S", 0.0)
+    with pytest.raises(QueryError, match=silent):
+        stream_of(silent).prepareForTriggerAvailableNow()
+
+
+@pytest.mark.slow
+def test_a_replayed_micro_batch_is_the_same_one(spark, stream_port, make_batch, tmp_path):
+    register(spark)
+    source = spark.readStream.format("dafka").options(
+        servers=stream_port.endpoint, subscribe="orders", maxOffsetsPerTrigger=2
+    )
+    target, checkpoint = tmp_path / "target", tmp_path / "checkpoint"
+
+    def run():
+        query = (
+            source.load()
+            .selectExpr("CAST(value AS STRING) value")
+            .writeStream.option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start(str(target), format="parquet")
+        )
+        query.awaitTermination()
+
+    run()
+    log = (checkpoint / "offsets" / "0").read_text()
+    # As after a crash before the first micro-batch was committed, with more to read by now.
+    for commit in (checkpoint / "commits").iterdir():
+        commit.unlink()
+    for name in ("1", ".1.crc"):
+        (checkpoint / "offsets" / name).unlink()
+    shutil.rmtree(target)
+    stream_port.log.append([make_batch([b"3"], 3)])
+    run()
+    assert (checkpoint / "offsets" / "0").read_text() == log
+    rows = spark.read.parquet(str(target)).collect()
+    assert sorted(row.value for row in rows) == ["0", "1", "2", "3"]

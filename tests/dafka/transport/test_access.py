@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.transport.access import (
+    ANYBODY,
+    EVERYTHING,
+    Access,
+    Rights,
+    fingerprint,
+    may_send,
+    may_subscribe,
+    rule,
+)
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+READER = Rights(read=("orders",))
+WRITER = Rights(write=("orders",))
+NOBODY = Rights()
+LIVE = (MessageId.RECORD, MessageId.RECORDS, MessageId.HEAD)
+DIRECT = (
+    MessageId.DIRECT_RECORD,
+    MessageId.DIRECT_RECORDS,
+    MessageId.DIRECT_HEAD,
+    MessageId.LOG_START,
+)
+
+
+def test_rules_are_prefixes():
+    rights = Rights(tuple(map(rule, ("orders*", "a.b*"))), (rule("*"),))
+    assert rights.may_read("orders-eu")
+    assert not rights.may_read("order")
+    assert not rights.may_read("")
+    assert rights.may_write("anything")
+    assert not NOBODY.may_read("orders")
+    assert not NOBODY.may_write("")
+
+
+@pytest.mark.parametrize("pattern", ["", "orders", "*x", "o*s*", "or?ers"])
+def test_another_pattern_is_refused(pattern):
+    with pytest.raises(MisuseError, match="rule"):
+        rule(pattern)
+
+
+def test_a_cluster_knows_its_own_key_those_listed_and_no_other():
+    access = Access("C", {"A": READER, "B": READER, "D": WRITER})
+    assert access.of("C") == ANYBODY
+    assert access.of("A") == READER
+    assert access.of("X") is None
+    assert access.groups() == [ANYBODY, READER, WRITER]
+
+
+def test_the_domain_names_the_keys_and_their_rights():
+    one = Access("C", {"A": READER, "B": WRITER})
+    assert one.domain == Access("C", {"B": WRITER, "A": READER}).domain
+    others = [Access("D", one.rights), Access("C", {"A": READER}), Access("C", {"A": NOBODY})]
+    assert len({one.domain, *(other.domain for other in others)}) == 4
+
+
+@pytest.mark.parametrize("message_id", LIVE)
+def test_live_records_take_the_right_to_all_that_the_prefix_lets_through(message_id):
+    assert may_subscribe(READER, "A", message_id, "orders")
+    assert may_subscribe(READER, "A", message_id, "orders-eu")
+    for prefix in ("", "o", "order", "secret"):
+        assert not may_subscribe(READER, "A", message_id, prefix)
+    assert not may_subscribe(WRITER, "A", message_id, "orders")
+    assert may_subscribe(Rights(EVERYTHING), "A", message_id, "")
+
+
+@pytest.mark.parametrize("message_id", DIRECT)
+def test_answers_are_for_the_requester(message_id):
+    own = fingerprint("A") + "0" * 16
+    assert may_subscribe(READER, "A", message_id, own)
+    for subject in ("", own[:5], fingerprint("B") + "0" * 16):
+        assert not may_subscribe(READER, "A", message_id, subject)
+    assert may_subscribe(ANYBODY, "A", message_id, "")
+
+
+OTHERS = [one for one in MessageId if one not in LIVE + DIRECT]
+
+
+@pytest.mark.parametrize("message_id", OTHERS)
+def test_what_carries_no_records_is_for_everybody_who_is_in(message_id):
+    assert may_subscribe(NOBODY, "A", message_id, "")
+
+
+READING = [
+    messages.Fetch("orders", "P", "C", 0, 1),
+    messages.GetHeads("orders", "C"),
+    messages.ConsumerHello("S", "C", ("orders", "orders-eu")),
+]
+WRITING = [
+    messages.Record("orders", "P", 0, b""),
+    messages.Records("orders", "P", 0, 1, b""),
+    messages.Head("orders", "P", 0),
+    messages.DirectRecord("C", "orders", "P", 0, b""),
+    messages.DirectRecords("C", "orders", "P", 0, 1, b""),
+    messages.DirectHead("C", "orders", "P", 0),
+    messages.LogStart("C", "orders", "P", 0, "S"),
+]
+STORING = [
+    messages.Ack("orders", "P", "S", 0),
+    messages.StoreHello("C", "S"),
+    messages.DirectHead("C", "orders", "P", 0, "S"),
+]
+
+
+@pytest.mark.parametrize("message", READING + WRITING + STORING, ids=lambda one: one.id.name)
+def test_each_message_takes_its_right(message):
+    assert may_send(READER, message) is (message in READING)
+    assert may_send(WRITER, message) is (message in WRITING)
+    assert not may_send(NOBODY, message)
+    assert may_send(ANYBODY, message)
+
+
+def test_asking_for_all_topics_takes_the_right_to_all():
+    assert not may_send(READER, messages.GetHeads("", "C"))
+    assert not may_send(READER, messages.ConsumerHello("S", "C", ("orders", "secret")))
+    assert may_send(Rights(EVERYTHING), messages.GetHeads("", "C"))
