@@ -15,7 +15,7 @@ import distributor.cli.main
 import topology.cli
 from distributor.processes import Kind, processes_of
 from topology import load, plan
-from topology.keys import KEYS
+from topology.decode import KEYS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from topology.diff import Step
-    from topology.succession import Refusal
+    from topology.transition import Refusal
 
 app = typer.Typer(
     no_args_is_help=True,

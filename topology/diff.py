@@ -1,7 +1,7 @@
 """From a topology that runs to another: the steps, in the order that keeps every record.
 
 Whoever leaves is drained before, whoever comes is filled after; in between the new file is run. The
-rules that such a change must hold are those of `topology.succession`.
+rules that such a change must hold are those of `topology.transition`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from topology.model import branches
 from topology.plan import plan
-from topology.succession import Refusal, judged_topics, refusals_of, staying
+from topology.transition import Refusal, judged_topics, refusals_of, staying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,6 +5,9 @@ every cluster exactly once. A wrong labelling never loops, but it loses or dupli
 
 The topology may have holes, empty texts and zeros where the file could not be read: those have been
 complained of, and no rule speaks of them or of what follows from them.
+
+At the end stand the rules about who gets what: clusters that only receive, topics on some clusters,
+retired levels.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from topology.errors import Problem
-from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves
-from topology.naming import naming_problems
-from topology.reach import problems_of_reach
+from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
+from topology.naming_rules import naming_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from topology.model import ClusterName, Ports
+
 
 _PORT_MAX = 65_535
 _NAMES_SHOWN_MAX = 8
@@ -294,3 +297,69 @@ def _machine(host: str) -> str:
         return "127.0.0.1" if ip_address(host.strip("[]")).is_loopback else host
     except ValueError:
         return host
+
+
+def problems_of_reach(topology: Topology) -> list[Problem]:
+    """Return what keeps a record from where it is to be."""
+    return [
+        *_retired(topology.tree, topology.levels.retired, "$.tree"),
+        *_placement(topology),
+        *_only_receiving(topology),
+    ]
+
+
+def _retired(tree: Tree, retired: tuple[int, ...], path: str) -> Iterator[Problem]:
+    if not isinstance(tree, Branch):
+        return
+    if tree.level and tree.level in retired:
+        yield Problem(
+            f"{path}.level",
+            f"level {tree.level} is retired: flags of another branch stand under it in the logs",
+            "take one that this epoch has never had, or begin a new epoch",
+        )
+    for index, child in enumerate(tree.children):
+        yield from _retired(child, retired, f"{path}.children[{index}]")
+
+
+def _placement(topology: Topology) -> Iterator[Problem]:
+    declared = [cluster.name for cluster in topology.clusters]
+    patterns: dict[str, int] = {}
+    for index, rule in enumerate(topology.placement):
+        path = f"$.placement[{index}]"
+        if rule.topics in patterns:
+            message = f"topics {rule.topics!r} are placed twice"
+            yield Problem(
+                f"{path}.topics", message, f"also at $.placement[{patterns[rule.topics]}]"
+            )
+        patterns.setdefault(rule.topics, index)
+        for position, name in enumerate(rule.clusters):
+            where = f"{path}.clusters[{position}]"
+            if name and name not in declared and all(declared):
+                yield Problem(where, f"cluster {name!r} is not declared", "see $.clusters")
+            if name and name in rule.clusters[:position]:
+                yield Problem(where, f"cluster {name!r} is listed twice", "keep the first")
+
+
+def _only_receiving(topology: Topology) -> Iterator[Problem]:
+    """Of several clusters on one side one must pass on what comes in."""
+    mute = {cluster.name for cluster in topology.clusters if cluster.receive_only}
+    declared = {cluster.name for cluster in topology.clusters}
+    if not mute or "" in declared or not set(leaves(topology.tree)) <= declared:
+        return
+    for span, path in _spans(topology):
+        tree = restricted(topology.tree, span)
+        for branch in branches(tree) if tree is not None else ():
+            names = list(leaves(branch))
+            if mute.issuperset(names):
+                yield Problem(
+                    path,
+                    f"clusters {', '.join(names)} only receive, so nothing passes between them",
+                    "hang each beside a cluster that sends, or let one of them send",
+                )
+                break
+
+
+def _spans(topology: Topology) -> Iterator[tuple[tuple[ClusterName, ...], str]]:
+    yield tuple(cluster.name for cluster in topology.clusters), "$.tree"
+    for index, rule in enumerate(topology.placement):
+        yield rule.clusters, f"$.placement[{index}].clusters"

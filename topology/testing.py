@@ -18,7 +18,7 @@ from topology.model import (
     leaves,
 )
 from topology.plan import plan
-from topology.reach import problems_of_reach
+from topology.rules import problems_of_reach
 
 if TYPE_CHECKING:
     import random

@@ -1,11 +1,12 @@
+from __future__ import annotations
+
 import copy
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.decode import decode
-from topology.keys import KEYS
+from topology.decode import KEYS, OPTIONAL, REQUIRED, decode
 from topology.model import (
     Branch,
     Cluster,
@@ -19,6 +20,12 @@ from topology.model import (
     Topics,
     Topology,
 )
+
+
+def test_what_may_be_left_out_and_what_must_not_are_keys():
+    assert {key for kind in KEYS.values() for key in kind} >= OPTIONAL
+    assert all(key in KEYS[kind] for kind, key in REQUIRED)
+
 
 RATES = {"bytes_per_s": 100_000, "records_per_s": 500}
 GOOD = {

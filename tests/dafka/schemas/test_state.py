@@ -15,7 +15,7 @@ from dafka.schemas.entries import (
     VersionKey,
 )
 from dafka.schemas.state import CLUSTERS_MAX, EPOCH_MAX, State, id_range, next_epoch
-from topology.naming import REGISTRIES_ID_MAX
+from topology.naming_rules import REGISTRIES_ID_MAX
 
 NUMBERS = st.integers(1, CLUSTERS_MAX)
 KNOWN = st.integers(0, EPOCH_MAX - CLUSTERS_MAX)

@@ -4,8 +4,8 @@ import pytest
 
 from topology.model import Levels, Placement, StoreSpec
 from topology.rules import problems_of
-from topology.succession import refusals_of
 from topology.testing import steady, tree_of
+from topology.transition import refusals_of
 
 
 def declared(nested, epoch=0, retired=(), placement=(), mute=()):

@@ -7,7 +7,7 @@ import pytest
 from topology.decode import decode
 from topology.formats import parse_format
 from topology.model import Retention
-from topology.naming import naming_problems
+from topology.naming_rules import naming_problems
 from topology.testing import topology_of, tree_of
 
 FULL = "{tenant}-{instance}-{environment}-{topic}"
