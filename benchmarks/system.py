@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import free_ports, own_bytes, scratch
 from dafka import StoreClient
-from distributor.processes import processes_of
-from distributor.supervisor import Supervisor
+from distributor.local.processes import processes_of
+from distributor.local.supervisor import Supervisor
 from distributor.survey import survey
 from topology import load, plan
 

@@ -1,4 +1,9 @@
-"""Asking every cluster of a topology what it holds: the facts behind `status` and `verify`."""
+"""Asking every cluster of a topology what it holds: the facts behind `status` and `verify`.
+
+Where a record is: asking every cluster for its copy of it.
+
+Asking every cluster of a topology what it knows of a group.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dafka.errors import QueryError
+from dafka.errors import DafkaError, QueryError
 from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from distributor.offsets.explanation import GroupView
 
 if TYPE_CHECKING:
-    from dafka.model import Partition
+    from dafka.model import Partition, Record
     from topology.model import Cluster, Topology
+
 
 ANSWER_TIMEOUT_MS = 2_000
 """How long one store may take."""
@@ -100,3 +108,67 @@ def _holding(cluster: Cluster, store: str, ranges: dict[Partition, range]) -> Ho
         heads={partition: kept.stop - 1 for partition, kept in ranges.items()},
         starts={partition: kept.start for partition, kept in ranges.items()},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One cluster's copy of a record.
+
+    Attributes:
+        cluster: Which.
+        record: None if no store there has it.
+        error: Why that is not known.
+    """
+
+    cluster: str
+    record: Record | None
+    error: str = ""
+
+
+def look_up(topology: Topology, partition: Partition, sequence: int) -> list[Copy]:
+    """Ask all clusters at once; in the order of the file."""
+    with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
+        return list(pool.map(lambda one: _copy(one, partition, sequence), topology.clusters))
+
+
+def _copy(cluster: Cluster, partition: Partition, sequence: int) -> Copy:
+    """The first store that has it speaks for the cluster; one that does not answer may have it."""
+    error = ""
+    for store in cluster.stores:
+        try:
+            with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                for batch in client.read(partition, sequence, count_max=1):
+                    for record in records_of(batch, sequence):
+                        if record.sequence == sequence:
+                            return Copy(cluster.name, record)
+        except DafkaError as failure:
+            error = str(failure)
+    return Copy(cluster.name, None, error)
+
+
+def survey_group(topology: Topology, group: str) -> list[GroupView]:
+    """Ask every cluster at once; in the order of the file."""
+    with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
+        return list(pool.map(lambda cluster: _view(cluster, group), topology.clusters))
+
+
+def _view(cluster: Cluster, group: str) -> GroupView:
+    """What the first store says that answers; whether members live, any of them."""
+    found: GroupView | None = None
+    live = False
+    error = ""
+    for store in cluster.stores:
+        try:
+            with StoreClient(store.query, ANSWER_TIMEOUT_MS) as client:
+                live = live or any(pulse.alive for pulse in client.members(group).pulses)
+                found = found or _asked(client, cluster, group)
+        except QueryError as failure:
+            error = str(failure)
+    if found is None:
+        return GroupView(cluster.name, cluster.id, error=error)
+    return GroupView(cluster.name, cluster.id, found.commits, found.ends, live)
+
+
+def _asked(client: StoreClient, cluster: Cluster, group: str) -> GroupView:
+    ends = {partition: kept.stop for partition, kept in client.ranges().items()}
+    return GroupView(cluster.name, cluster.id, client.offsets(group), ends)

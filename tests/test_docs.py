@@ -13,7 +13,7 @@ import dafka
 import dafka.cli.main
 import distributor.cli.main
 import topology.cli
-from distributor.processes import Kind, processes_of
+from distributor.local.processes import Kind, processes_of
 from topology import load, plan
 from topology.decode import KEYS
 

@@ -15,7 +15,7 @@ from dafka.schemas.rest import application
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import Service
 from dafka.storage.lmdb_log import Durability
-from distributor.link_node import LinkNode
+from distributor.link.node import LinkNode
 from distributor.schemas.node import SchemaNode
 from distributor.schemas.site import sites_of
 from topology import load, plan

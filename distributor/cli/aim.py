@@ -13,12 +13,11 @@ from rich.text import Text
 from dafka.plural import counted
 from distributor.cli.options import File, Json
 from distributor.control.client import ControlClient
-from distributor.control.messages import LinkRow
+from distributor.control.protocol import LinkRow
 from distributor.errors import CommandError, PlanError
-from distributor.links import ask_links
-from distributor.losses import Loss, declare_lost
-from distributor.processes import control_endpoints
-from distributor.status import StoppedPartition
+from distributor.local.processes import control_endpoints
+from distributor.operations.loss import Loss, declare_lost
+from distributor.operations.status import StoppedPartition, ask_links
 from topology import Plan, load, plan
 from topology.tables import WholeTable, console
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from distributor.applying import Applying
 from distributor.cli.options import DEFAULT_LOGS, Json
 from distributor.errors import CommandError
+from distributor.operations.apply import Applying
 from topology.cli import refusal_text
 
 if TYPE_CHECKING:

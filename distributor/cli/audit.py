@@ -15,7 +15,7 @@ from dafka.cli.records import printable
 from dafka.errors import MisuseError
 from distributor.cli.options import File
 from distributor.cli.spark import Conf, Engine, Master, refuse_unknown, session
-from distributor.declared import load
+from distributor.loading import load
 from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:

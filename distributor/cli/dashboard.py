@@ -10,8 +10,8 @@ from rich.console import Console
 from dafka.process.signals import stop_event
 from distributor.cli.options import File
 from distributor.dashboard.server import Dashboard
-from distributor.declared import load
-from distributor.processes import processes_of
+from distributor.loading import load
+from distributor.local.processes import processes_of
 from topology import plan
 
 

@@ -13,13 +13,13 @@ from dafka.process.signals import stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import report
 from distributor.cli.up import supervisor_of, watch
-from distributor.declared import load
 from distributor.demo import job
-from distributor.verify import verify
+from distributor.loading import load
+from distributor.verify.compare import verify
 from topology import plan, render_text
 
 if TYPE_CHECKING:
-    from distributor.supervisor import Supervisor
+    from distributor.local.supervisor import Supervisor
     from topology import Plan
 
 

@@ -10,9 +10,9 @@ from rich.text import Text
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
-from distributor.declared import load
-from distributor.doctor import examine
-from distributor.processes import processes_of
+from distributor.loading import load
+from distributor.local.processes import processes_of
+from distributor.operations.doctor import examine
 from topology import plan
 from topology.tables import console
 

@@ -13,17 +13,17 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import proofs_view
 from distributor.cli.up import supervisor_of
 from distributor.cli.view import verdict_view
-from distributor.declared import load
 from distributor.demo import drill as steps
 from distributor.demo.job import prove, wait_until_ready
 from distributor.errors import ProcessError
-from distributor.verify import verify
+from distributor.loading import load
+from distributor.verify.compare import verify
 from topology import plan
 from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:
     from dafka.model import Partition
-    from distributor.supervisor import Supervisor
+    from distributor.local.supervisor import Supervisor
     from topology import Plan, Topology
 
 CATCH_UP_S = 150.0

@@ -12,12 +12,12 @@ from rich.text import Text
 from dafka.groups.commit import CommitKey, checked_group
 from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
-from distributor.committer import Committer
-from distributor.declared import load
 from distributor.errors import CommandError, PlanError
-from distributor.group_survey import survey_group
+from distributor.loading import load
+from distributor.offsets.committer import Committer
 from distributor.offsets.explanation import Row, forced
 from distributor.offsets.explanation import explain as explained
+from distributor.survey import survey_group
 from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:

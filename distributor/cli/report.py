@@ -16,9 +16,9 @@ from topology.tables import WholeTable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from distributor.comparing.verdict import Verdict
     from distributor.demo.job import Proof, Published
-    from distributor.processes import Process
+    from distributor.local.processes import Process
+    from distributor.verify.verdict import Verdict
     from topology import Plan
 
 

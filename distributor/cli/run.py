@@ -16,11 +16,10 @@ from dafka.process.logs import Format, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, Running, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
-from distributor.control.server import ControlServer
-from distributor.declared import load
+from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
-from distributor.heartbeat import heartbeat_of
-from distributor.steering import SteeredLink
+from distributor.loading import load
+from distributor.operations.heartbeat import heartbeat_of
 from topology import plan
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from dafka.process.health import Health, serve_health
 from dafka.process.logs import Format, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.options import File, Json
-from distributor.declared import load
+from distributor.loading import load
 from distributor.schemas.difference import SchemaDiff
 from distributor.schemas.difference import diff as compare
 from distributor.schemas.node import SchemaNode

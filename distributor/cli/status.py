@@ -10,8 +10,8 @@ import typer
 from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.cli.view import late_view, status_view
-from distributor.declared import load
-from distributor.status import status_of
+from distributor.loading import load
+from distributor.operations.status import status_of
 from topology import plan
 from topology.tables import console
 

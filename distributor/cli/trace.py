@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from distributor.cli.options import File, Json
-from distributor.declared import load
 from distributor.errors import PlanError
+from distributor.loading import load
 from topology import plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName

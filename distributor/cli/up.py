@@ -16,13 +16,12 @@ from dafka.process.clock import wall_ms
 from dafka.process.signals import reload_event, stop_event
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
-from distributor.declared import load
 from distributor.errors import PlanError
-from distributor.machine import refuse_elsewhere
-from distributor.processes import processes_of
-from distributor.running import Running, find, forget, refuse_second
-from distributor.status import status_of
-from distributor.supervisor import Supervisor
+from distributor.loading import load
+from distributor.local.pidfile import Running, find, forget, refuse_second
+from distributor.local.processes import processes_of, refuse_elsewhere
+from distributor.local.supervisor import Supervisor
+from distributor.operations.status import status_of
 from topology import plan
 from topology.errors import TopologyError
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from threading import Event
     from typing import Self
 
-    from distributor.status import Status
+    from distributor.operations.status import Status
     from topology.plan import Plan
 
 STATUS_INTERVAL_S = 2.0

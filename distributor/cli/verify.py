@@ -20,13 +20,13 @@ from dafka.process.health import Health, serve_health
 from dafka.process.signals import stop_event
 from distributor.cli.options import File, Json
 from distributor.cli.view import verdict_view
-from distributor.comparing.verdict import Verdict
-from distributor.declared import load
-from distributor.metrics import AuditMeter
-from distributor.repair import Repair
-from distributor.repair import repair as bring
-from distributor.verify import SETTLE_S
-from distributor.verify import verify as compare
+from distributor.loading import load
+from distributor.verify.compare import SETTLE_S
+from distributor.verify.compare import verify as compare
+from distributor.verify.meter import AuditMeter
+from distributor.verify.repair import Repair
+from distributor.verify.repair import repair as bring
+from distributor.verify.verdict import Verdict
 from topology import Topology
 from topology.tables import console
 

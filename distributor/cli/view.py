@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from distributor.comparing.verdict import Verdict
-    from distributor.recovery import RecoveryPoint
-    from distributor.status import LinkStatus, Status
-    from distributor.supervisor import Child
+    from distributor.local.supervisor import Child
+    from distributor.operations.recovery import RecoveryPoint
+    from distributor.operations.status import LinkStatus, Status
+    from distributor.verify.verdict import Verdict
 
 
 def up_view(children: Sequence[Child], status: Status | None) -> RenderableType:

@@ -9,8 +9,8 @@ from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
 from dafka.transport.request import QueryClient
 from dafka.wire.primitives import text
-from distributor.control import messages
-from distributor.control.messages import decode_answer, encode
+from distributor.control import protocol
+from distributor.control.protocol import decode_answer, encode
 from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ class ControlClient:
         self._client = QueryClient(endpoint)
         self._timeout_ms = timeout_ms
 
-    def links(self) -> tuple[messages.LinkRow, ...]:
+    def links(self) -> tuple[protocol.LinkRow, ...]:
         """Return what its links do."""
-        return self._ask(messages.AskLinks(), messages.Rows).links
+        return self._ask(protocol.AskLinks(), protocol.Rows).links
 
-    def retarget(self, target: str) -> tuple[messages.LinkRow, ...]:
+    def retarget(self, target: str) -> tuple[protocol.LinkRow, ...]:
         """Let the link that can serve `target` serve it, behind a barrier; begins at once."""
-        return self._ask(messages.Retarget(target), messages.Rows).links
+        return self._ask(protocol.Retarget(target), protocol.Rows).links
 
-    def pause(self) -> tuple[messages.LinkRow, ...]:
+    def pause(self) -> tuple[protocol.LinkRow, ...]:
         """Let its links send nothing more; they go on by themselves if this is not said again."""
-        return self._ask(messages.Pause(), messages.Rows).links
+        return self._ask(protocol.Pause(), protocol.Rows).links
 
     def lost(self, cluster: str) -> tuple[int, dict[Partition, int]]:
         """Let its links leave a cluster; returns its last known heads and their age, -1 if none."""
@@ -57,7 +57,7 @@ class ControlClient:
                 where = f"distributor at {self._client.endpoint}"
                 raise CommandError(f"{where} answers with a page that leads nowhere")
             page = self._recalled(cluster, page.heads[-1][:2])
-        answer = self._ask(messages.DeclareLost(cluster), messages.Remembered)
+        answer = self._ask(protocol.DeclareLost(cluster), protocol.Remembered)
         return answer.age_ms, _heads(answer) | heads
 
     def close(self) -> None:
@@ -72,14 +72,14 @@ class ControlClient:
 
     def _recalled(
         self, cluster: str, after: tuple[bytes, bytes] | None
-    ) -> messages.Remembered | None:
+    ) -> protocol.Remembered | None:
         """A page of what a cluster was known to hold; None from a distributor of before pages."""
         try:
-            return self._ask(messages.Recall(cluster, after), messages.Remembered)
+            return self._ask(protocol.Recall(cluster, after), protocol.Remembered)
         except RefusedCommandError:
             return None
 
-    def _ask(self, command: messages.Command, expected: type[A]) -> A:
+    def _ask(self, command: protocol.Command, expected: type[A]) -> A:
         where = f"distributor at {self._client.endpoint}"
         try:
             answer = decode_answer(self._client.ask(encode(command), self._timeout_ms))
@@ -87,12 +87,12 @@ class ControlClient:
             raise CommandError(f"{where}: {error}") from error
         except WireError as error:
             raise CommandError(f"{where} answers what this version cannot read") from error
-        if isinstance(answer, messages.Refused):
+        if isinstance(answer, protocol.Refused):
             raise RefusedCommandError(f"{where} refuses: {answer.detail}")
         if not isinstance(answer, expected):
             raise CommandError(f"{where} answers with {type(answer).__name__}")
         return answer
 
 
-def _heads(page: messages.Remembered) -> dict[Partition, int]:
+def _heads(page: protocol.Remembered) -> dict[Partition, int]:
     return {Partition(text(topic), text(address)): head for topic, address, head in page.heads}

@@ -16,8 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from dafka.model import Partition
 from distributor.dashboard.watcher import Watcher, trace
-from distributor.lookup import Copy, look_up
-from distributor.survey import survey
+from distributor.survey import Copy, look_up, survey
 from topology.copyflags import format_flags
 from topology.model import ClusterName, branches
 from topology.spread import spread

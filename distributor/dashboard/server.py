@@ -12,7 +12,7 @@ from distributor.dashboard.watcher import Watcher
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distributor.processes import Process
+    from distributor.local.processes import Process
     from topology.plan import Plan
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.errors import DafkaError
 from dafka.process.clock import wall_ms
-from distributor.metrics import hop_buckets, link_totals, quantile
-from distributor.probe import Vitals, probe
-from distributor.status import status_of
-from distributor.verify import verify
+from distributor.link.meter import hop_buckets, link_totals, quantile
+from distributor.operations.probe import Vitals, probe
+from distributor.operations.status import status_of
+from distributor.verify.compare import verify
 from topology.copyflags import format_flags
 from topology.model import Branch
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from distributor.processes import Process
+    from distributor.local.processes import Process
     from topology.model import Tree
     from topology.plan import Plan
     from topology.spread import Spread

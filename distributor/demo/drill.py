@@ -23,7 +23,7 @@ from topology.spread import spread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from distributor.supervisor import Supervisor
+    from distributor.local.supervisor import Supervisor
     from topology.model import Topology
     from topology.plan import Link, Plan
 

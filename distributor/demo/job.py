@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dafka.model import Record
-    from distributor.supervisor import Supervisor
+    from distributor.local.supervisor import Supervisor
     from topology.model import Topology
 
 READY_S = 30.0

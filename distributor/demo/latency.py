@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from distributor.metrics import hop_buckets, quantile
-from distributor.probe import probe
-from distributor.processes import Kind
+from distributor.link.meter import hop_buckets, quantile
+from distributor.local.processes import Kind
+from distributor.operations.probe import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from distributor.processes import Process
+    from distributor.local.processes import Process
 
 
 class HopLatency(NamedTuple):

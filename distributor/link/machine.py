@@ -38,10 +38,10 @@ from distributor.link.events import (
     Sided,
     Skipped,
     Stopped,
+    Stops,
 )
-from distributor.link.hops import Hop, Hops
-from distributor.link.rate import Rate
-from distributor.link.stops import Stops
+from distributor.link.inflight import Hop, Hops
+from distributor.link.rate_limit import Rate
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dafka.node.loop import NodeFailedError
 from dafka.process.clock import now_ms
 from distributor.errors import PlanError
-from distributor.metrics import SchemaMeter
 from distributor.schemas.distributor import Part, SchemaDistributor
+from distributor.schemas.meter import SchemaMeter
 from distributor.schemas.site import sites_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@
 
 It keeps nothing either: where each partition begins it asks the target. Spark's checkpoint lives
 as long as the query; after a failure the target is asked again. Among its targets it chooses by the
-rules of the native link (`distributor.link.aim`). A change is the end of a query and the beginning
-of another, without a barrier: that would only save carrying some records twice.
+rules of the native link (`distributor.link.target`). A change is the end of a query and the
+beginning of another, without a barrier: that would only save carrying some records twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dafka.spark.options import Topics
 from dafka.spark.planning import Progress
 from dafka.spark.stores import Stores
 from distributor.errors import ProcessError
-from distributor.link.aim import Aim, AimSettings, Drain, Drained, Probed
+from distributor.link.target import Aim, AimSettings, Drain, Drained, Probed
 from distributor.spark.source import endpoints
 from distributor.survey import gives_sign_of_life
 from topology.copyflags import bit, mask
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from dafka.model import Partition
-    from distributor.link.aim import AimEffect
+    from distributor.link.target import AimEffect
     from topology import Link, Topology
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.spark.source import BatchDataSource, DafkaDataSource, register_formats
-from distributor.declared import load
+from distributor.loading import load
 from topology.errors import TopologyError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from distributor.link.aim import Pause, Retarget
+from distributor.link.target import Pause, Retarget
 from distributor.testing.checkers import contents
 from distributor.testing.world import SimCluster, SimLink, SimWorld
 from topology.diff import Action

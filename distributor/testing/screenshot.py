@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from dafka.node.producer import Producer
 from distributor.dashboard.server import Dashboard
-from distributor.declared import load
-from distributor.processes import processes_of
-from distributor.supervisor import Supervisor
+from distributor.loading import load
+from distributor.local.processes import processes_of
+from distributor.local.supervisor import Supervisor
 from distributor.testing.browser import browser
 from topology import plan
 

@@ -13,8 +13,6 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.world import Faults, Mesh, Node, World
-from distributor.divergence import Witness
-from distributor.link.aim import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
 from distributor.link.events import (
     AskHeads,
     HeadsRead,
@@ -28,8 +26,10 @@ from distributor.link.events import (
     Stopped,
 )
 from distributor.link.machine import LinkMachine, LinkSettings
-from distributor.link.turns import patient
+from distributor.link.pull_order import patient
+from distributor.link.target import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
 from distributor.testing.query_port import QueryPort
+from distributor.verify.divergence import Witness
 from topology.model import ClusterName
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.storage.log import RecordLog
-    from distributor.link.aim import AimEvent
+    from distributor.link.target import AimEvent
     from topology.plan import Link, Plan
 
 ANSWER_TIMEOUT_MS = 200

@@ -21,7 +21,7 @@ from dafka.schemas.registry import schema_of
 from dafka.transport.keys import load_access, new_keys
 from dafka.wire import beacon, libdafka, messages, rfc46
 from dafka.wire.bundles import Bundles
-from distributor.control import messages as control
+from distributor.control import protocol as control
 from topology.errors import InvalidError, UnreadableError
 from topology.loading import load
 

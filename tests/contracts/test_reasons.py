@@ -31,8 +31,8 @@ from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.wire import messages, rfc46
 from dafka.wire.primitives import number_4, number_8, string
-from distributor.control import messages as control
-from distributor.control.server import ControlServer
+from distributor.control import protocol as control
+from distributor.control.agent import ControlServer
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 

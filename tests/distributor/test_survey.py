@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
-from distributor.survey import Holding, gives_sign_of_life, survey
+from dafka.records.envelope import Envelope
+from distributor.offsets.committer import Committer
+from distributor.survey import Holding, gives_sign_of_life, look_up, survey, survey_group
 
 pytestmark = pytest.mark.net
 
@@ -80,3 +83,42 @@ def test_what_is_published_where_nothing_is_sent_from_is_nobody_elses(pair, make
     with pair.running():
         _, second = survey(replace(pair.topology, clusters=mute))
     assert second.heads == {P: 0}
+
+
+ORDERS = Partition("orders", "AB" * 16)
+
+
+def test_every_cluster_tells_its_copy(pair, make_batch):
+    pair.fill(1, make_batch([b"a", b"b"]))
+    pair.fill(2, make_batch([b"a", b"b"], envelope=Envelope(origin=1, copy_flags=1, epoch=0)))
+    with pair.running():
+        one, two = look_up(pair.topology, ORDERS, 1)
+        nowhere = look_up(pair.topology, ORDERS, 2)
+    assert (one.cluster, one.record.value, one.record.copy_flags) == ("c1", b"b", 0)
+    assert (two.cluster, two.record.value, two.record.copy_flags) == ("c2", b"b", 1)
+    assert [(copy.record, copy.error) for copy in nowhere] == [(None, "")] * 2
+
+
+def test_a_cluster_that_does_not_answer_is_said(pair, make_batch):
+    pair.fill(1, make_batch([b"a"]))
+    with pair.running(1):
+        one, two = look_up(pair.topology, ORDERS, 0)
+    assert one.record is not None
+    assert two.record is None
+    assert "cannot reach" in two.error
+
+
+KEY = CommitKey("billing", Partition("orders", "PRODUCER"))
+
+
+def test_what_clusters_know_of_a_group_and_which_do_not_answer(pair, monkeypatch):
+    monkeypatch.setattr("distributor.survey.ANSWER_TIMEOUT_MS", 500)
+    with pair.running(1):
+        committer = Committer(pair.topology.clusters[0], "127.0.0.1")
+        committer.write([(KEY, Commit(5, 1, 2))])
+        committer.close()
+        answers, silent = survey_group(pair.topology, "billing")
+    assert answers.commits == {KEY.partition: Commit(5, 1, 2)}
+    assert (answers.live, answers.error) == (False, "")
+    assert list(answers.ends.values()) == [1]
+    assert pair.topology.clusters[1].stores[0].query in silent.error

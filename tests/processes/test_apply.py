@@ -11,7 +11,7 @@ import pytest
 from traffic import Traffic
 
 from distributor.survey import survey
-from distributor.verify import verify
+from distributor.verify.compare import verify
 from topology import load
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.survey import survey
-from distributor.verify import verify
+from distributor.verify.compare import verify
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

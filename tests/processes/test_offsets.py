@@ -13,9 +13,9 @@ from dafka.errors import DafkaError
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
-from distributor.declared import load
-from distributor.processes import processes_of
-from distributor.supervisor import Supervisor
+from distributor.loading import load
+from distributor.local.processes import processes_of
+from distributor.local.supervisor import Supervisor
 from topology import plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

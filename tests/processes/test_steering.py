@@ -12,7 +12,7 @@ import pytest
 from traffic import Traffic
 
 from distributor.survey import survey
-from distributor.verify import verify
+from distributor.verify.compare import verify
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

@@ -18,7 +18,7 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from distributor.processes import processes_of
+from distributor.local.processes import processes_of
 from topology import load, plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

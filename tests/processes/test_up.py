@@ -16,9 +16,9 @@ import pytest
 
 from dafka import Producer, StoreClient
 from dafka.records.batch import records_of
-from distributor.running import find
+from distributor.local.pidfile import find
 from distributor.survey import survey
-from distributor.verify import verify
+from distributor.verify.compare import verify
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

@@ -17,7 +17,7 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from distributor.processes import Kind, processes_of
+from distributor.local.processes import Kind, processes_of
 from topology import load, plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 from distributor.cli import aim
 from distributor.cli.main import app
-from distributor.control import messages
-from distributor.control.server import ControlServer
+from distributor.control import protocol
+from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
-from distributor.link.aim import Retarget
-from distributor.losses import Gone, Loss
+from distributor.link.target import Retarget
+from distributor.operations.loss import Gone, Loss
 
 pytestmark = pytest.mark.net
 
@@ -37,7 +37,7 @@ class FakeLink:
             self._next = event.target
 
     def row(self):
-        row = messages.LinkRow(
+        row = protocol.LinkRow(
             *(self._source, 1, int(self._source == "c1"), self._target),
             *("serving", self._next, "c9 is slow", 0, 5),
         )

@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from distributor.applying import Applying
 from distributor.cli.main import app
 from distributor.errors import CommandError
-from distributor.running import Running
+from distributor.local.pidfile import Running
+from distributor.operations.apply import Applying
 
 pytestmark = pytest.mark.net
 

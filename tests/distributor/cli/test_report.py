@@ -8,8 +8,8 @@ from rich.console import Console
 from dafka.model import Partition
 from dafka.records.envelope import Envelope
 from distributor.cli.report import report
-from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.demo.job import Proof, Published
+from distributor.verify.verdict import Difference, Kind, Verdict
 from topology import plan
 
 pytestmark = pytest.mark.net

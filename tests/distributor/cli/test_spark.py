@@ -18,7 +18,7 @@ import topology
 from dafka.model import Partition
 from dafka.query.client import StoreClient
 from dafka.spark.session import ensure_java
-from distributor.verify import verify
+from distributor.verify.compare import verify
 
 
 @pytest.mark.slow

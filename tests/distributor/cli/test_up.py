@@ -10,9 +10,9 @@ from rich.console import Console
 
 from distributor.cli import up as module
 from distributor.cli.up import reloaded, watch
-from distributor.processes import Kind, Process
-from distributor.running import Running, find
-from distributor.supervisor import Child
+from distributor.local.pidfile import Running, find
+from distributor.local.processes import Kind, Process
+from distributor.local.supervisor import Child
 from topology import plan
 
 pytestmark = pytest.mark.net

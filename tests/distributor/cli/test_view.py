@@ -14,12 +14,18 @@ from distributor.cli.view import (
     up_view,
     verdict_view,
 )
-from distributor.comparing.verdict import Difference, Verdict
-from distributor.comparing.verdict import Kind as Differing
-from distributor.processes import Kind, Process
-from distributor.recovery import RecoveryPoint
-from distributor.status import ClusterStatus, LatePartition, LinkStatus, Status, StoppedPartition
-from distributor.supervisor import Child
+from distributor.local.processes import Kind, Process
+from distributor.local.supervisor import Child
+from distributor.operations.recovery import RecoveryPoint
+from distributor.operations.status import (
+    ClusterStatus,
+    LatePartition,
+    LinkStatus,
+    Status,
+    StoppedPartition,
+)
+from distributor.verify.verdict import Difference, Verdict
+from distributor.verify.verdict import Kind as Differing
 
 EVIL = "[red]x[/red]"
 

@@ -6,17 +6,17 @@ import pytest
 
 from dafka.model import Partition
 from dafka.transport.request import QueryServer
-from distributor.control import messages
-from distributor.control import server as module
+from distributor.control import agent as module
+from distributor.control import protocol
+from distributor.control.agent import ControlServer, answer
 from distributor.control.client import ControlClient
-from distributor.control.messages import decode_command, encode
-from distributor.control.server import ControlServer, answer
+from distributor.control.protocol import decode_command, encode
 from distributor.errors import CommandError
-from distributor.link.aim import ClusterLost, Pause, Retarget
+from distributor.link.target import ClusterLost, Pause, Retarget
 
 pytestmark = pytest.mark.net
 
-ROW = messages.LinkRow("c1", 3, 1, "c3", "serving", "", "", 0, 0)
+ROW = protocol.LinkRow("c1", 3, 1, "c3", "serving", "", "", 0, 0)
 
 
 class OneLink:
@@ -65,7 +65,7 @@ def test_a_memory_of_very_many_partitions_comes_whole(client, link):
 
 
 def test_a_memory_that_leads_nowhere_is_left(client, monkeypatch):
-    page = messages.Remembered(7, ((b"orders", b"AA", 4),), more=True)
+    page = protocol.Remembered(7, ((b"orders", b"AA", 4),), more=True)
     monkeypatch.setattr(module, "answer", lambda command, links: encode(page))
     with pytest.raises(CommandError, match="a page that leads nowhere"):
         client.lost("c3")
@@ -73,8 +73,8 @@ def test_a_memory_that_leads_nowhere_is_left(client, monkeypatch):
 
 def test_a_distributor_of_before_pages_tells_what_fits(client, link, monkeypatch):
     def older(command, links):
-        if isinstance(decode_command(command), messages.Recall):
-            return encode(messages.Refused("control message"))
+        if isinstance(decode_command(command), protocol.Recall):
+            return encode(protocol.Refused("control message"))
         return answer(command, links)
 
     monkeypatch.setattr(module, "answer", older)

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from distributor.dashboard.server import Dashboard
-from distributor.processes import processes_of
+from distributor.local.processes import processes_of
 from topology import load, plan
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from dafka.model import Partition
 from distributor.dashboard import watcher
-from distributor.status import LinkStatus, Status
+from distributor.operations.status import LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
 
 pytestmark = [

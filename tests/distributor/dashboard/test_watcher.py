@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import QueryError
-from distributor.comparing.verdict import Difference, Kind, Verdict
 from distributor.dashboard import watcher as module
 from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
-from distributor.status import LinkStatus, Status
+from distributor.operations.status import LinkStatus, Status
+from distributor.verify.verdict import Difference, Kind, Verdict
 from topology import load, plan, spread
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"

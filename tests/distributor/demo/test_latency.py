@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from distributor.demo.latency import HopLatency, hop_latencies
-from distributor.processes import Kind, Process
+from distributor.local.processes import Kind, Process
 
 pytestmark = pytest.mark.net
 

@@ -38,7 +38,7 @@ from distributor.link.events import (
     Skipped,
 )
 from distributor.link.machine import ASK_AGAIN_MS
-from distributor.link.rate import BURST_MS
+from distributor.link.rate_limit import BURST_MS
 from topology.copyflags import EVERY_FLAG
 
 

@@ -13,10 +13,10 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from distributor.errors import ProcessError
-from distributor.link_node import LinkNode
+from distributor.link.node import LinkNode
 from distributor.spark import link_job, register
 from distributor.spark.link_job import LinkJob, pattern_of
-from distributor.verify import verify
+from distributor.verify.compare import verify
 from topology import plan
 from topology.model import Links, Topics
 

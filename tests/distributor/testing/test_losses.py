@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dafka.testing.world import Faults
-from distributor.link.aim import AimSettings, Retarget
+from distributor.link.target import AimSettings, Retarget
 from distributor.testing import losses
 from distributor.testing.losses import every_loss, run
 from distributor.testing.world import REPAIRING, SimWorld

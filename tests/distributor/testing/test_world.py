@@ -10,8 +10,7 @@ from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import READ_ALL
 from dafka.testing.world import Faults
-from distributor.link.events import Resumed, Stopped
-from distributor.link.stops import Reason, Stop
+from distributor.link.events import Reason, Resumed, Stop, Stopped
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan

@@ -14,7 +14,7 @@ from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
 from distributor.demo.dataset import rows
-from distributor.link_node import LinkNode
+from distributor.link.node import LinkNode
 from distributor.spark import register
 from topology import load, plan
 

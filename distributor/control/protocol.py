@@ -1,0 +1,180 @@
+"""What a distributor is told and what it answers, as values and as bytes.
+
+A frame is one version octet and one MessagePack array whose first element names the message, as on
+a store's query port. Names of topics and producers are bytes, as on the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from msgspec import DecodeError, Meta, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from dafka.errors import WireError
+from dafka.limits import ADDRESS_BYTES_MAX, QUERY_BYTES_MAX
+
+VERSION = 1
+
+T = TypeVar("T")
+
+ClusterText = Annotated[str, Meta(max_length=63)]
+Name = Annotated[bytes, Meta(max_length=ADDRESS_BYTES_MAX)]
+
+
+class AskLinks(Struct, frozen=True, array_like=True, tag="links"):
+    """What do your links do?"""
+
+
+class Retarget(Struct, frozen=True, array_like=True, tag="retarget"):
+    """Serve this target, behind a barrier."""
+
+    target: ClusterText
+
+
+class Pause(Struct, frozen=True, array_like=True, tag="pause"):
+    """Send nothing more, unless this is not said again within a minute."""
+
+
+class DeclareLost(Struct, frozen=True, array_like=True, tag="lost"):
+    """This cluster does not come back: aim at another at once, and tell what you knew of it."""
+
+    cluster: ClusterText
+
+
+class Recall(Struct, frozen=True, array_like=True, tag="recall"):
+    """What was this cluster last known to hold, in order, behind a partition?"""
+
+    cluster: ClusterText
+    after: tuple[Name, Name] | None = None
+
+
+Command = AskLinks | Retarget | Pause | DeclareLost | Recall
+
+
+STOPPED_MAX = 100
+"""Partitions that a link names of those it does not copy; the others are counted."""
+
+
+class StoppedRow(Struct, frozen=True, array_like=True):
+    """One partition that a link does not copy.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        reason: `diverged` or `overtaken`; see `distributor.link.events`.
+        first: The first sequence that differs, or that the source keeps no more.
+        end: The sequence after the last one that is known to.
+    """
+
+    topic: Name
+    address: Name
+    reason: str
+    first: int
+    end: int
+
+
+class LinkRow(Struct, frozen=True, array_like=True):
+    """One link.
+
+    Attributes:
+        source: Cluster it copies from.
+        level: Tree level it crosses.
+        branch: Which child of the branch it leads into, counted from 0.
+        target: Cluster it copies to.
+        state: `serving`, `draining`, `paused`, `drained` when what it sent before the pause is on
+            every cluster beyond, or `silent` when the target gives no sign of life.
+        next: Cluster it will copy to once what was sent is everywhere; empty if none.
+        waits_for: What it waits for while it drains, for people.
+        switches: How often the target was changed.
+        stall_ms: How long copying stood still at the last change; -1 if it has not ended yet.
+        diverged: Partitions it does not copy, as the target has other records of them.
+        overtaken: Partitions it does not copy, as the source keeps no more what follows.
+        shortened: Partitions it copied without their beginning, which the source kept no more.
+        stopped: The first of those it does not copy.
+        topics: What it carries, if not what is on all clusters.
+    """
+
+    source: ClusterText
+    level: int
+    branch: int
+    target: ClusterText
+    state: str
+    next: str
+    waits_for: str
+    switches: int
+    stall_ms: int
+    diverged: int = 0
+    overtaken: int = 0
+    shortened: int = 0
+    stopped: tuple[StoppedRow, ...] = ()
+    topics: str = ""
+
+
+class Rows(Struct, frozen=True, array_like=True, tag="rows"):
+    """Every link of the process; the answer to a question and to an accepted command."""
+
+    links: tuple[LinkRow, ...]
+
+
+class Remembered(Struct, frozen=True, array_like=True, tag="remembered"):
+    """What a cluster was last known to hold, as much as fits into one answer.
+
+    Attributes:
+        age_ms: How long ago that was; -1 if nothing was ever known.
+        heads: Topic, address, last sequence.
+        more: Ask to `Recall` what comes after the last of them; before it is declared lost, as
+            its links forget it then.
+    """
+
+    age_ms: int
+    heads: tuple[tuple[Name, Name, int], ...]
+    more: bool = False
+
+
+class Refused(Struct, frozen=True, array_like=True, tag="refused"):
+    """It cannot be done; why, for people."""
+
+    detail: str
+
+
+Answer = Rows | Remembered | Refused
+
+_PREAMBLE = bytes((VERSION,))
+_encoder = Encoder()
+_commands: Decoder[Command] = Decoder(Command)
+_answers: Decoder[Answer] = Decoder(Answer)
+
+
+def encode(message: Command | Answer) -> bytes:
+    """Return the frame of a message."""
+    return _PREAMBLE + _encoder.encode(message)
+
+
+def decode_command(frame: bytes) -> Command:
+    """Read a command.
+
+    Raises:
+        WireError: It is not one; the reason is a short constant.
+    """
+    return _decoded(_commands, frame)
+
+
+def decode_answer(frame: bytes) -> Answer:
+    """Read an answer.
+
+    Raises:
+        WireError: It is not one; the reason is a short constant.
+    """
+    return _decoded(_answers, frame)
+
+
+def _decoded(decoder: Decoder[T], frame: bytes) -> T:
+    if len(frame) > QUERY_BYTES_MAX:
+        raise WireError("control size")
+    if frame[:1] != _PREAMBLE:
+        raise WireError("control version")
+    try:
+        return decoder.decode(memoryview(frame)[1:])
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError("control message") from error

@@ -1,0 +1,157 @@
+"""What a link tells Prometheus, and what can be read back of it.
+
+Labels name a link: source, target, level. There are as many as links in the plan. Links of topics
+that are not on all clusters have their patterns behind the level.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.parser import text_string_to_metric_families
+
+from dafka.process.metrics import Tally
+from distributor.link.events import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distributor.link.events import Hopped, Skipped
+    from topology.plan import Link
+
+_LINK = ["source", "target", "level"]
+
+RECORDS = Counter("distributor_records", "Records, by what became of them", [*_LINK, "result"])
+BYTES = Counter("distributor_bytes", "Bytes of batches stored at the target", _LINK)
+BATCHES = Counter("distributor_batches", "Batches stored at the target", _LINK)
+LAG_RECORDS = Gauge("distributor_lag_records", "Records the target lacks of what is due", _LINK)
+LAG_SECONDS = Gauge("distributor_lag_seconds", "Age of the oldest batch under way", _LINK)
+BEHIND_PARTITIONS = Gauge(
+    "distributor_behind_partitions",
+    "Partitions of which the source's stores have more than the target's, whoever is to bring it",
+    _LINK,
+)
+STANDSTILL_SECONDS = Gauge(
+    "distributor_standstill_seconds",
+    "How long the target has stood still with one of them, by the heads of both ends",
+    _LINK,
+)
+DIVERGED_PARTITIONS = Gauge(
+    "distributor_diverged_partitions",
+    "Partitions not copied, as the target holds other records under the same name",
+    _LINK,
+)
+OVERTAKEN_PARTITIONS = Gauge(
+    "distributor_overtaken_partitions",
+    "Partitions not copied, as the source keeps no more what follows at the target",
+    _LINK,
+)
+SHORTENED_PARTITIONS = Gauge(
+    "distributor_shortened_partitions",
+    "Partitions that the target got without their beginning, as the source kept it no more",
+    _LINK,
+)
+HOP_SECONDS = Histogram(
+    "distributor_hop_seconds",
+    "From a batch's delivery at the source to its durability at the target",
+    _LINK,
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
+)
+
+
+class LinkMeter:
+    """The series of one link towards one of its targets."""
+
+    def __init__(self, link: Link, target: str = "") -> None:
+        labels = (link.source, target or link.target, link.crossing)
+        copied = BATCHES.labels(*labels), BYTES.labels(*labels)
+        self._forwarded = Tally(RECORDS.labels(*labels, "forwarded"), *copied)
+        self._pulled = Tally(RECORDS.labels(*labels, "pulled"), *copied)
+        self._skipped = RECORDS.labels(*labels, "skipped")
+        self._skipped_records = 0
+        """Not told yet."""
+        self._hop_seconds = HOP_SECONDS.labels(*labels)
+        self._behind = BEHIND_PARTITIONS.labels(*labels)
+        self._standstill = STANDSTILL_SECONDS.labels(*labels)
+        self._diverged = DIVERGED_PARTITIONS.labels(*labels)
+        self._overtaken = OVERTAKEN_PARTITIONS.labels(*labels)
+        self._shortened = SHORTENED_PARTITIONS.labels(*labels)
+        self._lag_records = LAG_RECORDS.labels(*labels)
+        self._lag_seconds = LAG_SECONDS.labels(*labels)
+
+    def hopped(self, hopped: Hopped) -> None:
+        """A batch is durable at the target."""
+        (self._pulled if hopped.pulled else self._forwarded).add(hopped.records, hopped.size)
+        self._hop_seconds.observe(hopped.latency_ms / 1_000)
+
+    def tell(self) -> None:
+        """Add what has hopped and what was skipped to the series; once for many."""
+        self._forwarded.tell()
+        self._pulled.tell()
+        if self._skipped_records:
+            self._skipped.inc(self._skipped_records)
+            self._skipped_records = 0
+
+    def skipped(self, skipped: Skipped) -> None:
+        """Records need not cross this level."""
+        self._skipped_records += skipped.records
+
+    def standing(self, behind: int, standstill_ms: int) -> None:
+        """What the last survey of both ends has found."""
+        self._behind.set(behind)
+        self._standstill.set(standstill_ms / 1_000)
+
+    def stopped(self, counts: Mapping[Reason, int], shortened: int) -> None:
+        """How many partitions are not copied, by reason, and are copied without their beginning."""
+        self._diverged.set(counts[Reason.DIVERGED])
+        self._overtaken.set(counts[Reason.OVERTAKEN])
+        self._shortened.set(shortened)
+
+    def lag(self, records: int, age_ms: int) -> None:
+        """How far behind the link is now."""
+        self._lag_records.set(records)
+        self._lag_seconds.set(age_ms / 1_000)
+
+
+def hop_buckets(exposition: str) -> dict[tuple[str, str, str], list[tuple[float, float]]]:
+    """Read hop histograms back from the text of `/metrics`: (bound in seconds, count) by link."""
+    buckets: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for family in text_string_to_metric_families(exposition):
+        if family.name == "distributor_hop_seconds":
+            for sample in family.samples:
+                if sample.name.endswith("_bucket"):
+                    labels = sample.labels
+                    link = (labels["source"], labels["target"], labels["level"])
+                    buckets.setdefault(link, []).append((float(labels["le"]), sample.value))
+    return buckets
+
+
+def quantile(buckets: list[tuple[float, float]], share: float) -> float:
+    """The bound of the first bucket that reaches `share` of all."""
+    wanted = buckets[-1][1] * share
+    return next(bound for bound, count in buckets if count >= wanted)
+
+
+class LinkTotal(NamedTuple):
+    """What a link has copied since its process began."""
+
+    records: float = 0.0
+    size: float = 0.0
+
+
+def link_totals(exposition: str) -> dict[tuple[str, str, str], LinkTotal]:
+    """Read what each link has copied back from the text of `/metrics`."""
+    totals: dict[tuple[str, str, str], LinkTotal] = {}
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            labels = sample.labels
+            if not labels.keys() >= set(_LINK):
+                continue
+            link = (labels["source"], labels["target"], labels["level"])
+            total = totals.get(link, LinkTotal())
+            if sample.name == "distributor_records_total" and labels["result"] != "skipped":
+                totals[link] = total._replace(records=total.records + sample.value)
+            elif sample.name == "distributor_bytes_total":
+                totals[link] = total._replace(size=sample.value)
+    return totals

@@ -1,0 +1,255 @@
+"""The processes of a topology, the command line of each, and which hosts are this machine's."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from distributor.errors import PlanError
+from topology.model import HEARTBEATS, Retention, host_and_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from topology.model import Cluster, Topology
+    from topology.plan import Distributor, Plan
+
+
+_HEARTBEATS_KEPT = Retention(topics=HEARTBEATS, age_s=3_600)
+"""They are of interest while they are young."""
+
+
+class Kind(Enum):
+    """What a process is, in the order of starting; stopping goes the other way."""
+
+    TOWER = "tower"
+    STORE = "store"
+    DISTRIBUTOR = "distributor"
+    REGISTRY = "registry"
+    SCHEMAS = "schemas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process of a running topology.
+
+    Attributes:
+        name: Unique; also the name of its log file.
+        kind: What it is.
+        cluster: Where it belongs.
+        command: How to start it.
+        metrics: `host:port` of its metrics, if the topology has any.
+        reads: What it reads of the file itself: when that changes, it has to be started again.
+    """
+
+    name: str
+    kind: Kind
+    cluster: str
+    command: tuple[str, ...]
+    metrics: str | None
+    reads: str = ""
+
+
+def processes_of(plan: Plan, file: Path) -> list[Process]:
+    """Return every process of `plan`, towers first, in the order of the file.
+
+    Args:
+        plan: Of the topology in `file`.
+        file: Distributors read it themselves.
+    """
+    directory = file.parent
+    drafts = [
+        *_towers(plan.topology, directory),
+        *_stores(plan.topology, directory),
+        *_distributors(plan, file),
+        *_registries(plan.topology, directory),
+        *_schema_distributors(plan.topology, file),
+    ]
+    reads = {
+        _name(distributor): _read_by(plan.topology, distributor)
+        for distributor in plan.distributors
+    }
+    everything = repr((plan.topology.clusters, plan.topology.fields, plan.topology.primary))
+    reads |= {draft[0]: everything for draft in drafts if draft[1] is Kind.SCHEMAS}
+    processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+    return [replace(process, reads=reads.get(process.name, "")) for process in processes]
+
+
+_Draft = tuple[str, Kind, str, list[str]]
+
+
+def _keys(cluster: Cluster, directory: Path) -> list[str]:
+    """What a tower or store of a cluster is told of keys."""
+    return _told(cluster, directory, cluster.security.cluster_key if cluster.security else "")
+
+
+def _client_keys(cluster: Cluster, directory: Path) -> list[str]:
+    """What others are told of them."""
+    return _told(cluster, directory, cluster.security.key if cluster.security else "")
+
+
+def _told(cluster: Cluster, directory: Path, key: str) -> list[str]:
+    if cluster.security is None:
+        return ["--insecure"] if cluster.insecure else []
+    return ["--access", str(directory / cluster.security.access), "--key", str(directory / key)]
+
+
+def _towers(topology: Topology, directory: Path) -> list[_Draft]:
+    return [
+        (
+            f"{cluster.name}-tower-{number}",
+            Kind.TOWER,
+            cluster.name,
+            ["dafka", "tower", "--endpoint", endpoint, *_keys(cluster, directory)],
+        )
+        for cluster in topology.clusters
+        for number, endpoint in enumerate(cluster.towers, 1)
+    ]
+
+
+def _stores(topology: Topology, directory: Path) -> list[_Draft]:
+    drafts: list[_Draft] = []
+    for cluster in topology.clusters:
+        for number, store in enumerate(cluster.stores, 1):
+            command = ["dafka", "store", "--data", store.data, "--query", store.query]
+            command += ["--host", cluster.host, "--durability", store.durability]
+            for rule in topology.retention:
+                command += ["--retain", _retained(rule)]
+            if topology.heartbeat_ms is not None:
+                command += ["--retain", _retained(_HEARTBEATS_KEPT)]
+            command += ["--wire", cluster.wire, *_keys(cluster, directory)]
+            for tower in cluster.towers:
+                command += ["--tower", tower]
+            drafts.append((f"{cluster.name}-store-{number}", Kind.STORE, cluster.name, command))
+    return drafts
+
+
+def _retained(rule: Retention) -> str:
+    """A rule as `dafka store --retain` reads it."""
+    age = "" if rule.age_s is None else f",age_s={rule.age_s}"
+    size = "" if rule.bytes_max is None else f",bytes={rule.bytes_max}"
+    return rule.topics + age + size
+
+
+def _distributors(plan: Plan, file: Path) -> list[_Draft]:
+    return [
+        (
+            _name(distributor),
+            Kind.DISTRIBUTOR,
+            distributor.cluster,
+            [
+                *("distributor", "run", "--topology", str(file)),
+                *("--cluster", distributor.cluster, "--level", str(distributor.level)),
+                *(("--control", endpoint) if endpoint else ()),
+            ],
+        )
+        for distributor, endpoint in control_endpoints(plan)
+    ]
+
+
+def _registries(topology: Topology, directory: Path) -> list[_Draft]:
+    drafts: list[_Draft] = []
+    for cluster in topology.clusters:
+        if cluster.registry:
+            command = ["dafka", "schemas", "--cluster", cluster.name, "--number", str(cluster.id)]
+            command += ["--listen", cluster.registry.rpartition("://")[2], "--host", cluster.host]
+            command += ["--wire", cluster.wire, *_client_keys(cluster, directory)]
+            for tower in cluster.towers:
+                command += ["--tower", tower]
+            for store in cluster.stores:
+                command += ["--store", store.query]
+            drafts.append((f"{cluster.name}-registry", Kind.REGISTRY, cluster.name, command))
+    return drafts
+
+
+def _schema_distributors(topology: Topology, file: Path) -> list[_Draft]:
+    words = ["distributor", "schemas", "--topology", str(file), "--cluster"]
+    return [
+        (f"{cluster.name}-schemas", Kind.SCHEMAS, cluster.name, [*words, cluster.name])
+        for cluster in topology.clusters
+        if cluster.registry
+    ]
+
+
+def hosts_of(topology: Topology) -> dict[str, str]:
+    """Every host that processes of clusters listen on, and the first cluster that does."""
+    hosts: dict[str, str] = {}
+    for cluster in topology.clusters:
+        endpoints = [*cluster.towers, *(store.query for store in cluster.stores)]
+        if cluster.registry:
+            endpoints.append(cluster.registry)
+        for host in (cluster.host, *(host_and_port(endpoint)[0] for endpoint in endpoints)):
+            hosts.setdefault(host, cluster.name)
+    return hosts
+
+
+def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:
+    """Every distributor and where it takes commands; empty if it takes none."""
+    ports = plan.topology.control
+    return [
+        (distributor, f"tcp://{ports.host}:{ports.first_port + index}" if ports else "")
+        for index, distributor in enumerate(plan.distributors)
+    ]
+
+
+def _name(distributor: Distributor) -> str:
+    return f"{distributor.cluster}-level-{distributor.level}"
+
+
+def _read_by(topology: Topology, distributor: Distributor) -> str:
+    """Its links, both ends of each, and what holds for all; not what others do."""
+    ends = {name for link in distributor.links for name in (link.source, *link.targets)}
+    clusters = tuple(cluster for cluster in topology.clusters if cluster.name in ends)
+    rest = replace(
+        topology,
+        name="",
+        clusters=clusters,
+        tree=distributor.cluster,
+        levels=replace(topology.levels, retired=()),
+        metrics=None,
+    )
+    return repr((distributor, rest))
+
+
+def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:
+    name, kind, cluster, command = draft
+    metrics = None
+    if topology.metrics is not None:
+        metrics = f"{topology.metrics.host}:{topology.metrics.first_port + index}"
+        command = [*command, "--metrics", metrics]
+    return Process(
+        name=name,
+        kind=kind,
+        cluster=cluster,
+        command=(sys.executable, "-m", *command),
+        metrics=metrics,
+    )
+
+
+def is_own(host: str) -> bool:
+    """Whether a process here can listen on a host: its address can be bound, or an interface."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = found[0]  # the one that a socket of ours is bound to
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+    except (OSError, UnicodeError):
+        return host in {name for _, name in socket.if_nameindex()}
+    return True
+
+
+def refuse_elsewhere(topology: Topology) -> None:
+    """Make sure that all of a topology can run here.
+
+    Raises:
+        PlanError: A host is another machine's.
+    """
+    for host, cluster in hosts_of(topology).items():
+        if not is_own(host):
+            raise PlanError(
+                f"host {host!r} of {cluster} is not this machine's, so not all of {topology.name} "
+                "can run here: start its processes on their own hosts (deploy/README.md)"
+            )

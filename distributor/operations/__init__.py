@@ -1,0 +1,1 @@
+"""What an operator does with a running topology: look, judge, change, take a cluster out."""

@@ -1,0 +1,236 @@
+"""Taking the steps of `topology.diff` on a running topology.
+
+A step is looked at until it is done; looking again, or by another process, does no harm. So a
+change that was interrupted is gone on with by beginning it again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.plural import counted
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from distributor.control.client import ControlClient
+from distributor.errors import CommandError, PlanError
+from distributor.loading import load
+from distributor.local.pidfile import digest_of, find, write_whole
+from distributor.local.processes import control_endpoints
+from distributor.survey import survey
+from topology.diff import Action, Change, Step, diff
+from topology.plan import Plan, plan
+
+if TYPE_CHECKING:
+    from dafka.model import Partition
+    from distributor.control.protocol import LinkRow
+    from distributor.survey import Holding
+    from topology.model import Topology
+
+QUIET_S = 3.0
+"""How long no producer may publish on a cluster to be taken for silent."""
+
+READ_MAX = 100
+"""Partitions that are looked into to see whether a producer publishes: one is enough."""
+
+
+class Applying:
+    """One change of a running topology.
+
+    Args:
+        logs: Of the `distributor up` that runs.
+        file: What is to run.
+
+    Raises:
+        PlanError: Nothing runs, or the file cannot take the place of the one that runs.
+        TopologyError: One of the files may not be used.
+    """
+
+    def __init__(self, logs: Path, file: Path) -> None:
+        self._logs = logs
+        self._running = find(logs)
+        self._place = Path(self._running.file)
+        self._octets = file.read_bytes()
+        if file.resolve() == self._place:
+            raise PlanError(f"{file} is what runs: write what is to run into another file")
+        new = load(file)
+        if file.resolve().parent != self._place.parent and any(
+            cluster.security for cluster in new.clusters
+        ):
+            raise PlanError(f"{file} names key files: put it beside {self._place}")
+        self._before = self._place.with_name(f".{self._place.name}.before")
+        switched = self._place.read_bytes() == self._octets
+        old = load(self._before if switched and self._before.exists() else self._place)
+        self.change: Change = diff(old, new)
+        self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
+        self._plans = {False: plan(old), True: plan(new)}
+        self._switched = switched
+        self._paused: set[str] = set()
+        self._due: dict[Step, dict[Partition, int]] = {}
+        self._quiet: tuple[dict[Partition, int], float] | None = None
+
+    def look(self, step: Step) -> str:
+        """Do what is to be done for a step now; returns what it waits for, empty if it is done.
+
+        Raises:
+            CommandError: A distributor does not obey, or `up` may not use the file.
+        """
+        match step.action:
+            case Action.RETARGET:
+                return self._retarget(step)
+            case Action.SILENCE:
+                return self._silence(step)
+            case Action.HOLD:
+                return self._hold(step.level)
+            case Action.SWITCH:
+                return self._switch()
+            case Action.DRAIN:
+                return self._drain(step)
+            case Action.FILL:
+                return self._fill(step)
+
+    def finish(self) -> None:
+        """All steps are taken."""
+        self._before.unlink(missing_ok=True)
+
+    @property
+    def _plan(self) -> Plan:
+        return self._plans[self._switched]
+
+    @property
+    def _topology(self) -> Topology:
+        return self._plan.topology
+
+    def _endpoints(self, level: int, cluster: str = "") -> list[str]:
+        if self._topology.control is None:
+            raise PlanError("the topology that runs has no `control` ports: see config/README.md")
+        return [
+            endpoint
+            for distributor, endpoint in control_endpoints(self._plan)
+            if distributor.level == level and cluster in ("", distributor.cluster)
+        ]
+
+    def _retarget(self, step: Step) -> str:
+        (endpoint,) = self._endpoints(step.level, step.cluster)
+        able = {
+            (link.branch, link.topics)
+            for link in self._plan.links
+            if (link.source, link.level) == (step.cluster, step.level) and step.to in link.targets
+        }
+        with ControlClient(endpoint) as client:
+            rows = [row for row in client.links() if (row.branch, row.topics) in able]
+            waiting = [row for row in rows if row.target != step.to or row.stall_ms < 0]
+            if any(step.to not in (row.target, row.next) for row in waiting):
+                client.retarget(step.to)
+        return "; ".join(row.waits_for or f"{row.target} to be left" for row in waiting)
+
+    def _hold(self, level: int) -> str:
+        self._paused.update(self._endpoints(level))
+        rows: list[LinkRow] = []
+        for endpoint in sorted(self._paused):
+            with ControlClient(endpoint) as client:
+                rows += client.pause()
+        waiting = [row for row in rows if row.state != "drained"]
+        return (waiting[0].waits_for or f"{waiting[0].source} to hold") if waiting else ""
+
+    def _switch(self) -> str:
+        if self._place.read_bytes() != self._octets:
+            write_whole(self._before, self._place.read_bytes())
+            write_whole(self._place, self._octets)
+        self._switched = True
+        running = find(self._logs)
+        if running.digest != digest_of(self._octets):
+            if running.problem and running != self._running:
+                raise CommandError(f"`distributor up` does not take the file: {running.problem}")
+            os.kill(running.pid, signal.SIGHUP)
+            return "`distributor up` to read its file again"
+        silent = [holding.cluster for holding in survey(self._topology) if holding.store is None]
+        return f"{', '.join(silent)} to answer" if silent else ""
+
+    def _silence(self, step: Step) -> str:
+        holding = self._holding(step.cluster)
+        if holding.store is None:
+            return f"{step.cluster} to answer"
+        heads = {
+            partition: head
+            for partition, head in holding.heads.items()
+            if _is_about(step, partition)
+        }
+        before, since_s = self._quiet or (heads, time.monotonic())
+        moved = [partition for partition, head in heads.items() if before.get(partition) != head]
+        published = _published(holding.store, {one: heads[one] for one in moved[:READ_MAX]})
+        self._quiet = (heads, time.monotonic() if published else since_s)
+        if published:
+            return f"the producer {published.address[:8]} of {published.topic!r} to be stopped"
+        if time.monotonic() - self._quiet[1] < QUIET_S:
+            return f"{QUIET_S:g} s of silence"
+        self._quiet = None
+        return ""
+
+    def _drain(self, step: Step) -> str:
+        if step not in self._due:
+            holding = self._holding(step.cluster)
+            if holding.store is None:
+                return f"{step.cluster} to answer"
+            self._due[step] = _about(step, holding)
+        return self._lacking(self._due[step], survey(self._topology))
+
+    def _fill(self, step: Step) -> str:
+        holdings = survey(self._topology)
+        if step not in self._due:
+            silent = [one.cluster for one in holdings if one.store is None]
+            if silent:
+                return f"{', '.join(silent)} to answer"
+            due: dict[Partition, int] = {}
+            for holding in holdings:
+                for partition, head in _about(step, holding).items():
+                    due[partition] = max(head, due.get(partition, -1))
+            self._due[step] = due
+        filled = [holding for holding in holdings if holding.cluster == step.cluster]
+        return self._lacking(self._due[step], filled)
+
+    def _lacking(self, due: dict[Partition, int], holdings: list[Holding]) -> str:
+        """Which cluster lacks something of what is due there."""
+        for holding in holdings:
+            if holding.store is None:
+                return f"{holding.cluster} to answer"
+            lacking = [
+                partition
+                for partition, head in due.items()
+                if holding.heads.get(partition, -1) < head
+                and self._topology.wants(partition.topic, holding.cluster)
+            ]
+            if lacking:
+                places = counted(len(lacking), "partition")
+                return f"{holding.cluster}, which lacks records of {places}"
+        return ""
+
+    def _holding(self, cluster: str) -> Holding:
+        (found,) = [one for one in survey(self._topology) if one.cluster == cluster]
+        return found
+
+
+def _is_about(step: Step, partition: Partition) -> bool:
+    return not step.topics or fnmatchcase(partition.topic, step.topics)
+
+
+def _about(step: Step, holding: Holding) -> dict[Partition, int]:
+    return {one: head for one, head in holding.heads.items() if _is_about(step, one)}
+
+
+def _published(store: str, heads: dict[Partition, int]) -> Partition | None:
+    """One of these partitions that is published on the cluster itself: no link has copied it."""
+    try:
+        with StoreClient(store) as client:
+            for partition, head in heads.items():
+                for batch in client.read(partition, head, 1, 1):
+                    if any(record.copy_flags == 0 for record in records_of(batch, head)):
+                        return partition
+    except QueryError as error:
+        raise CommandError(f"{store} does not say who publishes: {error}") from error
+    return None

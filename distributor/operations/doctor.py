@@ -1,0 +1,221 @@
+"""`distributor doctor`: what is wrong with a running topology, in plain words, and what to do.
+
+Findings come in the order in which to mend them: processes, then clusters, then disks, then links,
+which mostly suffer from one of the others; and last what no link has to bring.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dafka.errors import DafkaError
+from dafka.plural import counted
+from dafka.query.client import StoreClient
+from distributor.local.processes import Kind
+from distributor.operations.probe import Vitals, probe
+from distributor.operations.status import status_of
+from distributor.survey import ANSWER_TIMEOUT_MS, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dafka.model import Partition
+    from distributor.local.processes import Process
+    from distributor.operations.status import ClusterStatus, LinkStatus
+    from topology.model import Cluster, Topology
+    from topology.plan import Plan
+
+LATE_S = 60.0
+"""A link further behind than this is worth a look; in health it is a fraction of a second."""
+
+DISK_FREE_SHARE_MIN = 0.1
+"""A disk with less of it free fills up before anybody is back from a weekend."""
+
+
+SETTLE_S = 5.0
+"""What one cluster has and another lacks for so long, while no link lags, is not under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        about: The process, cluster, store or link.
+        what: What is wrong with it, and what that means.
+        do: What to do.
+    """
+
+    about: str
+    what: str
+    do: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts; the keys are the attributes."""
+        return asdict(self)
+
+
+def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[Finding]:
+    """Ask every process, store and link of a topology; what is wrong, causes first."""
+    status = status_of(plan, now_wall_ms)
+    return [
+        *_of_processes(probe(processes)),
+        *_of_stores(plan.topology),
+        *_of_disks(plan.topology),
+        *_of_links(status.links, status.clusters),
+        *_of_holdings(plan.topology, status.links),
+    ]
+
+
+_MEANS = {
+    Kind.TOWER: "nodes that start now do not find each other there",
+    Kind.STORE: "its cluster has one place less where records are kept",
+    Kind.DISTRIBUTOR: "nothing of its cluster crosses its level",
+    Kind.REGISTRY: "serializers there find no schema that they have not met yet",
+    Kind.SCHEMAS: "if its cluster is the primary, other clusters get no new schemas",
+}
+
+
+_WAITS_FOR = {
+    Kind.TOWER: "wait a moment",
+    Kind.STORE: "make room on its disk, or mend it",
+    Kind.DISTRIBUTOR: "start the clusters that it does not find",
+    Kind.REGISTRY: "start stores of its cluster",
+    Kind.SCHEMAS: "start stores of all clusters with registries",
+}
+
+
+def _of_processes(all_vitals: list[Vitals]) -> Iterator[Finding]:
+    for vitals in all_vitals:
+        process = vitals.process
+        reasons = "; ".join(vitals.reasons)
+        means = _MEANS[process.kind]
+        match vitals.state:
+            case "no answer":
+                what = f"does not answer ({reasons}): {means}"
+                yield Finding(process.name, what, f"start it: {_command(process)}")
+            case "unwell":
+                what = f"runs but does not work ({reasons}): {means}"
+                yield Finding(process.name, what, "read the end of its log, then restart it")
+            case "not ready":
+                what = f"runs but waits ({reasons}): {means} until then"
+                yield Finding(
+                    process.name, what, f"{_WAITS_FOR[process.kind]}; it goes on by itself"
+                )
+            case _:
+                continue
+
+
+def _command(process: Process) -> str:
+    """What to type: without the interpreter that this process happens to run in."""
+    return " ".join(process.command[2:])
+
+
+def _of_stores(topology: Topology) -> Iterator[Finding]:
+    for cluster in topology.clusters:
+        for store in cluster.stores:
+            try:
+                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                    client.health()
+            except DafkaError as error:
+                alone = len(cluster.stores) == 1
+                what = f"its store does not answer ({error})"
+                if alone:
+                    what += ": producers there keep their records until it is back, then wait"
+                yield Finding(
+                    cluster.name, what, "start the store, or mend the network on the way to it"
+                )
+
+
+def _of_disks(topology: Topology) -> Iterator[Finding]:
+    """Only those of this machine can be seen."""
+    for cluster in topology.clusters:
+        if not _is_here(cluster):
+            continue
+        for store in cluster.stores:
+            if not Path(store.data).exists():
+                continue
+            usage = shutil.disk_usage(store.data)
+            if usage.free < usage.total * DISK_FREE_SHARE_MIN:
+                yield Finding(
+                    f"{cluster.name} {store.data}",
+                    f"the disk has {usage.free / 1e9:.1f} of {usage.total / 1e9:.1f} GB left: "
+                    "a store that cannot write does not acknowledge",
+                    "make room, or move the directory to a larger disk while the store is down",
+                )
+
+
+def _is_here(cluster: Cluster) -> bool:
+    try:
+        return cluster.host == "localhost" or ip_address(cluster.host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterator[Finding]:
+    down = {cluster.cluster for cluster in clusters if cluster.error}
+    for link in links:
+        name = f"{link.source} → {link.target}, level {link.level}"
+        waits_for = [end for end in (link.source, link.target) if end in down]
+        if waits_for:
+            answer = "does not answer" if len(waits_for) == 1 else "do not answer"
+            what = f"cannot be judged: {' and '.join(waits_for)} {answer}"
+            yield Finding(name, what, "mend that first; the link catches up by itself")
+        elif link.error:
+            yield Finding(name, link.error, "run distributor status again in a moment")
+        elif link.diverged or link.overtaken:
+            yield _of_stopped(name, link)
+        elif (link.lag_seconds or 0) > LATE_S:
+            yield Finding(
+                name,
+                f"is behind by {counted(link.lag_records or 0, 'record')}, the oldest "
+                f"{link.lag_seconds:,.0f} s old, in {counted(link.partitions or 0, 'partition')}",
+                f"look whether distributor run --cluster {link.source} --level {link.level} runs "
+                "and at its metrics; if the lag shrinks, wait",
+            )
+
+
+def _of_stopped(name: str, link: LinkStatus) -> Finding:
+    what = []
+    if link.diverged:
+        what.append(
+            f"does not copy {counted(link.diverged, 'partition')} of which {link.target} has other "
+            "records under the same names"
+        )
+    if link.overtaken:
+        what.append(
+            f"does not copy {counted(link.overtaken, 'partition')} of which {link.source} keeps no "
+            f"more what {link.target} lacks"
+        )
+    do = "see distributor status for which, and docs/operations.md for what to decide"
+    return Finding(name, "; ".join(what), do)
+
+
+def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Finding]:
+    """What somebody has, somebody else lacks, and nobody brings. Flags alone do not show that."""
+    if any(link.error or link.lag_records for link in links):
+        return  # that is said already, or under way
+    before = survey(topology)
+    due: dict[Partition, int] = {}
+    for holding in before:
+        for partition, head in holding.heads.items():
+            due[partition] = max(head, due.get(partition, -1))
+    if all(holding.heads == due for holding in before):
+        return
+    time.sleep(SETTLE_S)
+    for holding in survey(topology):
+        short = [head - holding.heads.get(partition, -1) for partition, head in due.items()]
+        lacks = [records for records in short if records > 0]
+        if lacks:
+            yield Finding(
+                holding.cluster,
+                f"lacks {counted(sum(lacks), 'record')} in {counted(len(lacks), 'partition')} that "
+                "other clusters have, and no link has them to bring",
+                "wait a minute, as links repair that by themselves; if it stays, run distributor "
+                "verify to see which",
+            )

@@ -1,0 +1,50 @@
+"""What heartbeats tell Prometheus."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prometheus_client import Gauge, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+_PATH = ["origin", "cluster"]
+END_TO_END_SECONDS = Histogram(
+    "distributor_end_to_end_seconds",
+    "From a heartbeat's origin to a cluster, through every level between them",
+    _PATH,
+    buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3_600),
+)
+RECOVERY_POINT = Gauge(
+    "distributor_recovery_point_timestamp_seconds",
+    "When the newest heartbeat of an origin was sent that has come to a cluster; 0 for never",
+    _PATH,
+)
+
+
+class HeartbeatMeter:
+    """The series of the heartbeats that one cluster hears.
+
+    Args:
+        cluster: Its name.
+        origins: The names of all.
+        point_ms: Wall time of the newest heartbeat of one; asked whenever metrics are read.
+    """
+
+    def __init__(
+        self, cluster: str, origins: Sequence[str], point_ms: Callable[[str], int]
+    ) -> None:
+        self._cluster = cluster
+        for origin in origins:
+            RECOVERY_POINT.labels(origin, cluster).set_function(partial(_seconds, point_ms, origin))
+
+    def heard(self, origin: str, took_ms: int) -> None:
+        """A heartbeat has come."""
+        END_TO_END_SECONDS.labels(origin, self._cluster).observe(took_ms / 1_000)
+
+
+def _seconds(point_ms: Callable[[str], int], origin: str) -> float:
+    return point_ms(origin) / 1_000

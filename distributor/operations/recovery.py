@@ -1,0 +1,93 @@
+"""Recovery points: how much of each cluster's records the others would lack, were it lost now.
+
+Told by the heartbeats of `distributor.operations.heartbeat`, from a process that hears them or
+from what the stores keep of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from distributor.survey import ANSWER_TIMEOUT_MS
+from topology.model import HEARTBEATS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dafka.model import Record
+    from topology.model import Cluster, Topology
+
+
+class Recovery:
+    """What a cluster has heard of the others: the newest heartbeat of each.
+
+    Args:
+        origins: The clusters of the topology; what others say is left out.
+    """
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        self._sent_ms = dict.fromkeys(origins, 0)
+
+    def heard(self, record: Record, now_wall_ms: int) -> tuple[str, int] | None:
+        """Take a heartbeat in.
+
+        Returns:
+            Whose it is, and how long it took, in milliseconds; None if it is none.
+        """
+        origin = (record.value or b"").decode(errors="replace")
+        if origin not in self._sent_ms:
+            return None
+        self._sent_ms[origin] = max(self._sent_ms[origin], record.timestamp_ms)
+        return origin, max(0, now_wall_ms - record.timestamp_ms)
+
+    def point_ms(self, origin: str) -> int:
+        """Wall time of the newest heartbeat of a cluster that has come; 0 if none has."""
+        return self._sent_ms[origin]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPoint:
+    """What of one cluster has come to another.
+
+    Attributes:
+        origin: Where it was published.
+        cluster: Where it has come to.
+        seconds: Age of the newest heartbeat that has; None if none has.
+    """
+
+    origin: str
+    cluster: str
+    seconds: float | None
+
+
+def recovery_points(topology: Topology, now_wall_ms: int) -> list[RecoveryPoint]:
+    """Read the newest heartbeats off every cluster that answers; none if the file declares none."""
+    if topology.heartbeat_ms is None:
+        return []
+    names = [cluster.name for cluster in topology.clusters]
+    points = []
+    for cluster in topology.clusters:
+        recovery = Recovery(names)
+        for record in _newest(cluster):
+            recovery.heard(record, now_wall_ms)
+        for origin in names:
+            sent_ms = recovery.point_ms(origin)
+            seconds = (now_wall_ms - sent_ms) / 1_000 if sent_ms else None
+            points.append(RecoveryPoint(origin, cluster.name, seconds))
+    return points
+
+
+def _newest(cluster: Cluster) -> Iterator[Record]:
+    """The last heartbeat of every partition that a cluster's stores keep."""
+    for store in cluster.stores:
+        try:
+            with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                for partition, kept in client.ranges(HEARTBEATS).items():
+                    for batch in client.scan(partition, kept.stop - 1, kept.stop) if kept else ():
+                        yield from records_of(batch, kept.stop - 1)
+        except QueryError:
+            continue  # `status` says of the cluster itself that it does not answer

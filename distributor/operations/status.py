@@ -1,0 +1,281 @@
+"""What the links of a running topology say of themselves, asked at their control ports.
+
+`distributor status`: the lag of every link, worked out from both ends' heads.
+
+What a link says of itself can be wrong, above all when it is stuck. So its lag is what the source
+has and the target lacks, of those partitions whose flags make this link responsible.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dafka.errors import QueryError
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from dafka.wire.primitives import text
+from distributor.control.client import ControlClient
+from distributor.errors import CommandError
+from distributor.local.processes import control_endpoints
+from distributor.operations.recovery import RecoveryPoint, recovery_points
+from distributor.survey import ANSWER_TIMEOUT_MS, Holding, survey
+from topology.copyflags import should_forward
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.model import Partition, Record
+    from distributor.control.protocol import LinkRow, StoppedRow
+    from topology.plan import Link, Plan
+
+
+ASKED_AT_ONCE_MAX = 16
+"""Threads: those that do not answer take two seconds each."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What was answered.
+
+    Attributes:
+        rows: What each link of the plan says, of those that answered.
+        silent: Distributors that gave no answer, as sentences.
+    """
+
+    rows: dict[Link, LinkRow] = field(default_factory=dict)
+    silent: list[str] = field(default_factory=list)
+
+
+def ask_links(plan: Plan) -> Told:
+    """Ask every distributor; nothing is told of a topology without control ports."""
+    told = Told()
+    ports = [(distributor, port) for distributor, port in control_endpoints(plan) if port]
+    if not ports:
+        return told
+    with ThreadPoolExecutor(min(ASKED_AT_ONCE_MAX, len(ports)), "dafka-links") as pool:
+        answers = list(pool.map(_ask, [port for _, port in ports]))
+    for (distributor, _), answer in zip(ports, answers, strict=True):
+        name = f"{distributor.cluster} level {distributor.level}"
+        if isinstance(answer, str):
+            told.silent.append(f"{name}: {answer}")
+        elif [_place(row) for row in answer] != [_place(link) for link in distributor.links]:
+            told.silent.append(f"{name}: runs other links than the file has: restart it")
+        else:
+            told.rows |= zip(distributor.links, answer, strict=True)
+    return told
+
+
+def _ask(endpoint: str) -> tuple[LinkRow, ...] | str:
+    try:
+        with ControlClient(endpoint) as client:
+            return client.links()
+    except CommandError as error:
+        return str(error)
+
+
+def _place(link: Link | LinkRow) -> tuple[str, int, int]:
+    return (link.source, link.level, link.branch)
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartition:
+    """One partition that a link does not copy.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        reason: `diverged` or `overtaken`; see `distributor.link.events`.
+        first: The first sequence that differs, or that the source keeps no more.
+        end: The sequence after the last one that is known to.
+    """
+
+    topic: str
+    address: str
+    reason: str
+    first: int
+    end: int
+
+    @classmethod
+    def of(cls, row: StoppedRow) -> StoppedPartition:
+        """As a link tells it."""
+        return cls(text(row.topic), text(row.address), row.reason, row.first, row.end)
+
+
+LATE_MAX = 1_000
+"""So many late partitions are named for a link; the sums are of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatePartition:
+    """One partition of which a target lacks something that the link is to bring.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        lag_records: Records the target lacks.
+        lag_seconds: Age of the oldest of them.
+    """
+
+    topic: str
+    address: str
+    lag_records: int
+    lag_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One link, as both its ends show it.
+
+    Attributes:
+        source: Cluster it copies from.
+        target: Cluster it copies to: the one it serves, or its preferred one if it says nothing.
+        level: Tree level it crosses.
+        partitions: How many partitions lag; None if that is not known, as the next two.
+        lag_records: Records the target lacks.
+        lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
+        error: Why nothing is known.
+        state: What it says it does: `serving`, `draining`, `silent`; empty if it says nothing.
+        diverged: Partitions it does not copy, as the target has other records of them.
+        overtaken: Partitions it does not copy, as the source keeps no more what follows.
+        shortened: Partitions it copied without their beginning, which the source kept no more.
+        stopped: The first of those it does not copy.
+        late: The partitions that lag, the latest first.
+        topics: What it carries, if not what is on all clusters.
+    """
+
+    source: str
+    target: str
+    level: int
+    partitions: int | None = 0
+    lag_records: int | None = 0
+    lag_seconds: float | None = 0.0
+    error: str = ""
+    state: str = ""
+    diverged: int = 0
+    overtaken: int = 0
+    shortened: int = 0
+    stopped: tuple[StoppedPartition, ...] = ()
+    late: tuple[LatePartition, ...] = ()
+    topics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """One cluster: whether it answers, and what it holds; None if that is not known."""
+
+    cluster: str
+    partitions: int | None
+    records: int | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole topology at one moment."""
+
+    clusters: list[ClusterStatus]
+    links: list[LinkStatus]
+    recovery: list[RecoveryPoint] = field(default_factory=list)
+
+    @property
+    def well(self) -> bool:
+        """Whether every cluster answered, and every link copies all its partitions."""
+        return not any(cluster.error for cluster in self.clusters) and not any(
+            link.diverged or link.overtaken for link in self.links
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts; the keys are the attributes."""
+        return asdict(self)
+
+
+def status_of(plan: Plan, now_wall_ms: int) -> Status:
+    """Ask every cluster and compare the ends of every link."""
+    holdings = {holding.cluster: holding for holding in survey(plan.topology)}
+    rows = ask_links(plan).rows
+    return Status(
+        clusters=[_cluster_status(holding) for holding in holdings.values()],
+        links=[
+            _with_row(
+                _link_status(
+                    plan, link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
+                ),
+                rows.get(link),
+            )
+            for link in plan.links
+        ],
+        recovery=recovery_points(plan.topology, now_wall_ms),
+    )
+
+
+def _cluster_status(holding: Holding) -> ClusterStatus:
+    if holding.store is None:
+        return ClusterStatus(holding.cluster, None, None, holding.error)
+    return ClusterStatus(holding.cluster, len(holding.heads), holding.records, holding.error)
+
+
+def _target(link: Link, rows: Mapping[Link, LinkRow]) -> str:
+    """Which cluster it copies to."""
+    row = rows.get(link)
+    return link.target if row is None or row.target not in link.targets else row.target
+
+
+def _with_row(status: LinkStatus, row: LinkRow | None) -> LinkStatus:
+    """The same, and what the link itself says."""
+    if row is None:
+        return status
+    return replace(
+        status,
+        state=row.state,
+        diverged=row.diverged,
+        overtaken=row.overtaken,
+        shortened=row.shortened,
+        stopped=tuple(map(StoppedPartition.of, row.stopped)),
+    )
+
+
+def _link_status(
+    plan: Plan, link: Link, source: Holding, target: Holding, now_wall_ms: int
+) -> LinkStatus:
+    ends = (link.source, target.cluster)
+    unknown = LinkStatus(*ends, link.level, None, None, None, topics=link.topics)
+    for end in (source, target):
+        if end.store is None:
+            error = f"{end.cluster}: {end.error}"
+            return replace(unknown, error=error)
+    assert source.store is not None
+    lacking = {
+        # What retention has taken at the source nobody can bring any more.
+        partition: (max(target.heads.get(partition, -1) + 1, source.starts.get(partition, 0)), head)
+        for partition, head in source.heads.items()
+        if head > target.heads.get(partition, -1)
+        and plan.topology.carries(partition.topic, link.span)
+    }
+    late: list[LatePartition] = []
+    try:
+        with StoreClient(source.store, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+            for partition, (first, head) in lacking.items():
+                record = _record(client, partition, first)
+                if record is not None and should_forward(record.copy_flags, link.level):
+                    seconds = max(0, now_wall_ms - record.timestamp_ms) / 1_000
+                    late.append(LatePartition(*partition, head + 1 - first, seconds))
+    except QueryError as error:
+        return replace(unknown, error=str(error))
+    late.sort(key=lambda one: one.lag_seconds, reverse=True)
+    return replace(
+        unknown,
+        partitions=len(late),
+        lag_records=sum(one.lag_records for one in late),
+        lag_seconds=late[0].lag_seconds if late else 0.0,
+        late=tuple(late[:LATE_MAX]),
+    )
+
+
+def _record(client: StoreClient, partition: Partition, sequence: int) -> Record | None:
+    """The first record the target lacks: its flags say whose duty it is, its time how late."""
+    for batch in client.scan(partition, sequence, sequence + 1):
+        for record in records_of(batch, sequence):
+            return record
+    return None

@@ -1,0 +1,250 @@
+"""`distributor verify`: do all clusters hold the same?
+
+Records may flow meanwhile. First all clusters are asked for their heads: what anybody has then is
+due everywhere, and clusters that lack something get a while to take it in. Then, if contents are to
+be compared, each partition is, from the log starts up to those heads, by digests that the stores
+work out: contents do not travel. Envelopes differ between clusters by design and are left out;
+batch boundaries do not matter.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.query.client import StoreClient
+from distributor.survey import survey
+from distributor.verify.bisection import Bisection, Coverage, segments
+from distributor.verify.verdict import Difference, Kind, Verdict, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from dafka.model import Partition
+    from distributor.survey import Holding
+    from distributor.verify.bisection import Question, Segment
+    from topology.model import Topology
+
+READ_TIMEOUT_MS = 30_000
+"""How long a store that is busy storing may take for one digest."""
+
+SETTLE_S = 5.0
+"""How long what somebody has may take to be everywhere; in health it takes well below a second."""
+
+LOOK_S = 0.2
+"""How often to see whether it is."""
+
+
+def verify(
+    topology: Topology,
+    *,
+    deep: bool = False,
+    settle_s: float = SETTLE_S,
+    only: Collection[Partition] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Verdict:
+    """Compare all clusters of `topology`.
+
+    Args:
+        topology: Whose clusters.
+        deep: Compare contents too, not only heads.
+        settle_s: How long what somebody has may take to be everywhere.
+        only: Compare only these partitions.
+        progress: Called with records digested and records to digest, now and then.
+        stopped: Whether to end early; what was found until then is the verdict.
+    """
+    before = [_restricted(holding, only) for holding in survey(topology)]
+    due: dict[Partition, int] = {}
+    for holding in before:
+        for partition, head in holding.heads.items():
+            due[partition] = max(head, due.get(partition, -1))
+    after = _settled(topology, before, due, settle_s, only, stopped)
+    records = {one.cluster: None if one.store is None else one.records for one in after}
+    verdict = Verdict(records, len(due), deep)
+    verdict.unreachable = [
+        f"{holding.cluster}: {holding.error}" for holding in after if holding.store is None
+    ]
+    answering = [holding for holding in after if holding.store is not None]
+    began = {holding.cluster: holding.heads for holding in before}
+    parts = {
+        partition: _kept(partition, _having(topology, partition, answering), head)
+        for partition, head in due.items()
+    }
+    for partition, kept in sorted(parts.items()):
+        verdict.shortened += any(held.start > 0 for held in kept.values())
+        verdict.add(_lacking(partition, kept, due[partition], began))
+    if deep:
+        _compare(parts, answering, verdict, progress, stopped)
+    return verdict
+
+
+def _restricted(holding: Holding, only: Collection[Partition] | None) -> Holding:
+    if only is not None:
+        for partition in holding.heads.keys() - only:
+            del holding.heads[partition], holding.starts[partition]
+    return holding
+
+
+def _settled(
+    topology: Topology,
+    holdings: list[Holding],
+    due: Mapping[Partition, int],
+    settle_s: float,
+    only: Collection[Partition] | None,
+    stopped: Callable[[], bool],
+) -> list[Holding]:
+    """What the clusters hold when nobody that answers lacks what is due, or time is up."""
+    deadline = time.monotonic() + settle_s
+    while time.monotonic() < deadline and not stopped():
+        if not any(
+            holding.heads.get(partition, -1) < head
+            for holding in holdings
+            if holding.store is not None
+            for partition, head in due.items()
+            if topology.wants(partition.topic, holding.cluster)
+        ):
+            break
+        time.sleep(LOOK_S)
+        holdings = [_restricted(holding, only) for holding in survey(topology)]
+    return holdings
+
+
+def _having(topology: Topology, partition: Partition, holdings: Sequence[Holding]) -> list[Holding]:
+    """Those of the clusters that the topic is on."""
+    return [one for one in holdings if topology.wants(partition.topic, one.cluster)]
+
+
+def _kept(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:
+    """What each cluster keeps of a partition, up to what is due."""
+    kept = {}
+    for holding in holdings:
+        end = min(holding.heads.get(partition, -1), due) + 1
+        kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
+    return kept
+
+
+def _lacking(
+    partition: Partition,
+    kept: Mapping[str, range],
+    due: int,
+    began: Mapping[str, Mapping[Partition, int]],
+) -> Iterator[Difference]:
+    """What clusters lack behind all that they have."""
+    topic, address = partition
+    for cluster, held in kept.items():
+        if held.stop > due:
+            continue
+        others = tuple(name for name, part in kept.items() if part.stop > held.stop)
+        first = held.stop
+        begins = min((kept[name].start for name in others if kept[name]), default=due + 1)
+        if begins > first:
+            # Whoever holds nothing begins where the others' logs do, and misses nothing by it.
+            if held:
+                yield Difference(Kind.GONE, topic, address, cluster, first, begins - 1, others)
+            first = begins
+        if first <= due:
+            moving = held.stop > began[cluster].get(partition, -1) + 1
+            yield Difference(
+                Kind.BEHIND, topic, address, cluster, first, due, others, moving=moving
+            )
+
+
+def _compare(
+    parts: Mapping[Partition, Mapping[str, range]],
+    holdings: Sequence[Holding],
+    verdict: Verdict,
+    progress: Callable[[int, int], None] | None,
+    stopped: Callable[[], bool],
+) -> None:
+    """Compare contents, partition by partition."""
+    work = [
+        (partition, segment)
+        for partition, kept in sorted(parts.items())
+        for segment in segments(kept)
+        if len(segment.holders) > 1
+    ]
+    total = sum(_size(segment) for _, segment in work)
+    done = 0
+
+    def tell(more: int) -> None:
+        if progress is not None:
+            progress(done + more, total)
+
+    with _Stores(holdings) as stores:
+        for partition, segment in work:
+            bisection = _bisected(partition, segment, stores, tell, stopped)
+            for finding in bisection.findings:
+                verdict.add(differences(partition, finding))
+            verdict.records += (bisection.position - segment.start) * len(segment.holders)
+            done += _size(segment)
+            tell(0)
+        verdict.unreachable += [f"{name}: {reason}" for name, reason in stores.failed.items()]
+
+
+def _bisected(
+    partition: Partition,
+    segment: Segment,
+    stores: _Stores,
+    tell: Callable[[int], None],
+    stopped: Callable[[], bool],
+) -> Bisection:
+    bisection = Bisection(segment)
+    while (question := bisection.question) is not None and not stopped():
+        answers = stores.ask(partition, question)
+        for cluster in stores.failed:
+            bisection.leave(cluster)
+        if answers is not None:
+            bisection.answered(answers)
+        tell((bisection.position - segment.start) * len(segment.holders))
+    return bisection
+
+
+def _size(segment: Segment) -> int:
+    return (segment.end - segment.start) * len(segment.holders)
+
+
+class _Stores:
+    """One store of each cluster, all asked at once."""
+
+    def __init__(self, holdings: Sequence[Holding]) -> None:
+        self.failed: dict[str, str] = {}
+        """Clusters that have given no answer, and why: they are not asked again."""
+        self._opened = ExitStack()
+        self._clients = {
+            holding.cluster: self._opened.enter_context(StoreClient(holding.store, READ_TIMEOUT_MS))
+            for holding in holdings
+            if holding.store is not None
+        }
+        # Never two questions to one client at once: whoever asks waits for all answers.
+        self._pool = ThreadPoolExecutor(max(1, len(self._clients)), "dafka-verify")
+
+    def ask(self, partition: Partition, question: Question) -> dict[str, Coverage] | None:
+        """Return every cluster's answer; None if one gives none."""
+        clusters = [name for name in question.clusters if name not in self.failed]
+        if len(clusters) < len(question.clusters):
+            return None
+        answers: dict[str, Coverage] = {}
+        asked = [self._pool.submit(self._ask, name, partition, question) for name in clusters]
+        for name, answer in zip(clusters, asked, strict=True):
+            try:
+                answers[name] = answer.result()
+            except QueryError as error:
+                self.failed[name] = str(error)
+        return None if len(answers) < len(clusters) else answers
+
+    def _ask(self, cluster: str, partition: Partition, question: Question) -> Coverage:
+        found = self._clients[cluster].digest(
+            partition, question.start, question.end, exact=question.exact
+        )
+        return Coverage(found.start, found.end, found.digest, found.damage)
+
+    def __enter__(self) -> _Stores:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+        self._opened.close()

@@ -1,0 +1,238 @@
+"""A link with several targets, between stores of this process."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.node.producer import Producer
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.query import paging
+from dafka.storage.lmdb_log import Durability
+from distributor.control import agent, protocol
+from distributor.control.agent import ControlServer, SteeredLink, answer
+from distributor.control.protocol import decode_answer, encode
+from distributor.link.target import ClusterLost, Pause, Retarget
+from distributor.survey import survey
+from topology import plan
+from topology.model import Branch, Cluster, Links, StoreSpec, Topology
+
+pytestmark = pytest.mark.net
+
+
+@pytest.fixture
+def three(tmp_path, free_ports, reopened, until, monkeypatch):
+    """Three clusters under one of level 2 over two of level 1, and the link from c1 up."""
+    monkeypatch.setattr(agent, "PROBE_INTERVAL_MS", 200)
+    first = free_ports(9)
+    clusters = tuple(
+        Cluster(
+            name=f"c{number}",
+            id=number,
+            towers=(f"tcp://127.0.0.1:{first + 3 * number - 3}",),
+            stores=(
+                StoreSpec(
+                    query=f"tcp://127.0.0.1:{first + 3 * number - 1}",
+                    data=str(tmp_path / str(number)),
+                ),
+            ),
+        )
+        for number in (1, 2, 3)
+    )
+    tree = Branch(level=2, children=("c1", Branch(level=1, children=("c2", "c3"))))
+    links = Links(failover_after_ms=1_000)
+    topology = Topology(name="three", clusters=clusters, tree=tree, links=links)
+    with ExitStack() as stack:
+        stores = {}
+        for cluster in clusters:
+            stack.enter_context(reopened(partial(Tower, cluster.towers[0])))
+            (spec,) = cluster.stores
+            opened = partial(Store, Path(spec.data), cluster.towers, query=spec.query)
+            stores[cluster.name] = stack.enter_context(
+                reopened(partial(opened, durability=Durability.OS))
+            )
+        yield topology, stores, stack
+
+
+def steered(topology, stack, source="c1"):
+    (link,) = [one for one in plan(topology).links if (one.source, one.level) == (source, 2)]
+    node = SteeredLink(topology, link)
+    stack.callback(node.close)
+    return node
+
+
+def records(topology):
+    return {holding.cluster: holding.records for holding in survey(topology)}
+
+
+def test_a_planned_switch_waits_until_all_behind_the_target_have_what_was_sent(three, until):
+    topology, _, stack = three
+    node = steered(topology, stack)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1, 20)
+    node.tell(Retarget("c3"))
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition", 20)
+    assert (node.row().state, node.row().next, node.row().stall_ms) == ("draining", "c3", -1)
+    # The link from c2 to c3 is what the barrier waits for.
+    (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
+    helper = SteeredLink(topology, inner)
+    stack.callback(helper.close)
+    until(lambda: node.row().target == "c3" and node.row().stall_ms >= 0, 30)
+    producer.send("orders", b"2")
+    until(lambda: records(topology)["c3"] == 2, 20)
+    assert records(topology)["c2"] == 1
+    assert node.row().switches == 1
+
+
+def test_a_paused_link_says_when_what_it_sent_is_everywhere_and_goes_on_when_told(three, until):
+    topology, _, stack = three
+    node = steered(topology, stack)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1, 20)
+    node.tell(Pause())
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition", 20)
+    assert (node.row().state, node.row().stall_ms) == ("paused", -1)
+    (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
+    helper = SteeredLink(topology, inner)
+    stack.callback(helper.close)
+    until(lambda: node.row().state == "drained", 30)
+    producer.send("orders", b"2")
+    producer.flush(20)
+    assert records(topology)["c2"] == 1
+    node.tell(Retarget("c2"))
+    until(lambda: records(topology)["c3"] == 2, 30)
+    assert node.row().state == "serving"
+
+
+def test_a_silent_target_is_left_and_what_it_last_held_is_remembered(three, until):
+    topology, stores, stack = three
+    node = steered(topology, stack)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1, 20)
+    until(lambda: node.remembered("c2"), 20)
+    assert node.remembered("c9") is None
+    stores["c2"].close()
+    until(lambda: node.row().state == "silent" or node.row().target == "c3", 20)
+    until(lambda: node.row().target == "c3", 20)
+    until(lambda: records(topology)["c3"] == 1, 20)
+    assert not node.join(0)
+    assert node.unwell() == ""
+
+
+def test_a_cluster_declared_lost_is_left_at_once(three, until):
+    topology, _, stack = three
+    node = steered(replace(topology, links=Links()), stack)
+    until(lambda: node.unready() == "", 20)
+    until(lambda: node.row().state == "serving", 20)
+    node.tell(ClusterLost("c2"))
+    until(lambda: node.row().target == "c3", 20)
+    until(lambda: node.row().stall_ms >= 0, 20)
+
+
+class FakeLink:
+    """A link that remembers what it was told."""
+
+    def __init__(self, *targets: str, remembered=None):
+        self.targets = targets
+        self.told = []
+        self._remembered = remembered or {}
+
+    def tell(self, event):
+        self.told.append(event)
+
+    def row(self):
+        return protocol.LinkRow("c1", 3, 1, self.targets[0], "serving", "", "", 0, 0)
+
+    def remembered(self, cluster):
+        return self._remembered.get(cluster)
+
+
+@pytest.fixture
+def links():
+    heads = {Partition("orders", "AA"): 4}
+    older = {Partition("orders", "AA"): 1}
+    return [
+        FakeLink("c3", "c4", remembered={"c3": (900, older)}),
+        FakeLink("c5", remembered={"c3": (20, heads)}),
+    ]
+
+
+def obeyed(command, links):
+    return decode_answer(answer(encode(command), links))
+
+
+def test_it_tells_what_its_links_do(links):
+    assert [row.target for row in obeyed(protocol.AskLinks(), links).links] == ["c3", "c5"]
+
+
+def test_it_passes_a_target_on_to_the_link_that_can_serve_it(links):
+    obeyed(protocol.Retarget("c5"), links)
+    assert [link.told for link in links] == [[], [Retarget("c5")]]
+
+
+def test_every_link_is_told_to_pause(links):
+    assert len(obeyed(protocol.Pause(), links).links) == 2
+    assert [link.told for link in links] == [[Pause()]] * 2
+
+
+def test_it_refuses_a_target_that_no_link_can_serve(links):
+    refused = obeyed(protocol.Retarget("c9"), links)
+    assert refused == protocol.Refused("'c9' is no target here: there are c3, c4, c5")
+    assert not any(link.told for link in links)
+
+
+def test_every_link_is_told_of_a_loss_and_the_latest_memory_counts(links):
+    remembered = obeyed(protocol.DeclareLost("c3"), links)
+    assert remembered == protocol.Remembered(20, ((b"orders", b"AA", 4),))
+    assert [link.told for link in links] == [[ClusterLost("c3")]] * 2
+
+
+def test_a_memory_is_told_in_pages(links, monkeypatch):
+    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 100)
+    heads = {Partition("orders", f"{number:032X}"): number for number in range(10)}
+    links[1] = FakeLink("c5", remembered={"c3": (20, heads)})
+    found, after, pages = [], None, 0
+    while True:
+        page = obeyed(protocol.Recall("c3", after), links)
+        found += page.heads
+        pages += 1
+        if not page.more:
+            break
+        after = page.heads[-1][:2]
+    assert pages == 10
+    assert found == [(b"orders", b"%032X" % number, number) for number in range(10)]
+    assert not any(link.told for link in links)
+    assert obeyed(protocol.DeclareLost("c3"), links).more
+
+
+def test_of_a_cluster_never_heard_of_it_knows_nothing(links):
+    assert obeyed(protocol.DeclareLost("c8"), links) == protocol.Remembered(-1, ())
+
+
+def test_what_is_no_command_is_refused(links):
+    refused = decode_answer(answer(b"hello", links))
+    assert refused == protocol.Refused("control version: this one speaks version 1")
+
+
+def test_it_is_not_opened_to_other_machines(links):
+    with pytest.raises(MisuseError, match="anybody who reaches it"):
+        ControlServer("tcp://0.0.0.0:17950", links)
+
+
+@pytest.mark.net
+def test_a_port_that_is_taken_is_named_for_what_it_is(links):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(MisuseError, match=f"cannot open control port at '{endpoint}'"):
+            ControlServer(endpoint, links)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+from link_bench import Bench, batch, durable, fetched, live, of, published, sequences, surveyed
+from link_bench import P as FLIGHTS
+
+from dafka.model import Partition
+from dafka.protocol.effects import Dropped, Lost, Publish
+from dafka.protocol.events import Received, Woke
+from dafka.wire import messages
+from distributor.link.events import AskHeads, HeadsRead, Reason, Resumed, Stop, Stopped, Stops
+
+P, Q = (Partition("orders", letter * 32) for letter in "PQ")
+
+
+def test_other_histories_stop_once_and_until_they_are_found_no_more():
+    stops = Stops()
+    assert stops.take(HeadsRead({P: 4}, diverged={P: 3})) == ([P], [])
+    assert stops.take(HeadsRead({P: 4}, diverged={P: 3})) == ([], [])
+    assert P in stops
+    assert stops.by_partition == {P: Stop(Reason.DIVERGED, 3, 4)}
+    assert stops.counts() == {Reason.DIVERGED: 1, Reason.OVERTAKEN: 0}
+    assert stops.take(HeadsRead({P: 4})) == ([], [P])
+    assert P not in stops
+
+
+def test_a_hole_stops_until_it_is_filled():
+    stops = Stops()
+    assert stops.overtaken(P, 5, 10) == Stop(Reason.OVERTAKEN, 5, 10)
+    assert stops.take(HeadsRead({P: 4}, {P: 30}, begins={P: 12})) == ([], [])
+    assert stops.take(HeadsRead({P: 8}, {P: 30}, begins={P: 12})) == ([], [])
+    assert stops.take(HeadsRead({P: 8})) == ([], []), "a source that is silent says nothing"
+    assert stops.take(HeadsRead({P: 9}, {P: 30}, begins={P: 12})) == ([], [P])
+
+
+def test_a_hole_in_another_history_is_another_history():
+    stops = Stops()
+    stops.overtaken(P, 5, 10)
+    stops.overtaken(Q, 5, 10)
+    assert stops.take(HeadsRead({P: 4, Q: 4}, diverged={P: 2})) == ([P], [])
+    assert stops.counts() == {Reason.DIVERGED: 1, Reason.OVERTAKEN: 1}
+
+
+def test_a_partition_with_another_history_at_the_target_is_not_copied():
+    bench = Bench()
+    bench.source(durable(1_000_000))
+    effects = bench.target(HeadsRead({FLIGHTS: 1}, {FLIGHTS: 9}, diverged={FLIGHTS: 1}))
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(Reason.DIVERGED, 1, 2))]
+    assert not published(bench.source(live(batch(2))))
+    for _ in range(10):
+        effects = surveyed(bench, 9, 1, diverged={FLIGHTS: 1})
+        assert not of(Publish, effects), "nor is it pulled"
+        assert not of(Stopped, effects), "once is enough"
+
+
+def test_a_partition_that_turns_out_to_differ_is_stopped_in_the_middle():
+    bench = Bench().placed()
+    bench.source(live(batch(0)))
+    bench.target(HeadsRead({FLIGHTS: 0}, {FLIGHTS: 9}, diverged={FLIGHTS: 0}))
+    assert of(Dropped, bench.source(live(batch(2)))) == [Dropped("stopped")]
+
+
+def test_it_is_copied_again_when_one_end_has_been_emptied():
+    bench = Bench()
+    bench.source(durable(1_000_000))
+    bench.target(HeadsRead({FLIGHTS: 1}, {FLIGHTS: 9}, diverged={FLIGHTS: 1}))
+    effects = surveyed(bench, 9, -1)
+    assert of(Resumed, effects) == [Resumed(FLIGHTS)]
+    assert sequences(bench.source(live(batch(0)))) == [0, 1]
+
+
+def log_start(sequence: int) -> Received:
+    return Received(
+        messages.LogStart("LINK", FLIGHTS.topic, FLIGHTS.address, sequence, "SOURCE-STORE")
+    )
+
+
+def overtaken(target: int) -> tuple[Bench, list]:
+    """A link whose source keeps ten and more only, while the target has up to `target`."""
+    held = {} if target < 0 else {FLIGHTS: target}
+    bench = Bench().placed(held)
+    bench.source(live(batch(20)))
+    for _ in range(10):
+        bench.now_ms += 1_000
+        effects = bench.source(Woke(), log_start(10))
+        if of(AskHeads, effects):
+            effects += bench.target(HeadsRead(held, {FLIGHTS: 21}, begins={FLIGHTS: 10}))
+        if of(Stopped, effects) or of(Lost, effects):
+            return bench, effects
+    raise AssertionError("nothing is said")
+
+
+def test_a_hole_stops_the_partition_and_the_target_keeps_what_it_has():
+    bench, effects = overtaken(target=4)
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(Reason.OVERTAKEN, 5, 10))]
+    assert not of(Lost, effects)
+    assert not published(bench.source(live(batch(10)), live(batch(12))))
+    answers = of(Publish, bench.target(fetched(5)))
+    assert not [one for one in answers if isinstance(one.message, messages.LogStart)]
+    for _ in range(10):
+        effects = surveyed(bench, 21, 4, begins={FLIGHTS: 10})
+        assert not of(Publish, effects)
+        assert not of(Resumed, effects)
+    assert bench.link.lag(bench.now_ms)[0] > 5, "it is not forgotten that something is missing"
+
+
+@pytest.mark.parametrize(
+    ("target", "facts"),
+    [
+        (9, {"begins": {FLIGHTS: 10}}),
+        (4, {"begins": {FLIGHTS: 10}, "empty": frozenset({FLIGHTS})}),
+        (4, {"begins": {FLIGHTS: 5}}),
+        (4, {}),
+    ],
+    ids=["another link has brought it", "the target is empty", "it is back", "it is back whole"],
+)
+def test_it_goes_on_when_the_hole_is_no_more(target, facts):
+    bench, _ = overtaken(target=4)
+    effects = surveyed(bench, 21, target, **facts)
+    assert of(Resumed, effects) == [Resumed(FLIGHTS)]
+    assert sequences(bench.source(live(batch(target + 1)))) == [target + 1, target + 2]
+
+
+def test_an_empty_target_begins_where_the_source_does():
+    bench, effects = overtaken(target=-1)
+    assert of(Lost, effects) == [Lost(FLIGHTS, 0, 10)]
+    assert not of(Stopped, effects)
+    assert sequences(bench.source(live(batch(10)))) == [10, 11]
+    assert bench.link.shortened == {FLIGHTS}
+    (answer,) = of(Publish, bench.target(fetched(0)))
+    assert (type(answer.message), answer.message.sequence) == (messages.LogStart, 10)

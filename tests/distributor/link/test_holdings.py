@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka import Producer
+from dafka.errors import QueryError, RefusedError
+from dafka.model import Batch, Partition
+from dafka.storage.log import Changes
+from dafka.storage.memory import MemoryLog
+from distributor.link import holdings as module
+from distributor.link.holdings import Holdings
+from topology.model import Cluster, StoreSpec
+
+A, B, PRIVATE = Partition("orders", "A"), Partition("orders", "B"), Partition("private", "A")
+
+
+class Silent:
+    """A store that does not answer."""
+
+    def __init__(self):
+        self.whole = 0
+
+    def changes(self, since):
+        raise QueryError("silent")
+
+    ranges = changes
+
+
+class Answering(Silent):
+    """A store, without a socket; counts how often it was asked for everything."""
+
+    def __init__(self, *batches):
+        super().__init__()
+        self.log = MemoryLog("AB" * 16)
+        self.log.append(batches)
+
+    def changes(self, since):
+        if since is None:
+            return {}, self.log.changes.now
+        changed = self.log.changes.since(since)
+        if changed is None:
+            return None
+        return {place: self.kept(place) for place, _ in changed}, self.log.changes.now
+
+    def ranges(self):
+        self.whole += 1
+        return {place: self.kept(place) for place in self.log.standings()}
+
+    def kept(self, place):
+        standing = self.log.standings()[place]
+        return range(standing.start, standing.head + 1)
+
+
+class Older(Answering):
+    """A store of before there were changes to ask for."""
+
+    def changes(self, since):
+        raise RefusedError("query message")
+
+
+@pytest.fixture
+def survey(monkeypatch):
+    """A function that makes the holdings of a cluster with these stores, by their endpoints."""
+
+    def make(**stores):
+        class Client:
+            def __init__(self, endpoint, timeout_ms):
+                self._endpoint = endpoint
+
+            def __enter__(self):
+                return stores[self._endpoint]
+
+            def __exit__(self, *_):
+                pass
+
+        monkeypatch.setattr(module, "StoreClient", Client)
+        declared = [StoreSpec(query=name, data="") for name in stores]
+        cluster = Cluster(name="c1", id=1, towers=("tcp://h:1",), stores=tuple(declared))
+        return Holdings(cluster, lambda topic: topic != "private"), stores
+
+    return make
+
+
+def batch(partition, sequence, count):
+    return Batch(partition, sequence, count, b"content")
+
+
+def test_all_is_asked_for_once_and_then_what_has_changed(survey):
+    store = Answering(batch(A, 0, 5), batch(PRIVATE, 0, 1))
+    holdings, _ = survey(one=store)
+    assert holdings.ask()
+    assert (holdings.heads, holdings.begins, holdings.empty) == ({A: 4}, {}, set())
+    store.log.append([batch(B, 0, 2), batch(PRIVATE, 1, 1)])
+    store.log.append([], trims={A: 5})
+    assert holdings.ask()
+    assert (holdings.heads, holdings.begins, holdings.empty) == ({A: 4, B: 1}, {A: 5}, {A})
+    store.log.append([batch(A, 5, 1)])
+    assert holdings.ask()
+    assert (holdings.heads, holdings.begins, holdings.empty) == ({A: 5, B: 1}, {A: 5}, set())
+    assert store.whole == 1
+
+
+def test_a_store_that_was_started_anew_is_asked_for_all(survey):
+    store = Answering(batch(A, 0, 5), batch(B, 0, 2))
+    holdings, stores = survey(one=store)
+    assert holdings.ask()
+    stores["one"] = emptied = Answering(batch(A, 0, 1))
+    emptied.log.changes = Changes("another opening")
+    assert holdings.ask()
+    assert holdings.heads == {A: 0}
+    assert emptied.whole == 1
+
+
+def test_the_first_that_answers_speaks_for_all_and_another_begins_anew(survey, caplog):
+    one, two = Answering(batch(A, 0, 5)), Answering(batch(A, 0, 3), batch(B, 0, 1))
+    holdings, stores = survey(one=one, two=two)
+    assert holdings.ask()
+    assert (holdings.store, holdings.heads) == ("one", {A: 4})
+    stores["one"] = Silent()
+    assert holdings.ask()
+    assert (holdings.store, holdings.heads) == ("two", {A: 2, B: 0})
+    assert "a store does not say what it holds" in caplog.text
+    stores["one"] = one
+    assert holdings.ask()
+    assert (holdings.store, holdings.heads) == ("one", {A: 4})
+
+
+def test_a_store_that_was_replaced_by_an_older_version_is_asked_for_all(survey):
+    holdings, stores = survey(one=Answering(batch(A, 0, 5)))
+    assert holdings.ask()
+    stores["one"] = Older(batch(A, 0, 6))
+    assert holdings.ask()
+    assert holdings.heads == {A: 5}
+
+
+def test_over_sockets(pair, make_batch):
+    pair.fill(1, *(make_batch([b"1"], 0, Partition(f"t{n}", "A" * 32)) for n in range(500)))
+    with pair.running(1):
+        cluster = pair.topology.clusters[0]
+        holdings = Holdings(cluster, lambda topic: topic != "t0")
+        assert holdings.ask()
+        assert len(holdings.heads) == 499
+        with Producer(cluster.towers[0], max_block_ms=5_000) as producer:
+            producer.send("orders", b"1")
+            producer.flush(10)
+        whole = dict(holdings.heads)
+        assert holdings.ask()
+        assert holdings.heads == whole | {Partition("orders", producer.address): 0}
+        assert holdings.store == cluster.stores[0].query
+
+
+def test_nothing_is_forgotten_while_no_store_answers(survey):
+    store = Answering(batch(A, 0, 5))
+    holdings, stores = survey(one=store)
+    assert holdings.ask()
+    stores["one"] = Silent()
+    assert not holdings.ask()
+    assert holdings.heads == {A: 4}
+    stores["one"] = store
+    store.log.append([batch(B, 0, 1)])
+    assert holdings.ask()
+    assert (holdings.heads, store.whole) == ({A: 4, B: 0}, 1)
+
+
+def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(survey):
+    store = Older(batch(A, 0, 5))
+    holdings, _ = survey(one=store)
+    assert holdings.ask()
+    store.log.append([batch(A, 5, 1)])
+    assert holdings.ask()
+    assert (holdings.heads, store.whole) == ({A: 5}, 2)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dafka.model import Partition
+from distributor.link.inflight import Hop, Hops
+
+P, Q = Partition("flights", "AA"), Partition("flights", "BB")
+
+
+def hop(end):
+    return Hop(end, records=1, size=10, taken_ms=end, pulled=False)
+
+
+def test_they_are_under_way_until_they_are_stored():
+    hops = Hops()
+    for end in (2, 4, 9):
+        hops.add(P, hop(end))
+    hops.add(Q, hop(3))
+    assert [one.end for one in hops.stored(P, 4)] == [2, 4]
+    assert hops.oldest(P) == hop(9)
+    assert list(hops.stored(P, 8)) == []
+    assert list(hops.stored(P, 9)) == [hop(9)]
+    assert hops.oldest(P) is None
+    assert hops.oldest(Q) == hop(3)
+
+
+def test_nothing_is_kept_of_what_is_forgotten():
+    hops = Hops()
+    hops.add(P, hop(2))
+    hops.forget(P)
+    hops.forget(P)
+    assert hops.oldest(P) is None
+    assert list(hops.stored(P, 9)) == []

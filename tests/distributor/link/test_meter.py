@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from prometheus_client import REGISTRY, generate_latest
+
+from distributor.link.events import Hopped, Reason, Skipped
+from distributor.link.meter import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
+from topology import plan
+
+
+@pytest.fixture
+def meter(pair):
+    (link, _) = plan(pair.topology).links
+    return LinkMeter(link)
+
+
+def value(name, **labels):
+    labels = {"source": "c1", "target": "c2", "level": "1", **labels}
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_a_hop_counts_its_batch_records_and_bytes(meter):
+    names = ("distributor_batches_total", "distributor_bytes_total")
+    before = [value(name) for name in names]
+    records = value("distributor_records_total", result="forwarded")
+    meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+    meter.tell()
+    assert [value(name) for name in names] == [before[0] + 1, before[1] + 100]
+    assert value("distributor_records_total", result="forwarded") == records + 3
+
+
+def test_pulled_records_are_counted_apart(meter):
+    before = value("distributor_records_total", result="forwarded")
+    pulled = value("distributor_records_total", result="pulled")
+    meter.hopped(Hopped(records=4, size=100, latency_ms=30, pulled=True))
+    meter.tell()
+    assert value("distributor_records_total", result="pulled") == pulled + 4
+    assert value("distributor_records_total", result="forwarded") == before
+
+
+def test_what_is_skipped_is_counted_apart(meter):
+    before = value("distributor_records_total", result="skipped")
+    meter.skipped(Skipped(records=3))
+    meter.skipped(Skipped(records=4))
+    assert value("distributor_records_total", result="skipped") == before
+    for _ in range(2):
+        meter.tell()
+        assert value("distributor_records_total", result="skipped") == before + 7
+
+
+def test_lag_is_what_it_was_last_told(meter):
+    meter.lag(10, 2_500)
+    assert value("distributor_lag_records") == 10
+    assert value("distributor_lag_seconds") == 2.5
+    meter.lag(0, 0)
+    assert value("distributor_lag_records") == 0
+
+
+def test_hop_buckets_are_read_back_from_what_is_served(meter):
+    link = ("c1", "c2", "1")
+    before = dict(hop_buckets(generate_latest().decode()).get(link, []))
+    meter.hopped(Hopped(records=1, size=1, latency_ms=30))
+    after = hop_buckets(generate_latest().decode())[link]
+    assert [bound for bound, _ in after] == sorted(bound for bound, _ in after)
+    assert after[-1][0] == float("inf")
+    grown = {bound: count - before.get(bound, 0) for bound, count in after}
+    assert grown[0.02] == 0
+    assert grown[0.05] == 1
+    assert grown[float("inf")] == 1
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "other_total 1\n"])
+def test_text_without_hops_has_no_buckets(text):
+    assert hop_buckets(text) == {}
+
+
+def test_totals_are_read_back_from_what_is_served(meter):
+    link = ("c1", "c2", "1")
+    before = link_totals(generate_latest().decode()).get(link, LinkTotal())
+    meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+    meter.hopped(Hopped(records=4, size=100, latency_ms=30, pulled=True))
+    meter.skipped(Skipped(records=5))
+    meter.tell()
+    after = link_totals(generate_latest().decode())[link]
+    assert (after.records - before.records, after.size - before.size) == (7, 200)
+    assert link_totals("") == {}
+
+
+def test_a_quantile_is_a_bound_that_so_many_are_below():
+    buckets = [(0.01, 50.0), (0.1, 99.0), (float("inf"), 100.0)]
+    assert [quantile(buckets, share) for share in (0.5, 0.51, 0.99, 1.0)] == [
+        *(0.01, 0.1, 0.1, float("inf")),
+    ]
+
+
+def test_what_a_survey_finds_can_be_read(meter):
+    meter.standing(3, 4_500)
+    meter.stopped({Reason.DIVERGED: 1, Reason.OVERTAKEN: 2}, 5)
+    assert value("distributor_behind_partitions") == 3
+    assert value("distributor_standstill_seconds") == 4.5
+    assert value("distributor_diverged_partitions") == 1
+    assert value("distributor_overtaken_partitions") == 2
+    assert value("distributor_shortened_partitions") == 5

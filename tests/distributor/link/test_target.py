@@ -1,0 +1,159 @@
+"""Where a link aims: planned, unplanned, back again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributor.link.target import (
+    Aim,
+    AimSettings,
+    ClusterLost,
+    Drain,
+    Drained,
+    Pause,
+    Probed,
+    Resume,
+    Retarget,
+    Switch,
+)
+
+SETTINGS = AimSettings(failover_after_ms=1_000, drain_ms_max=5_000)
+BACK = AimSettings(failover_after_ms=1_000, failback=True, drain_ms_max=5_000)
+
+
+def aim(settings=SETTINGS):
+    one = Aim(("a", "b", "c"), settings, 0)
+    for target in ("a", "b", "c"):
+        assert one.handle(Probed(target, True), 0) == []
+    return one
+
+
+def test_it_begins_with_the_preferred_target():
+    assert aim().current == "a"
+
+
+def test_a_planned_switch_waits_for_the_barrier():
+    one = aim()
+    assert one.handle(Retarget("b"), 10) == [Drain()]
+    assert (one.current, one.next) == ("a", "b")
+    assert one.handle(Drained(), 20) == [Switch("b", planned=True)]
+    assert (one.current, one.next) == ("b", None)
+
+
+def test_a_barrier_that_is_not_met_is_given_up():
+    one = aim()
+    one.handle(Retarget("b"), 0)
+    one.handle(Probed("a", True), 4_999)
+    assert one.handle(Probed("a", True), 5_000) == [Resume()]
+    assert (one.current, one.next) == ("a", None)
+    assert one.handle(Drained(), 5_001) == [], "too late"
+
+
+def test_to_name_the_present_target_calls_a_switch_off():
+    one = aim()
+    one.handle(Retarget("b"), 0)
+    assert one.handle(Retarget("a"), 1) == [Resume()]
+    assert one.handle(Retarget("a"), 2) == []
+
+
+def test_a_silent_target_is_left_for_the_next_healthy_one():
+    one = aim()
+    one.handle(Probed("b", False), 10)
+    assert one.handle(Probed("a", False), 999) == []
+    assert one.silent
+    assert one.handle(Probed("a", False), 1_000) == [Switch("c", planned=False)]
+
+
+def test_it_stays_where_no_other_is_well():
+    one = aim()
+    one.handle(Probed("b", False), 10)
+    one.handle(Probed("c", False), 10)
+    assert one.handle(Probed("a", False), 9_000) == []
+    assert one.handle(Probed("c", True), 9_001) == [Switch("c", planned=False)]
+
+
+def test_a_lost_cluster_is_left_at_once_and_not_aimed_at_again():
+    one = aim()
+    assert one.handle(ClusterLost("a"), 1) == [Switch("b", planned=False)]
+    one.handle(Probed("a", True), 2)
+    assert one.handle(Probed("b", False), 5_000) == [Switch("c", planned=False)]
+    assert one.handle(ClusterLost("zebra"), 5_001) == []
+
+
+def test_a_target_that_dies_while_it_drains_is_left_for_the_one_that_was_named():
+    one = aim()
+    one.handle(Retarget("c"), 0)
+    assert one.handle(Probed("a", False), 1_000) == [Switch("c", planned=False)]
+
+
+def test_it_stays_after_a_failover_unless_told_to_return():
+    one = aim()
+    one.handle(Probed("a", False), 1_000)
+    for now_ms in range(1_100, 9_000, 100):
+        one.handle(Probed("b", True), now_ms)
+        assert one.handle(Probed("a", True), now_ms) == []
+    assert one.current == "b"
+
+
+def test_it_returns_behind_a_barrier_when_the_preferred_one_has_been_well_for_long_enough():
+    one = aim(BACK)
+    assert one.handle(Probed("a", False), 1_000) == [Switch("b", planned=False)]
+    one.handle(Probed("b", True), 1_900)
+    one.handle(Probed("b", True), 2_500)
+    assert one.handle(Probed("a", True), 2_500) == []
+    one.handle(Probed("b", True), 3_400)
+    assert one.handle(Probed("a", True), 3_499) == []
+    assert one.handle(Probed("a", True), 3_500) == [Drain()]
+    assert one.handle(Drained(), 3_600) == [Switch("a", planned=True)]
+
+
+def test_it_does_not_return_from_where_the_operator_sent_it():
+    one = aim(BACK)
+    one.handle(Retarget("b"), 0)
+    one.handle(Drained(), 1)
+    for now_ms in range(0, 5_000, 500):
+        one.handle(Probed("b", True), now_ms)
+        assert one.handle(Probed("a", True), now_ms) == []
+
+
+def test_a_pause_ends_by_itself_if_it_is_not_told_again():
+    one = aim()
+    assert one.handle(Pause(), 0) == [Drain()]
+    assert one.handle(Pause(), 3_000) == []
+    assert one.paused
+    assert one.handle(Probed("a", False), 7_999) == [], "a target is not left in a pause"
+    assert one.handle(Probed("a", True), 8_000) == [Resume()]
+    assert not one.holding
+
+
+def test_a_pause_takes_the_place_of_a_retarget_and_the_other_way_round():
+    one = aim()
+    one.handle(Retarget("b"), 0)
+    assert one.handle(Pause(), 1) == []
+    assert one.handle(Drained(), 2) == []
+    assert one.current == "a"
+    assert one.handle(Retarget("b"), 3) == []
+    assert (one.paused, one.handle(Drained(), 4)) == (False, [Switch("b", planned=True)])
+    one.handle(Pause(), 5)
+    assert one.handle(Retarget("b"), 6) == [Resume()]
+
+
+events = st.one_of(
+    st.builds(Probed, st.sampled_from("abc"), st.booleans()),
+    st.builds(Retarget, st.sampled_from("abc")),
+    st.builds(ClusterLost, st.sampled_from("abcd")),
+    st.just(Drained()),
+    st.just(Pause()),
+)
+
+
+@given(st.lists(st.tuples(events, st.integers(0, 2_000))))
+def test_whatever_happens_it_aims_at_one_of_its_targets(story):
+    one, now_ms = Aim(("a", "b", "c"), BACK, 0), 0
+    for event, passed_ms in story:
+        now_ms += passed_ms
+        for effect in one.handle(event, now_ms):
+            if isinstance(effect, Switch):
+                assert effect.target == one.current
+        one.check()

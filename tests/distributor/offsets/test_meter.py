@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from prometheus_client import REGISTRY
+
+from distributor.offsets import meter
+from distributor.offsets.events import Brought, PassedOver
+from distributor.offsets.meter import OffsetsMeter
+from distributor.offsets.translation import Reason
+from topology import plan
+
+
+@pytest.fixture
+def offsets(pair):
+    (link, _) = plan(pair.topology).links
+    return OffsetsMeter(link, "c2")
+
+
+def value(name, **labels):
+    labels = {"source": "c1", "target": "c2", "level": "1", **labels}
+    return REGISTRY.get_sample_value(f"distributor_{name}", labels)
+
+
+def test_commits_are_counted_by_what_became_of_them(offsets):
+    before = [value("offsets_total", result=one) or 0 for one in ("brought", "stale")]
+    offsets.brought(Brought(3))
+    offsets.passed_over(PassedOver(Reason.STALE, 2))
+    after = [value("offsets_total", result=one) for one in ("brought", "stale")]
+    assert after == [before[0] + 3, before[1] + 2]
+
+
+def test_groups_beyond_the_bound_share_one_series(offsets, monkeypatch):
+    monkeypatch.setattr(meter, "METERED_GROUPS_MAX", 1)
+    offsets.ages({"first": 1_000, "second": 2_000, "third": 3_000})
+    assert value("position_age_seconds", group="first") == 1
+    assert value("position_age_seconds", group="second") is None
+    assert value("position_age_seconds", group=meter.OTHER_GROUPS) == 3
+
+
+def test_a_group_that_lacks_nothing_any_more_is_at_zero(offsets):
+    offsets.ages({"billing": 1_000})
+    offsets.ages({})
+    assert value("position_age_seconds", group="billing") == 0

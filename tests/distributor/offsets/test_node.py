@@ -1,0 +1,99 @@
+"""Positions between real stores of this process."""
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import REGISTRY
+
+from dafka.groups.commit import Commit, CommitKey
+from dafka.model import Partition
+from dafka.node.consumer import Consumer
+from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
+from distributor.offsets.committer import Committer
+from distributor.offsets.node import OffsetsNode
+from topology import plan
+from topology.model import Offsets
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+def counted(result):
+    labels = {"source": "c1", "target": "c2", "level": "1", "result": result}
+    return REGISTRY.get_sample_value("distributor_offsets_total", labels) or 0
+
+
+@pytest.fixture
+def node(pair):
+    """Both clusters, each with ten records of one partition, and the way from c1 to c2."""
+
+    def start(offsets):
+        topology = replace(pair.topology, offsets=offsets)
+        started.append(OffsetsNode(topology, plan(topology).links[0]))
+        return started[-1]
+
+    started = []
+    yield start
+    for one in started:
+        one.close()
+
+
+def commit(cluster, *commits):
+    committer = Committer(cluster, "127.0.0.1")
+    committer.write(commits)
+    committer.close()
+
+
+def position(cluster, key):
+    with StoreClient(cluster.stores[0].query) as client:
+        held = client.offsets(key.group).get(key.partition)
+    return None if held is None else held.position
+
+
+def test_a_position_comes_across_by_time(pair, node, make_batch, until):
+    batch = make_batch([b""] * 10)
+    for number in (1, 2):
+        pair.fill(number, batch)
+    key = CommitKey("by-time", batch.partition)
+    first, second = pair.topology.clusters
+    with pair.running():
+        started = node(Offsets(margin_ms=0))
+        commit(first, (key, Commit(7, 1, 1)))
+        until(lambda: position(second, key) == 0)  # all are of one time
+        assert started.unwell() == ""
+        started.check()
+
+
+def test_a_group_that_is_alive_at_the_target_is_left_alone_and_counted(pair, node, until):
+    first, second = pair.topology.clusters
+    before = counted("live")
+    with pair.running():
+        with Producer(first.towers[0]) as producer, Producer(second.towers[0]) as other:
+            producer.send("orders", b"")
+            other.send("orders", b"")
+            producer.flush(5)
+            other.flush(5)
+            key = CommitKey("alive", Partition("orders", producer.address))
+            member = Consumer(
+                second.towers[0], "orders", group="alive", stores=second.stores[0].query
+            )
+            with member:
+                assert member.poll(10) is not None
+                node(Offsets(translation="exact"))
+                commit(first, (key, Commit(2, 1, 1)))
+                until(lambda: counted("live") == before + 1)
+                assert position(second, key) is None
+        until(lambda: position(second, key) == 2, 20)
+
+
+def test_a_target_that_does_not_answer_is_tried_again(pair, node, until):
+    first, second = pair.topology.clusters
+    key = CommitKey("later", ("orders", "PRODUCER"))
+    with pair.running(1):
+        commit(first, (key, Commit(2, 1, 1)))
+        started = node(Offsets(translation="exact"))
+        labels = {"source": "c1", "target": "c2", "level": "1", "group": "later"}
+        until(lambda: REGISTRY.get_sample_value("distributor_position_age_seconds", labels))
+        with pair.running(2):
+            until(lambda: position(second, key) == 2, 20)
+        assert started.unwell() == ""

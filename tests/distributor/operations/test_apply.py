@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
+from distributor.control import protocol
+from distributor.control.agent import ControlServer
+from distributor.errors import CommandError, PlanError
+from distributor.link.target import Pause, Retarget
+from distributor.local.pidfile import Running, find
+from distributor.operations.apply import Applying
+from topology.diff import Action, Step
+
+pytestmark = pytest.mark.net
+
+ORDERS = Partition("orders", "AB" * 16)
+COPIED = Envelope(origin=1, copy_flags=1)
+
+
+@pytest.fixture
+def logs(tmp_path, pair):
+    """Of an `up` that runs the pair."""
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    Running.of(pair.file).note(directory)
+    return directory
+
+
+@pytest.fixture
+def hangups(monkeypatch):
+    """What an `up` was told by signals."""
+    told = []
+    original = os.kill
+    monkeypatch.setattr(
+        os, "kill", lambda pid, number: told.append(number) if number else original(pid, 0)
+    )
+    return told
+
+
+def changed(pair, old, new, name="new.yaml"):
+    text = pair.file.read_text()
+    assert old in text
+    file = pair.file.with_name(name)
+    file.write_text(text.replace(old, new))
+    return file
+
+
+def step(action, cluster="", level=0, to="", topics=""):
+    return Step(action=action, text="", cluster=cluster, level=level, to=to, topics=topics)
+
+
+def test_the_steps_are_those_of_the_difference(pair, logs):
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    assert [one.action for one in applying.steps] == [Action.SWITCH]
+    assert Applying(logs, changed(pair, "name: pair", "name: pair")).steps == ()
+    refused = Applying(logs, changed(pair, "level: 1", "level: 2"))
+    assert [one.rule for one in refused.change.refusals] == ["relabel"]
+
+
+def test_what_runs_is_not_applied_to_itself(pair, logs):
+    with pytest.raises(PlanError, match="write what is to run into another file"):
+        Applying(logs, pair.file)
+
+
+def test_nothing_is_applied_where_nothing_runs(pair, tmp_path):
+    with pytest.raises(PlanError, match="no `distributor up`"):
+        Applying(tmp_path, pair.file)
+
+
+def test_the_file_takes_the_place_of_the_one_that_runs_and_is_read(pair, logs, hangups):
+    file = changed(pair, "name: pair", "name: other")
+    applying = Applying(logs, file)
+    (switch,) = applying.steps
+    with pair.running():
+        assert applying.look(switch) == "`distributor up` to read its file again"
+        assert hangups == [signal.SIGHUP]
+        assert pair.file.read_text() == file.read_text()
+        # Interrupted here, it goes on with what is left.
+        again = Applying(logs, file)
+        assert [one.action for one in again.steps] == [Action.SWITCH]
+        Running.of(pair.file).note(logs)
+        assert again.look(switch) == ""
+    assert again.look(switch) == "c1, c2 to answer"
+    again.finish()
+    assert Applying(logs, file).steps == ()
+
+
+def test_a_file_that_up_may_not_use_is_told(pair, logs, hangups):
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    (switch,) = applying.steps
+    applying.look(switch)
+    replace(find(logs), problem="no keys").note(logs)
+    with pytest.raises(CommandError, match="no keys"):
+        applying.look(switch)
+
+
+def test_whoever_publishes_is_not_silent(pair, logs, make_batch, monkeypatch):
+    pair.fill(1, make_batch([b"1"]))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    silence = step(Action.SILENCE, "c1")
+    with pair.running():
+        assert applying.look(silence) == "3 s of silence"
+    pair.fill(1, make_batch([b"2"], 1))
+    with pair.running():
+        assert applying.look(silence) == "the producer ABABABAB of 'orders' to be stopped"
+        assert applying.look(silence) == "3 s of silence"
+    pair.fill(1, make_batch([b"3"], 2, envelope=COPIED))
+    with pair.running():
+        monkeypatch.setattr("distributor.operations.apply.QUIET_S", 0.0)
+        assert applying.look(silence) == "", "what links bring is not published there"
+    assert applying.look(silence) == "c1 to answer"
+
+
+def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"]))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    drain, fill = step(Action.DRAIN, "c1"), step(Action.FILL, "c2")
+    other = step(Action.DRAIN, "c1", topics="eu-*")
+    with pair.running():
+        lacking = "c2, which lacks records of 1 partition"
+        assert applying.look(drain) == applying.look(fill) == lacking
+        assert applying.look(other) == ""
+    pair.fill(2, make_batch([b"1", b"2"], envelope=COPIED))
+    pair.fill(1, make_batch([b"3"], 2))
+    with pair.running():
+        # What has come since is under way as ever.
+        assert applying.look(drain) == applying.look(fill) == ""
+    assert applying.look(drain) == "c1 to answer"
+
+
+class FakeLink:
+    """A link that obeys at the second look."""
+
+    targets = ("c2", "c9")
+
+    def __init__(self):
+        self.told = []
+        self.rows = [("c2", "serving", ""), ("c2", "draining", "c9")]
+
+    def tell(self, event):
+        self.told.append(event)
+
+    def row(self):
+        target, state, following = self.rows.pop(0) if len(self.rows) > 1 else self.rows[0]
+        return protocol.LinkRow("c1", 1, 1, target, state, following, "c3 is slow", 0, 5)
+
+    def remembered(self, cluster):
+        return None
+
+
+@pytest.fixture
+def controlled(make_pair, logs):
+    """A pair with control ports, its link, and what is to follow."""
+    pair = make_pair("control: {first_port: 1}")
+    first = int(pair.topology.clusters[0].towers[0].rpartition(":")[2]) + 6
+    text = pair.file.read_text().replace("first_port: 1}", f"first_port: {first}}}")
+    pair.file.write_text(text)
+    Running.of(pair.file).note(logs)
+    link = FakeLink()
+    with ExitStack() as stack:
+        server = ControlServer(f"tcp://127.0.0.1:{first}", [link])
+        stack.callback(server.close)
+        yield Applying(logs, changed(pair, "name: pair", "name: other")), link
+
+
+def test_a_link_is_retargeted_once_and_waited_for(controlled):
+    applying, link = controlled
+    retarget = step(Action.RETARGET, "c1", 1, "c2")
+    assert applying.look(retarget) == "", "it aims there already"
+    assert link.told == []
+    link.rows = [("c9", "serving", ""), ("c9", "draining", "c2"), ("c2", "serving", "")]
+    assert applying.look(retarget) == "c3 is slow"
+    assert link.told == [Retarget("c2")]
+    assert applying.look(retarget) == ""
+    assert len(link.told) == 1
+
+
+def test_links_hold_until_all_is_drained_and_are_told_so_again_and_again(controlled):
+    applying, link = controlled
+    hold = step(Action.HOLD, level=1)
+    link.rows = [("c2", "paused", "")] * 2 + [("c2", "drained", "")]
+    applying._endpoints(1)
+    with pytest.raises(CommandError):
+        applying.look(hold)  # the other distributor is not there
+    assert link.told == [Pause()]
+
+
+def test_without_control_ports_links_cannot_be_told(pair, logs):
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    with pytest.raises(PlanError, match="no `control` ports"):
+        applying.look(step(Action.HOLD, level=1))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dafka.records.envelope import Envelope
+from distributor.local.processes import processes_of
+from distributor.operations import doctor as module
+from distributor.operations.doctor import LATE_S, examine
+from distributor.operations.probe import Vitals
+from distributor.operations.status import ClusterStatus, LinkStatus
+from topology import plan
+
+pytestmark = pytest.mark.net
+
+
+def examined(pair, processes=()):
+    return examine(plan(pair.topology), processes, now_wall_ms=LATE_S * 1_000 + 10_005)
+
+
+def test_where_all_is_well_there_is_nothing_to_say(pair, make_batch):
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"x"]))
+    with pair.running():
+        assert examined(pair) == []
+
+
+def test_a_cluster_that_does_not_answer_comes_before_its_links(pair):
+    with pair.running(1):
+        cluster, *links = examined(pair)
+    assert cluster.about == "c2"
+    assert "its store does not answer" in cluster.what
+    assert "start the store" in cluster.do
+    assert [link.about for link in links] == ["c1 → c2, level 1", "c2 → c1, level 1"]
+    assert all(link.what == "cannot be judged: c2 does not answer" for link in links)
+
+
+def test_a_link_without_either_end_names_both():
+    away = [ClusterStatus(name, 0, 0, "away") for name in ("c1", "c2")]
+    (finding,) = module._of_links([LinkStatus("c1", "c2", 1)], away)
+    assert finding.what == "cannot be judged: c1 and c2 do not answer"
+
+
+def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
+    pair.fill(1, make_batch([b"x"] * 3, timestamp_ms=5))
+    with pair.running():
+        (link,) = examined(pair)
+    assert link.about == "c1 → c2, level 1"
+    assert link.what == "is behind by 3 records, the oldest 70 s old, in 1 partition"
+    assert "distributor run --cluster c1 --level 1" in link.do
+
+
+def test_partitions_that_a_link_does_not_copy_are_named_with_the_reason():
+    link = LinkStatus("c1", "c2", 1, lag_seconds=900, diverged=2, overtaken=3)
+    (finding,) = module._of_links([link], [])
+    assert finding.about == "c1 → c2, level 1"
+    assert "2 partitions of which c2 has other records" in finding.what
+    assert "3 partitions of which c1 keeps no more what c2 lacks" in finding.what
+
+
+def test_a_process_that_does_not_answer_comes_with_its_command(make_pair, free_ports):
+    pair = make_pair(f"metrics: {{first_port: {free_ports(6)}}}")
+    processes = processes_of(plan(pair.topology), pair.file)
+    with pair.running():
+        findings = examined(pair, processes)
+    assert [finding.about for finding in findings] == [process.name for process in processes]
+    assert "does not answer" in findings[0].what
+    assert findings[0].do.startswith("start it: dafka tower --endpoint tcp://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("state", "what", "do"),
+    [
+        ("unwell", "runs but does not work (stuck)", "restart it"),
+        ("not ready", "runs but waits (stuck)", "it goes on by itself"),
+    ],
+)
+def test_a_process_that_is_not_well_says_why(pair, monkeypatch, state, what, do):
+    process = processes_of(plan(pair.topology), pair.file)[0]
+    monkeypatch.setattr(module, "probe", lambda _: [Vitals(process, state, ("stuck",))])
+    with pair.running():
+        (finding,) = examined(pair)
+    assert finding.what.startswith(what)
+    assert do in finding.do
+
+
+@pytest.mark.parametrize("state", ["ok", "unknown"])
+def test_a_process_that_is_well_or_tells_nothing_is_no_finding(pair, monkeypatch, state):
+    process = processes_of(plan(pair.topology), pair.file)[0]
+    monkeypatch.setattr(module, "probe", lambda _: [Vitals(process, state)])
+    with pair.running():
+        assert examined(pair) == []
+
+
+def test_a_disk_that_is_nearly_full_is_named(pair, monkeypatch):
+    monkeypatch.setattr(
+        module.shutil, "disk_usage", lambda _: SimpleNamespace(total=100e9, free=9.9e9)
+    )
+    with pair.running():
+        one, two = examined(pair)
+    assert (one.about[:3], two.about[:3]) == ("c1 ", "c2 ")
+    assert "9.9 of 100.0 GB left" in one.what
+
+
+def test_what_nobody_brings_is_named(pair, make_batch, monkeypatch):
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+    done = Envelope(origin=1, copy_flags=1, epoch=0)
+    pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
+    with pair.running():
+        (finding,) = examined(pair)
+    assert finding.about == "c2"
+    assert finding.what.startswith("lacks 3 records in 1 partition that other clusters have")
+
+
+def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
+    everything = [SimpleNamespace(cluster=name, heads={"p": 5}) for name in ("c1", "c2")]
+    short = [everything[0], SimpleNamespace(cluster="c2", heads={"p": 4})]
+    looks = iter([short, everything])
+    monkeypatch.setattr(module, "survey", lambda _: next(looks))
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+    assert list(module._of_holdings(pair.topology, [])) == []

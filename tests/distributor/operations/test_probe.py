@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from dafka.process.health import Health, serve_health
+from distributor.local.processes import Kind, Process
+from distributor.operations import probe as module
+from distributor.operations.probe import probe
+
+pytestmark = pytest.mark.net
+
+
+class Patient:
+    def __init__(self, unwell="", unready=""):
+        self.unwell = lambda: unwell
+        self.unready = lambda: unready
+
+    def join(self, timeout):
+        return False
+
+
+def process(metrics):
+    return Process(name="p", kind=Kind.STORE, cluster="c", command=(), metrics=metrics)
+
+
+@pytest.fixture
+def state(free_ports):
+    """A function that serves the health of a patient and returns what is found."""
+
+    def state(patient):
+        endpoint = f"127.0.0.1:{free_ports(1)}"
+        health = Health()
+        if patient is not None:
+            health.watch(patient)
+        serve_health(endpoint, health)
+        (vitals,) = probe([process(endpoint)])
+        assert "# HELP dafka_records_total" in vitals.exposition
+        return vitals.state, vitals.reasons
+
+    return state
+
+
+def test_what_a_process_says_of_itself_is_its_state(state):
+    assert state(Patient()) == ("ok", ())
+    assert state(Patient(unready="no tower\nno store")) == ("not ready", ("no tower", "no store"))
+    assert state(Patient(unwell="stuck", unready="no tower")) == ("unwell", ("stuck",))
+    assert state(None) == ("not ready", ("starting",))
+
+
+def test_nobody_is_nobody():
+    assert probe([]) == []
+
+
+def test_where_no_metrics_are_served_nothing_is_known():
+    (vitals,) = probe([process(None)])
+    assert (vitals.state, vitals.reasons) == ("unknown", ("serves no metrics",))
+
+
+def test_where_nobody_listens_there_is_no_answer(free_ports):
+    endpoint = f"127.0.0.1:{free_ports(1)}"
+    (vitals,) = probe([process(endpoint)])
+    assert vitals.state == "no answer"
+    assert endpoint in vitals.reasons[0]
+
+
+@pytest.mark.parametrize("says", [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200\r\n"])
+def test_what_does_not_speak_http_or_says_nothing_gives_no_answer(says, monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(says)
+                connection.recv(1_000)
+                connection.recv(1_000)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")])
+        assert vitals.state == "no answer"
+        thread.join(5)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
+from distributor.control.agent import ControlServer
+from distributor.control.protocol import LinkRow, StoppedRow
+from distributor.operations import status as module
+from distributor.operations.status import (
+    ClusterStatus,
+    LatePartition,
+    LinkStatus,
+    Status,
+    StoppedPartition,
+    Told,
+    ask_links,
+    status_of,
+)
+from distributor.survey import Holding
+from topology import load, plan
+
+pytestmark = pytest.mark.net
+
+
+@pytest.fixture
+def controlled(make_pair, free_ports):
+    """The plan of two clusters whose distributors take commands."""
+    pair = make_pair(f"control: {{first_port: {free_ports(2)}}}")
+    return plan(load(pair.file))
+
+
+@contextmanager
+def serving(the_plan, index, *rows):
+    """A distributor that says this of its links."""
+    links = [SimpleNamespace(targets=(row.target,), row=lambda row=row: row) for row in rows]
+    port = the_plan.topology.control.first_port + index
+    server = ControlServer(f"tcp://127.0.0.1:{port}", links)
+    yield
+    server.close()
+
+
+def row(source="c1", target="c2", branch=1, **facts):
+    return LinkRow(source, 1, branch, target, "serving", "", "", 0, 0, **facts)
+
+
+def test_every_link_of_the_plan_is_given_what_it_says(controlled):
+    one, two = row(), row("c2", "c1", 0, diverged=3)
+    with serving(controlled, 0, one), serving(controlled, 1, two):
+        told = ask_links(controlled)
+    assert told.rows == dict(zip(controlled.links, [one, two], strict=True))
+    assert told.silent == []
+
+
+def test_who_says_nothing_is_named(controlled):
+    with serving(controlled, 0, row()):
+        told = ask_links(controlled)
+    assert list(told.rows) == [controlled.links[0]]
+    (silent,) = told.silent
+    assert silent.startswith("c2 level 1: distributor at tcp://")
+
+
+def test_who_runs_another_plan_is_named(controlled):
+    with serving(controlled, 0, row(branch=0)), serving(controlled, 1):
+        told = ask_links(controlled)
+    assert told.rows == {}
+    assert [line.partition(":")[0] for line in told.silent] == ["c1 level 1", "c2 level 1"]
+    assert all("restart it" in line for line in told.silent)
+
+
+def test_without_control_ports_nobody_is_asked(pair):
+    told = ask_links(plan(pair.topology))
+    assert (told.rows, told.silent) == ({}, [])
+
+
+NOW = 10_000
+
+
+@pytest.fixture
+def four():
+    """The plan of four clusters, in which links have a choice of targets."""
+    return plan(load(Path(__file__).parents[3] / "config" / "four-clusters.yaml"))
+
+
+def status(pair):
+    with pair.running():
+        return status_of(plan(pair.topology), NOW)
+
+
+def links(found):
+    return {(link.source, link.target): link for link in found.links}
+
+
+def test_equal_clusters_have_no_lag(pair, make_batch):
+    copy = Envelope(origin=1, copy_flags=1)
+    pair.fill(1, make_batch([b"1", b"2"]))
+    pair.fill(2, make_batch([b"1", b"2"], envelope=copy))
+    found = status(pair)
+    assert found.well
+    assert found.clusters == [ClusterStatus("c1", 1, 2, ""), ClusterStatus("c2", 1, 2, "")]
+    assert found.links == [LinkStatus("c1", "c2", 1), LinkStatus("c2", "c1", 1)]
+
+
+def test_lag_is_what_the_target_lacks_and_as_old_as_the_first_of_it(pair, make_batch):
+    pair.fill(1, make_batch([b"1"], timestamp_ms=0))
+    pair.fill(1, make_batch([b"2", b"3"], 1, timestamp_ms=4_000))
+    pair.fill(1, make_batch([b"4"], 3, timestamp_ms=9_000))
+    other = Partition("other", "CD" * 16)
+    pair.fill(1, make_batch([b"1"], partition=other, timestamp_ms=8_000))
+    pair.fill(2, make_batch([b"1", b"2"], envelope=Envelope(1, 1)))
+    by_ends = links(status(pair))
+    late = (LatePartition("orders", "AB" * 16, 2, 6.0), LatePartition("other", "CD" * 16, 1, 2.0))
+    assert by_ends["c1", "c2"] == LinkStatus("c1", "c2", 1, 2, 3, 6.0, late=late)
+    assert by_ends["c2", "c1"] == LinkStatus("c2", "c1", 1)
+
+
+def test_what_retention_has_taken_at_the_source_is_no_lag(pair, make_batch):
+    pair.fill(1, make_batch([b"1"]), make_batch([b"2", b"3"], 1), make_batch([b"4"], 3))
+    pair.fill(2, make_batch([b"1"], envelope=Envelope(1, 1)))
+    pair.trim(1, {Partition("orders", "AB" * 16): 3})
+    assert links(status(pair))["c1", "c2"].lag_records == 1
+
+
+def test_only_the_link_that_is_responsible_lags(pair, make_batch):
+    # It came to c1 across level 1 already: c2 lacks it, and no link of level 1 will bring it.
+    pair.fill(1, make_batch([b"1", b"2"], envelope=Envelope(origin=2, copy_flags=1)))
+    by_ends = links(status(pair))
+    assert by_ends["c1", "c2"].lag_records == 0
+    assert by_ends["c1", "c2"].partitions == 0
+
+
+def test_a_record_that_crossed_another_level_is_still_due(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"], envelope=Envelope(origin=3, copy_flags=0b100)))
+    assert links(status(pair))["c1", "c2"].lag_records == 2
+
+
+def test_a_cluster_that_does_not_answer_is_named_at_both_its_links(pair):
+    with pair.running(1):
+        found = status_of(plan(pair.topology), NOW)
+    assert not found.well
+    assert [bool(cluster.error) for cluster in found.clusters] == [False, True]
+    assert all(link.error.startswith("c2: ") for link in found.links)
+    assert (found.clusters[0].records, found.clusters[1].records) == (0, None)
+    assert found.clusters[1].partitions is None
+    for link in found.links:
+        assert (link.partitions, link.lag_records, link.lag_seconds) == (None, None, None)
+
+
+STOPPED = StoppedRow(b"orders", b"AB", "diverged", 7, 8)
+
+
+def test_what_links_say_of_themselves_is_shown_and_links_are_judged_by_the_target_they_serve(
+    four, monkeypatch
+):
+    link = next(one for one in four.links if len(one.targets) > 1)
+    preferred, used = link.targets[:2]
+    holdings = [
+        Holding(cluster.name, "tcp://127.0.0.1:1", {}) for cluster in four.topology.clusters
+    ]
+    dead = Holding(preferred, None, {}, "is away")
+    monkeypatch.setattr(
+        module, "survey", lambda _: [dead if one.cluster == preferred else one for one in holdings]
+    )
+    facts = {"diverged": 1, "overtaken": 2, "shortened": 3, "stopped": (STOPPED,)}
+    row = LinkRow(link.source, link.level, link.branch, used, "serving", "", "", 1, 9, **facts)
+    monkeypatch.setattr(module, "ask_links", lambda _: Told({link: row}))
+    found = status_of(four, NOW)
+    judged = found.links[four.links.index(link)]
+    assert (judged.target, judged.state, judged.error) == (used, "serving", "")
+    assert (judged.diverged, judged.overtaken, judged.shortened) == (1, 2, 3)
+    assert judged.stopped == (StoppedPartition("orders", "AB", "diverged", 7, 8),)
+    others = [one for one in found.links if one.source == link.source and one is not judged]
+    assert not any(one.state for one in others)
+
+
+def test_a_partition_that_is_not_copied_is_not_well():
+    clusters = [ClusterStatus("c1", 1, 2, "")]
+    assert Status(clusters, [LinkStatus("c1", "c2", 1, shortened=1)]).well
+    assert not Status(clusters, [LinkStatus("c1", "c2", 1, diverged=1)]).well
+    assert not Status(clusters, [LinkStatus("c1", "c2", 1, overtaken=1)]).well
+
+
+def test_as_json_it_is_plain_values():
+    stopped = (StoppedPartition("orders", "AB", "diverged", 7, 8),)
+    link = LinkStatus("c1", "c2", 1, state="serving", diverged=1, stopped=stopped)
+    found = Status([ClusterStatus("c1", 1, 2, "")], [link])
+    assert json.loads(json.dumps(found.as_json())) == {
+        "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": ""}],
+        "recovery": [],
+        "links": [
+            {
+                "source": "c1",
+                "target": "c2",
+                "level": 1,
+                "partitions": 0,
+                "lag_records": 0,
+                "lag_seconds": 0.0,
+                "error": "",
+                "state": "serving",
+                "diverged": 1,
+                "overtaken": 0,
+                "shortened": 0,
+                "stopped": [
+                    {
+                        "topic": "orders",
+                        "address": "AB",
+                        "reason": "diverged",
+                        "first": 7,
+                        "end": 8,
+                    }
+                ],
+                "late": [],
+                "topics": "",
+            }
+        ],
+    }
