@@ -9,7 +9,7 @@ from benchmarks.storage import RECORDS, P, batch_of
 from dafka.model import replace
 from dafka.process.metrics import traffic
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
-from dafka.protocol.events import Drained, Received
+from dafka.protocol.events import Consumed, Received
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, records_of, values_of
 from dafka.records.envelope import Envelope, stamped
 from dafka.wire import messages, rfc46
@@ -51,7 +51,7 @@ def steps(results: Results) -> None:
     def receive() -> None:
         nonlocal next_sequence
         machine.handle(Received(replace(message, sequence=next_sequence)), 0)
-        machine.handle(Drained(len(content)), 0)
+        machine.handle(Consumed(len(content)), 0)
         next_sequence += RECORDS
 
     built = BatchBuilder(1 << 24)

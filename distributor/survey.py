@@ -18,7 +18,7 @@ from distributor.offsets.explanation import GroupView
 
 if TYPE_CHECKING:
     from dafka.model import Partition, Record
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
 
 
 ANSWER_TIMEOUT_MS = 2_000
@@ -73,7 +73,7 @@ def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Hold
     return holdings
 
 
-def gives_sign_of_life(cluster: Cluster) -> bool:
+def gives_sign_of_life(cluster: ClusterSpec) -> bool:
     """Whether any of a cluster's stores answers."""
     return any(_answers(store.query) for store in cluster.stores)
 
@@ -87,7 +87,7 @@ def _answers(query: str) -> bool:
     return True
 
 
-def _ask(cluster: Cluster, timeout_ms: int) -> Holding:
+def _ask(cluster: ClusterSpec, timeout_ms: int) -> Holding:
     answers: list[Holding] = []
     error = ""
     for store in cluster.stores:
@@ -101,7 +101,7 @@ def _ask(cluster: Cluster, timeout_ms: int) -> Holding:
     return max(answers, key=lambda holding: holding.records)
 
 
-def _holding(cluster: Cluster, store: str, ranges: dict[Partition, range]) -> Holding:
+def _holding(cluster: ClusterSpec, store: str, ranges: dict[Partition, range]) -> Holding:
     return Holding(
         cluster.name,
         store,
@@ -131,7 +131,7 @@ def look_up(topology: Topology, partition: Partition, sequence: int) -> list[Cop
         return list(pool.map(lambda one: _copy(one, partition, sequence), topology.clusters))
 
 
-def _copy(cluster: Cluster, partition: Partition, sequence: int) -> Copy:
+def _copy(cluster: ClusterSpec, partition: Partition, sequence: int) -> Copy:
     """The first store that has it speaks for the cluster; one that does not answer may have it."""
     error = ""
     for store in cluster.stores:
@@ -152,7 +152,7 @@ def survey_group(topology: Topology, group: str) -> list[GroupView]:
         return list(pool.map(lambda cluster: _view(cluster, group), topology.clusters))
 
 
-def _view(cluster: Cluster, group: str) -> GroupView:
+def _view(cluster: ClusterSpec, group: str) -> GroupView:
     """What the first store says that answers; whether members live, any of them."""
     found: GroupView | None = None
     live = False
@@ -169,6 +169,6 @@ def _view(cluster: Cluster, group: str) -> GroupView:
     return GroupView(cluster.name, cluster.id, found.commits, found.ends, live)
 
 
-def _asked(client: StoreClient, cluster: Cluster, group: str) -> GroupView:
+def _asked(client: StoreClient, cluster: ClusterSpec, group: str) -> GroupView:
     ends = {partition: kept.stop for partition, kept in client.ranges().items()}
     return GroupView(cluster.name, cluster.id, client.offsets(group), ends)

@@ -13,7 +13,7 @@ import dafka
 import dafka.cli.main
 import distributor.cli.main
 import topology.cli
-from distributor.local.processes import Kind, processes_of
+from distributor.local.processes import ProcessKind, processes_of
 from topology import load, plan
 from topology.decode import KEYS
 
@@ -79,7 +79,7 @@ def test_the_prometheus_example_scrapes_the_processes_of_the_demo():
         for job in yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())["scrape_configs"]
     }
     processes = processes_of(plan(load(file)), file)
-    for kind in Kind:
+    for kind in ProcessKind:
         expected = [process.metrics for process in processes if process.kind is kind]
         # The demo has no registries.
         assert jobs.get(f"{kind.value}s", []) == expected

@@ -37,7 +37,7 @@ PUBLIC = {
         *("QueryError", "RebalancedError", "RecordError", "StorageError"),
     },
     topology: {
-        *("Branch", "Cluster", "ClusterName", "Distributor", "Link", "Names", "Plan", "Spread"),
+        *("Branch", "ClusterName", "ClusterSpec", "Distributor", "Link", "Names", "Plan", "Spread"),
         *("Topology", "load", "plan", "prove", "render_text", "spread"),
         *("InvalidError", "Problem", "TopologyError", "UnreadableError"),
     },

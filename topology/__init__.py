@@ -12,8 +12,8 @@ from topology.errors import TopologyError as TopologyError
 from topology.errors import UnreadableError as UnreadableError
 from topology.loading import load as load
 from topology.model import Branch as Branch
-from topology.model import Cluster as Cluster
 from topology.model import ClusterName as ClusterName
+from topology.model import ClusterSpec as ClusterSpec
 from topology.model import Topology as Topology
 from topology.names import Names as Names
 from topology.plan import Distributor as Distributor

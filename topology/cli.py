@@ -50,7 +50,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts
 _COUNTED = ("clusters", "levels", "distributors", "links")
 
 
-class Format(Enum):
+class TreeFormat(Enum):
     """Ways to show a tree."""
 
     TEXT = "text"
@@ -106,7 +106,7 @@ def _counts(topology: Topology) -> dict[str, int]:
 @app.command()
 def show(
     file: File,
-    form: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TEXT,
+    form: Annotated[TreeFormat, typer.Option("--format", help="How to show it.")] = TreeFormat.TEXT,
     output: Annotated[
         Path | None, typer.Option(help="Write here instead of to the terminal; png needs it.")
     ] = None,
@@ -115,16 +115,16 @@ def show(
 
     Example: topology show config/four-clusters.yaml --format png --output tree.png
     """
-    if form is Format.PNG and output is None:
+    if form is TreeFormat.PNG and output is None:
         raise typer.BadParameter("a PNG needs --output FILE")
     topology = _loaded(file)
-    if form is Format.PNG:
+    if form is TreeFormat.PNG:
         octets = _picture(topology)
     else:
         render = {
-            Format.TEXT: render_text,
-            Format.MERMAID: render_mermaid,
-            Format.DOT: render_dot,
+            TreeFormat.TEXT: render_text,
+            TreeFormat.MERMAID: render_mermaid,
+            TreeFormat.DOT: render_dot,
         }[form]
         octets = (render(topology) + "\n").encode()
     if output is None:

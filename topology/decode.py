@@ -17,15 +17,15 @@ from topology.errors import Problem, below, short
 from topology.formats import IDENTITY
 from topology.model import (
     Branch,
-    Cluster,
     ClusterName,
+    ClusterSpec,
     GroupMargin,
     Levels,
     Links,
-    Offsets,
+    OffsetSettings,
     Placement,
     Ports,
-    Retention,
+    RetentionSpec,
     Security,
     StoreSpec,
     Topics,
@@ -144,9 +144,9 @@ class _Decoder:
             levels=self.levels(fields.get("levels", {})),
         )
 
-    def cluster(self, values: object, path: str) -> Cluster:
+    def cluster(self, values: object, path: str) -> ClusterSpec:
         fields = self.mapping(values, path, "cluster")
-        return Cluster(
+        return ClusterSpec(
             name=self.cluster_name(fields["name"], f"{path}.name")
             if "name" in fields
             else ClusterName(""),
@@ -252,10 +252,10 @@ class _Decoder:
             exclude=self.patterns(fields, "exclude", path, default.exclude),
         )
 
-    def retentions(self, values: object) -> tuple[Retention, ...]:
+    def retentions(self, values: object) -> tuple[RetentionSpec, ...]:
         return tuple(self.sequence(values, "$.retention", self.retention))
 
-    def retention(self, values: object, path: str) -> Retention:
+    def retention(self, values: object, path: str) -> RetentionSpec:
         fields = self.mapping(values, path, "retention")
         if fields and not fields.keys() & {"age_s", "bytes"}:
             self.complain(path, "nothing is said of how long to keep", "add age_s, bytes or both")
@@ -265,7 +265,7 @@ class _Decoder:
         if "bytes" in fields:
             bytes_max = self.integer(fields["bytes"], f"{path}.bytes", 1, _BYTES_MAX)
         topics = self.pattern(fields["topics"], f"{path}.topics") if "topics" in fields else ""
-        return Retention(topics=topics, age_s=age_s, bytes_max=bytes_max)
+        return RetentionSpec(topics=topics, age_s=age_s, bytes_max=bytes_max)
 
     def patterns(
         self, fields: dict[str, object], key: str, path: str, default: tuple[str, ...]
@@ -300,11 +300,11 @@ class _Decoder:
             records_per_s=self.rate(fields, "records_per_s", path, 1),
         )
 
-    def offsets(self, values: object, path: str) -> Offsets:
+    def offsets(self, values: object, path: str) -> OffsetSettings:
         fields = self.mapping(values, path, "offsets")
-        default = Offsets()
+        default = OffsetSettings()
         chosen = fields.get("translation", default.translation)
-        return Offsets(
+        return OffsetSettings(
             translation=self.choice(chosen, f"{path}.translation", _TRANSLATIONS),
             margin_ms=self.margin(fields.get("margin_ms", default.margin_ms), path),
             groups=tuple(

@@ -29,7 +29,7 @@ _VALUE_PATTERN = "([A-Za-z0-9_.]+)"
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NameFormat:
     """A format, taken apart.
 
     Attributes:
@@ -57,7 +57,7 @@ class Format:
         return None if match is None else dict(zip(self.fields, match.groups(), strict=True))
 
 
-def parse_format(text: str) -> Format:
+def parse_format(text: str) -> NameFormat:
     """Return the format that a text describes.
 
     Raises:
@@ -82,7 +82,7 @@ def parse_format(text: str) -> Format:
     if TOPIC not in fields:
         raise ValueError("field {topic} is missing")
     _check_separated(fields, literals)
-    return Format(tuple(fields), tuple(literals))
+    return NameFormat(tuple(fields), tuple(literals))
 
 
 def is_field(text: object) -> bool:
@@ -107,7 +107,7 @@ def _check_separated(fields: list[str], literals: list[str]) -> None:
 
 
 @cache
-def _pattern(form: Format) -> re.Pattern[str]:
+def _pattern(form: NameFormat) -> re.Pattern[str]:
     parts = [re.escape(form.literals[0])]
     for field, literal in zip(form.fields, form.literals[1:], strict=True):
         parts += "(.+)" if field == TOPIC else _VALUE_PATTERN, re.escape(literal)

@@ -52,7 +52,7 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterSpec:
     """One Dafka cluster, a leaf of the tree.
 
     Attributes:
@@ -160,7 +160,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class RetentionSpec:
     """What stores need not keep of the topics that match a pattern.
 
     Attributes:
@@ -210,7 +210,7 @@ class GroupMargin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offsets:
+class OffsetSettings:
     """How the positions of groups are brought to other clusters.
 
     Attributes:
@@ -246,10 +246,10 @@ class Topology:
     """
 
     name: str
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[ClusterSpec, ...]
     tree: Tree
     topics: Topics = Topics()
-    retention: tuple[Retention, ...] = ()
+    retention: tuple[RetentionSpec, ...] = ()
     links: Links = Links()
     metrics: Ports | None = None
     control: Ports | None = None
@@ -257,7 +257,7 @@ class Topology:
     primary: ClusterName | None = None
     heartbeat_ms: int | None = None
     topic_format: str = IDENTITY
-    offsets: Offsets = Offsets()
+    offsets: OffsetSettings = OffsetSettings()
     placement: tuple[Placement, ...] = ()
     levels: Levels = Levels()
 
@@ -296,7 +296,7 @@ class Topology:
     def _ordered(self, names: tuple[ClusterName, ...]) -> tuple[ClusterName, ...]:
         return tuple(cluster.name for cluster in self.clusters if cluster.name in names)
 
-    def cluster(self, name: str) -> Cluster:
+    def cluster(self, name: str) -> ClusterSpec:
         """Return the cluster of this name.
 
         Raises:

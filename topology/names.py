@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from topology.errors import UnnamedError
-from topology.formats import TOPIC, Format, is_value, parse_format
+from topology.formats import TOPIC, NameFormat, is_value, parse_format
 from topology.model import INTERNAL
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Names:
         return values if ours else None
 
 
-def _joined(form: Format, topic: str, values: Mapping[str, str]) -> str:
+def _joined(form: NameFormat, topic: str, values: Mapping[str, str]) -> str:
     for field in form.fields:
         if field == TOPIC:
             continue

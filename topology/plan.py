@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from topology.model import (
     Branch,
-    Cluster,
     ClusterName,
+    ClusterSpec,
     Topology,
     branches,
     leaves,
@@ -121,7 +121,7 @@ def plan(topology: Topology) -> Plan:
 
 
 def _across(
-    cluster: Cluster,
+    cluster: ClusterSpec,
     branch: Branch,
     sides: list[tuple[ClusterName, ...]],
     span: tuple[ClusterName, ...],
@@ -146,7 +146,7 @@ def _across(
 
 
 def _targets(
-    cluster: Cluster, level: int, candidates: tuple[ClusterName, ...]
+    cluster: ClusterSpec, level: int, candidates: tuple[ClusterName, ...]
 ) -> tuple[ClusterName, ...]:
     """The cluster's own list as far as it names candidates; all of them if it names none."""
     listed = [name for name in cluster.targets.get(level, ()) if name in candidates]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from topology.model import (
     Branch,
-    Cluster,
     ClusterName,
+    ClusterSpec,
     Placement,
     StoreSpec,
     Topology,
@@ -42,7 +42,7 @@ def tree_of(nested: Nested) -> Tree:
 def topology_of(tree: Tree) -> Topology:
     """A topology around a tree, with a cluster for every leaf. Nothing is checked."""
     clusters = tuple(
-        Cluster(
+        ClusterSpec(
             name=name,
             id=index + 1,
             towers=(f"tcp://127.0.0.1:{20_000 + 10 * index}",),
@@ -61,7 +61,7 @@ def steady(tree: Tree) -> Topology:
     return replace(
         topology,
         clusters=tuple(
-            Cluster(
+            ClusterSpec(
                 name=one.name,
                 id=int(one.name[1:]),
                 towers=(f"tcp://127.0.0.1:{20_000 + 10 * int(one.name[1:])}",),

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from dafka.errors import MisuseError
-from dafka.process.logs import Format
+from dafka.process.logs import LineFormat
 from dafka.transport.keys import Credentials, load_credentials
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
@@ -109,7 +109,8 @@ ShutdownMs = Annotated[
     ),
 ]
 LogFormat = Annotated[
-    Format, typer.Option("--log-format", help="text: facts as key=value; json: one object a line.")
+    LineFormat,
+    typer.Option("--log-format", help="text: facts as key=value; json: one object a line."),
 ]
 LogLevel = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error; lines go to stderr.")

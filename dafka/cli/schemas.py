@@ -23,7 +23,7 @@ from dafka.cli.options import (
     credentials_of,
 )
 from dafka.process.health import Health, serve_health
-from dafka.process.logs import Format, set_up_logs
+from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, stop_event
 from dafka.process.web import WebServer, bind
 from dafka.schemas.rest import application
@@ -75,7 +75,7 @@ def schemas(
     wire: Wire = DEFAULT_DIALECT,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
-    log_format: LogFormat = Format.TEXT,
+    log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Run a schema registry: Confluent's REST interface, kept in the topic _schemas.

@@ -32,7 +32,7 @@ from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.process.health import Health, serve_health
-from dafka.process.logs import Format, set_up_logs
+from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from dafka.schemas.entries import TOPIC as SCHEMAS
@@ -57,7 +57,7 @@ def tower(
     insecure: Insecure = False,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
-    log_format: LogFormat = Format.TEXT,
+    log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Run a tower: the place where a cluster's nodes find each other.
@@ -148,7 +148,7 @@ def serve(
     wire: Wire = DEFAULT_DIALECT,
     metrics: Metrics = None,
     log_level: LogLevel = "info",
-    log_format: LogFormat = Format.TEXT,
+    log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Run a store: it keeps every record of its cluster and answers questions about them.

@@ -16,7 +16,7 @@ from dafka.cli.options import Json
 from dafka.cli.records import printable
 from dafka.errors import MisuseError, StorageError
 from dafka.plural import counted
-from dafka.storage.check import Findings
+from dafka.storage.check import CheckReport
 from dafka.storage.check import check as check_log
 from dafka.storage.lmdb_log import LmdbLog
 
@@ -54,7 +54,7 @@ def check(directory: Directory, json_lines: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def checked(directory: str) -> Findings:
+def checked(directory: str) -> CheckReport:
     """Open and check; in the process that may end of it.
 
     Raises:

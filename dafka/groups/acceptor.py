@@ -36,7 +36,7 @@ from dafka.groups.membership import (
     encode,
 )
 from dafka.limits import BALLOTS_AHEAD_MAX, GROUPS_MAX
-from dafka.storage.log import Entry
+from dafka.storage.log import TableEntry
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Registers:
         accepted = register.accepted if taken is None else promised
         membership = register.membership if taken is None else taken
         value = json.dumps([promised, accepted, encode(membership).decode()]).encode()
-        self._log.append((), entries=[Entry(TABLE, octets_of(group), value)])
+        self._log.append((), entries=[TableEntry(TABLE, octets_of(group), value)])
         register.promised, register.accepted, register.membership = promised, accepted, membership
 
 

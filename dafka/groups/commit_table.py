@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import CommitError, RecordError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, decode
 from dafka.records.batch import raw_records
-from dafka.storage.log import Entry
+from dafka.storage.log import TableEntry
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Folded:
         refused: How many were none, and were passed over.
     """
 
-    entries: list[Entry]
+    entries: list[TableEntry]
     commits: int = 0
     refused: int = 0
 
@@ -78,10 +78,10 @@ def fold(log: RecordLog, batches: Iterable[Batch]) -> Folded:
             if before is None or commit.rank() > before.rank():
                 held[row] = commit, record
             epochs[key.group] = max(commit.epoch, epochs.get(key.group, 0))
-    folded.entries = [Entry(TABLE, row, record) for row, (_, record) in held.items()]
+    folded.entries = [TableEntry(TABLE, row, record) for row, (_, record) in held.items()]
     for group, epoch in epochs.items():
         if epoch >= epoch_of(log, group):
-            folded.entries.append(Entry(GROUPS_TABLE, octets_of(group), _EPOCH.pack(epoch)))
+            folded.entries.append(TableEntry(GROUPS_TABLE, octets_of(group), _EPOCH.pack(epoch)))
     return folded
 
 

@@ -21,7 +21,6 @@ from dafka.groups.events import (
     AskOffsets,
     Assigned,
     Barred,
-    Began,
     Closing,
     Collect,
     Collected,
@@ -35,14 +34,15 @@ from dafka.groups.events import (
     MemberEffect,
     OffsetsAnswered,
     Overdue,
+    PartitionAssigned,
     PublishCommits,
+    Rebalanced,
     Revoke,
     Revoked,
-    Settled,
     Sought,
 )
-from dafka.protocol.effects import Deliver, Effect, Found
-from dafka.protocol.events import Event, Positioned, Unassigned, Woke
+from dafka.protocol.effects import Deliver, Effect, PartitionFound
+from dafka.protocol.events import Event, Seek, Unassigned, Woke
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,13 +118,13 @@ GroupEffect = (
     Effect
     | Ask
     | AskOffsets
-    | Began
+    | PartitionAssigned
     | Handed
     | Revoke
     | Collect
     | CommitDone
     | PublishCommits
-    | Settled
+    | Rebalanced
     | Expelled
     | Left
     | Overdue
@@ -270,7 +270,7 @@ class GroupMachine:
         effects: list[GroupEffect] = []
         for effect in self._consumer.handle(event, now_ms):
             match effect:
-                case Found(partition, latest):
+                case PartitionFound(partition, latest):
                     self._latest[partition] = latest
                     effects += self._begin(partition, now_ms)
                 case Deliver(batch, start):
@@ -288,7 +288,7 @@ class GroupMachine:
                     self._assigned = effect
                     self._commits = self._loading = None
                     effects += self._give_back(now_ms)
-                case Settled():
+                case Rebalanced():
                     self._token += 1
                     self._loading = Loading(self._settings.stores, self._token, now_ms)
                     effects += [effect, *self._loading.ask(now_ms)]
@@ -381,8 +381,8 @@ class GroupMachine:
         if not self._runs:
             self._auto_ms = now_ms + (self._settings.auto_commit_ms or 0)
         self._runs[partition] = self._token
-        began = Began(partition, self._token, position)
-        return [began, *self._consume(Positioned(partition, position), now_ms)]
+        began = PartitionAssigned(partition, self._token, position)
+        return [began, *self._consume(Seek(partition, position), now_ms)]
 
     def _seek(self, event: Sought, now_ms: int) -> list[GroupEffect]:
         if event.partition not in self._runs:

@@ -41,7 +41,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Rebalanced:
     """Everybody has given back what is not theirs: begin with what is this member's."""
 
     generation: int
@@ -84,7 +84,7 @@ class OffsetsAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class PartitionAssigned:
     """The application may be handed `partition` from `position` on: deliveries of this run."""
 
     partition: Partition
@@ -181,7 +181,7 @@ class Overdue:
     """The application has not come back for so long that others get its partitions."""
 
 
-MemberEffect = Ask | Assigned | Settled | Expelled | Left | Barred
+MemberEffect = Ask | Assigned | Rebalanced | Expelled | Left | Barred
 
 GroupEvent = (
     Answered | OffsetsAnswered | Revoked | Collected | CommitWanted | Committed | Sought | Closing

@@ -28,7 +28,7 @@ from dafka.groups.events import (
     Expelled,
     Left,
     MemberEffect,
-    Settled,
+    Rebalanced,
 )
 from dafka.groups.membership import (
     NO_BALLOT,
@@ -283,7 +283,7 @@ class MemberMachine:
         if self._released < generation or not done | {self.id} >= self._membership.members.keys():
             return []
         self._settled = True
-        return [Settled(generation)]
+        return [Rebalanced(generation)]
 
     def _wrong(self, now_ms: int) -> bool:
         """Whether the membership needs a change, and it is this member's turn to propose it."""

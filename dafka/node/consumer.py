@@ -13,7 +13,7 @@ from dafka.node.group import Access, GroupOptions, GroupRole, joined
 from dafka.node.loop import Node, Role, new_address, open_mesh
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
-from dafka.protocol.events import Drained, Event, TurnEnded
+from dafka.protocol.events import Consumed, Event, TurnEnded
 from dafka.records.batch import records_of, values_of
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ class Consumer:
     def _next_batch(self, timeout: float, *, whole: bool = False) -> bool:
         """Take up the next batch, giving back the room of those that have been read."""
         if self._read > self._give_back_at:
-            self._node.post(None, Drained(self._read))
+            self._node.post(None, Consumed(self._read))
             self._read = 0
         delivered = self._role.next(timeout, whole=whole)
         if delivered is None:

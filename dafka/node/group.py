@@ -20,7 +20,6 @@ from dafka.groups.events import (
     Ask,
     AskOffsets,
     Barred,
-    Began,
     Closing,
     Collect,
     Collected,
@@ -32,9 +31,10 @@ from dafka.groups.events import (
     Handed,
     Left,
     Overdue,
+    PartitionAssigned,
     PublishCommits,
+    Rebalanced,
     Revoke,
-    Settled,
     Sought,
 )
 from dafka.groups.member import MemberMachine
@@ -46,7 +46,7 @@ from dafka.node.progress import Hand
 from dafka.process import metrics
 from dafka.process.clock import now_ms, wall_ms
 from dafka.protocol.consumer import Start
-from dafka.protocol.events import Drained, Event, TurnEnded
+from dafka.protocol.events import Consumed, Event, TurnEnded
 from dafka.query.client import StoreClient
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.primitives import octets_of
@@ -230,7 +230,7 @@ class GroupRole:
                 self.delivered.put(effect)
             case Ask() | AskOffsets():
                 self._lines.ask(effect)
-            case Began():
+            case PartitionAssigned():
                 self.hand.begin(effect)
             case Revoke():
                 return self.hand.revoke(effect)
@@ -281,7 +281,7 @@ class GroupRole:
                 return None
             if self.hand.take(handed, whole=whole):
                 return handed
-            self._posted(Drained(len(handed.batch.content)))
+            self._posted(Consumed(len(handed.batch.content)))
 
     def commit(self, timeout: float) -> None:
         """Commit what was handed over, and wait until a store has that.
@@ -417,7 +417,7 @@ class GroupRole:
     def _report(self, effect: object) -> None:
         group = self._options.group
         match effect:
-            case Settled():
+            case Rebalanced():
                 metrics.REBALANCES.labels(group).inc()
                 log.info("group is settled", extra={"group": group, "epoch": effect.generation})
             case Expelled():

@@ -120,13 +120,13 @@ class StoreLines:
     def _event(self, store: int, token: int, octets: bytes) -> Answered | OffsetsAnswered | None:
         try:
             match messages.decode_answer(octets):
-                case messages.Roster(roster):
+                case messages.MembersResponse(roster):
                     return Answered(store, token, roster)
-                case messages.Promise(promise):
+                case messages.PrepareResponse(promise):
                     return Answered(store, token, promise)
-                case messages.Accepted(accepted):
+                case messages.AcceptResponse(accepted):
                     return Answered(store, token, accepted)
-                case messages.OffsetPage(commits, more):
+                case messages.CommitsResponse(commits, more):
                     found = tuple(decode(*record) for record in commits)
                     return OffsetsAnswered(store, token, found, more)
                 case answer:
@@ -140,16 +140,16 @@ class StoreLines:
         if isinstance(effect, Ask):
             return _request(effect.request)
         if effect.after is None:
-            return messages.Offsets(self._group)
+            return messages.CommitsRequest(self._group)
         topic, address = effect.after
-        return messages.Offsets(self._group, (octets_of(topic), octets_of(address)))
+        return messages.CommitsRequest(self._group, (octets_of(topic), octets_of(address)))
 
 
 def _request(request: Request) -> messages.Question:
     match request:
         case Beat():
-            return messages.Beat(request)
+            return messages.HeartbeatRequest(request)
         case Prepare():
-            return messages.Prepare(request)
+            return messages.PrepareRequest(request)
         case Accept():
-            return messages.Accept(request)
+            return messages.AcceptRequest(request)

@@ -19,7 +19,7 @@ from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.foreign import Shape
 from dafka.protocol.machine import earliest
 from dafka.protocol.presence import Disconnect, PresenceSettings, TowerAway, TowerBack
-from dafka.transport.binding import Place
+from dafka.transport.binding import Binding
 from dafka.transport.curve import checked_binding, keyring
 from dafka.transport.mesh import Mesh, Notice
 from dafka.transport.sockets import Poller
@@ -56,7 +56,7 @@ STUCK_MS = 30_000
 
 _BATCHES = (
     messages.Records,
-    messages.Record,
+    messages.RecordMessage,
     messages.DirectRecords,
     messages.DirectRecord,
 )
@@ -356,7 +356,7 @@ def open_mesh(
     credentials = credentials or keyring.of(names[0])
     wiring = wirings.of(names[0])
     shape = wiring.shape(wire, content)
-    place = Place.parse(host)
+    place = Binding.parse(host)
     if place.scheme == "tcp":
         open_to_all = insecure or keyring.insecure(names[0])
         checked_binding(place.host, credentials, insecure=open_to_all)

@@ -10,7 +10,7 @@ from dafka.groups.events import Revoked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dafka.groups.events import Began, Handed, Revoke
+    from dafka.groups.events import Handed, PartitionAssigned, Revoke
     from dafka.model import Partition, Record
 
 
@@ -42,7 +42,7 @@ class Hand:
         self.stopped = False
         """Whether nothing more of the batch that is held may be handed over."""
 
-    def begin(self, began: Began) -> None:
+    def begin(self, began: PartitionAssigned) -> None:
         """The node's: a partition may be handed over from a position on."""
         with self._lock:
             self._runs[began.partition] = began.run

@@ -224,7 +224,7 @@ class _StoreRole:
             batches = self._log.read(partition, effect.sequence, effect.count_max, effect.bytes_max)
         except StorageError as error:
             return self._unread(effect, error)
-        start = self._log.standings()[partition].start
+        start = self._log.extents()[partition].start
         return RangeRead(effect.requester, partition, tuple(batches), start, effect.alone_end)
 
     def _compare(self, batch: Batch) -> Event | None:
@@ -273,13 +273,13 @@ class _StoreRole:
             trims = self._retainer.due(self._log, wall_ms(), RETAINED_BATCHES_MAX)
             if not trims:
                 return False
-            before = {partition: self._log.standings()[partition].start for partition in trims}
+            before = {partition: self._log.extents()[partition].start for partition in trims}
             self._log.append((), trims=trims)
         except StorageError as error:
             self._refused(error)
             return False
         self._written()
-        dropped = sum(self._log.standings()[one].start - start for one, start in before.items())
+        dropped = sum(self._log.extents()[one].start - start for one, start in before.items())
         metrics.TRIMMED.labels(self._log.identity).inc(dropped)
         log.info("dropped by retention", extra={"records": dropped, "partitions": len(trims)})
         return True
@@ -314,9 +314,9 @@ class _StoreRole:
         address = self._log.identity
         heads = self._machine.heads
         metrics.PARTITIONS.labels(address).set_function(lambda: len(heads))
-        standings = self._log.standings()
+        extents = self._log.extents()
         metrics.STORED_BYTES.labels(address).set_function(
-            lambda: sum(one.size for one in list(standings.values()))
+            lambda: sum(one.size for one in list(extents.values()))
         )
         metrics.HEADS.labels(address).set_function(
             lambda: sum(head + 1 for head in list(heads.values()))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from dafka.process.signals import Running
+    from dafka.process.signals import LongRunning
 
 REQUEST_TIMEOUT_S = 10
 """A client that says nothing for this long is cut off: each holds a thread."""
@@ -31,9 +31,9 @@ class Health:
     """What a process has to say about itself. Until it watches something, it is not ready."""
 
     def __init__(self) -> None:
-        self._watched: tuple[Running, ...] = ()
+        self._watched: tuple[LongRunning, ...] = ()
 
-    def watch(self, *running: Running) -> None:
+    def watch(self, *running: LongRunning) -> None:
         """Answer for these from now on."""
         self._watched = running
 

@@ -14,7 +14,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
-class Format(Enum):
+class LineFormat(Enum):
     """How a log line is written."""
 
     TEXT = "text"
@@ -68,10 +68,10 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-_FORMATTERS = {Format.TEXT: KeyValueFormatter, Format.JSON: JsonFormatter}
+_FORMATTERS = {LineFormat.TEXT: KeyValueFormatter, LineFormat.JSON: JsonFormatter}
 
 
-def set_up_logs(level: str, form: Format = Format.TEXT) -> None:
+def set_up_logs(level: str, form: LineFormat = LineFormat.TEXT) -> None:
     """Send log lines of `level` and above to standard error.
 
     Raises:

@@ -23,7 +23,7 @@ _TOLD = (signal.SIGTERM, signal.SIGHUP)
 """What a service manager and a terminal that is closed send, where a person types Ctrl-C."""
 
 
-class Running(Protocol):
+class LongRunning(Protocol):
     """Something with a thread of its own."""
 
     def join(self, timeout: float) -> bool:
@@ -76,7 +76,7 @@ def interrupt_when_told() -> None:
         signal.signal(number, interrupt)
 
 
-def run_until_told(*running: Running) -> None:
+def run_until_told(*running: LongRunning) -> None:
     """Return when a signal says so; raise what ended one of `running` before."""
     told = stop_event()
     while not told.wait(_LOOK_S):

@@ -24,14 +24,23 @@ from typing import TYPE_CHECKING
 from dafka.errors import RecordError
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
-from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Listen, Lost, Publish, Unlisten
+from dafka.protocol.effects import (
+    Deliver,
+    Dropped,
+    Effect,
+    Listen,
+    Lost,
+    PartitionFound,
+    Publish,
+    Unlisten,
+)
 from dafka.protocol.events import (
-    Drained,
+    Consumed,
     Event,
     PeerListened,
-    Positioned,
     Received,
     ReceivedTogether,
+    Seek,
     Unassigned,
     Woke,
 )
@@ -58,7 +67,7 @@ class Start(Enum):
     LATEST = "latest"
     """Behind the first head that is heard of it, or at the first record that arrives live."""
     ASSIGNED = "assigned"
-    """Nowhere, until `Positioned` says so; `Found` asks for it."""
+    """Nowhere, until `Seek` says so; `PartitionFound` asks for it."""
 
 
 def _every_topic(_topic: str) -> bool:
@@ -93,7 +102,7 @@ LIVE_PATIENCE_MS = 100
 """How long live records may come later than the ACK: on a busy machine some milliseconds."""
 
 
-class Acknowledged:
+class HighWatermarks:
     """Partitions, and what is waited for."""
 
     def __init__(self) -> None:
@@ -153,7 +162,7 @@ class ConsumerMachine:
         self._inflow = Inflow(address)
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
-        self._durable = Acknowledged()
+        self._durable = HighWatermarks()
         """How far stores have what (`committed` only)."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
@@ -181,10 +190,10 @@ class ConsumerMachine:
                 return self._receive(event.message, now_ms)
             case ReceivedTogether():
                 return self._receive_all(event.messages, now_ms)
-            case Drained():
+            case Consumed():
                 self._buffered -= event.size
                 return []
-            case Positioned():
+            case Seek():
                 return self._position(event.partition, event.sequence)
             case Unassigned():
                 return self._unassign(event.partition)
@@ -257,7 +266,7 @@ class ConsumerMachine:
             case (
                 messages.Records()
                 | messages.DirectRecords()
-                | messages.Record()
+                | messages.RecordMessage()
                 | messages.DirectRecord()
             ):
                 return self._take(message, now_ms)
@@ -304,7 +313,7 @@ class ConsumerMachine:
 
     def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
         """There was no room for a batch: if too many such come live, no more for a while."""
-        live = isinstance(dropped, messages.Records | messages.Record)
+        live = isinstance(dropped, messages.Records | messages.RecordMessage)
         asked = 0 if self._settings.committed else len(self._next)
         if not live or not self._live.overrun(len(dropped.content), asked, now_ms):
             return []
@@ -412,7 +421,7 @@ class ConsumerMachine:
             if not known and len(self._unpositioned) >= PARTITIONS_MAX:
                 return [Dropped("too many partitions")]
             self._unpositioned[partition] = max(head, self._unpositioned.get(partition, -1))
-            return [] if known else [Found(partition, latest)]
+            return [] if known else [PartitionFound(partition, latest)]
         if position is None:
             position = latest if self._settings.start is Start.LATEST else 0
         return self._position(partition, position)

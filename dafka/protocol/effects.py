@@ -90,7 +90,7 @@ class Lost(Value, frozen=True):
     end: int
 
 
-class Found(Value, frozen=True):
+class PartitionFound(Value, frozen=True):
     """Consumer: a partition it has no position for; it waits for `Positioned`."""
 
     partition: Partition
@@ -130,7 +130,7 @@ Effect = (
     | Disputed
     | Deliver
     | Lost
-    | Found
+    | PartitionFound
     | Stored
     | Wanted
     | Dropped

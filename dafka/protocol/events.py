@@ -55,7 +55,7 @@ class Mirrored(Value, frozen=True):
     batch: Batch
 
 
-class Positioned(Value, frozen=True):
+class Seek(Value, frozen=True):
     """Consumer: deliver `partition` from `sequence` on, whatever was delivered before."""
 
     partition: Partition
@@ -68,7 +68,7 @@ class Unassigned(Value, frozen=True):
     partition: Partition
 
 
-class Drained(Value, frozen=True):
+class Consumed(Value, frozen=True):
     """Consumer: the application has taken delivered batches of this many bytes."""
 
     size: int
@@ -126,9 +126,9 @@ Event = (
     | TurnEnded
     | Submitted
     | Mirrored
-    | Positioned
+    | Seek
     | Unassigned
-    | Drained
+    | Consumed
     | Appended
     | AppendFailed
     | RangeRead

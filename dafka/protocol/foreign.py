@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dafka.wire.messages import ConsumerHello, Message
 
 
-_SINGLE = messages.Record, messages.DirectRecord
+_SINGLE = messages.RecordMessage, messages.DirectRecord
 _ASKING = messages.Fetch, messages.ConsumerHello
 
 
@@ -108,7 +108,7 @@ class Singles:
         for event in arrived:
             message = event.message if isinstance(event, Received) else None
             if isinstance(message, _SINGLE):
-                if isinstance(message, messages.Record) and message.batched:
+                if isinstance(message, messages.RecordMessage) and message.batched:
                     continue  # the batch brings it, with everything that belongs to it
                 if unpack(message.content) is None:
                     if not run.extended(message):
@@ -128,7 +128,7 @@ class Singles:
             return (message,)
         batched = self._shape is not Shape.RAW
         records = [
-            messages.Record(*_place(message, sequence), value, batched)
+            messages.RecordMessage(*_place(message, sequence), value, batched)
             for sequence, value in _values(message.content)
         ]
         if self._shape is Shape.MARKED:
@@ -163,7 +163,7 @@ class _Run:
 
     def __init__(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
-        self._first: messages.Record | messages.DirectRecord | None = None
+        self._first: messages.RecordMessage | messages.DirectRecord | None = None
         self._next: object = None
         """Where the record stands that would follow."""
         self._builder: BatchBuilder | None = None
@@ -173,11 +173,11 @@ class _Run:
         """Whether it has begun."""
         return self._first is not None
 
-    def extended(self, message: messages.Record | messages.DirectRecord) -> bool:
+    def extended(self, message: messages.RecordMessage | messages.DirectRecord) -> bool:
         """Add a record, if it follows directly and there is room for it."""
         return self._next == _stand(message, 0) and self._added(message)
 
-    def begun(self, message: messages.Record | messages.DirectRecord) -> bool:
+    def begun(self, message: messages.RecordMessage | messages.DirectRecord) -> bool:
         """Begin with a record; False if it is too large for any batch."""
         if len(message.content) > RECORD_BYTES_MAX:
             return False
@@ -185,7 +185,7 @@ class _Run:
         self._builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
         return self._added(message)
 
-    def _added(self, message: messages.Record | messages.DirectRecord) -> bool:
+    def _added(self, message: messages.RecordMessage | messages.DirectRecord) -> bool:
         assert self._builder is not None
         added = self._builder.append(self._wall_ms, None, message.content, ())
         if added:
@@ -198,7 +198,7 @@ class _Run:
             yield Received(self._gathered(self._first))
             self._first = self._next = self._builder = None
 
-    def _gathered(self, first: messages.Record | messages.DirectRecord) -> Message:
+    def _gathered(self, first: messages.RecordMessage | messages.DirectRecord) -> Message:
         assert self._builder is not None
         content = enclosed(self._builder.build(), first.sequence)
         place = (first.topic, first.address, first.sequence, self._builder.count, content)
@@ -207,7 +207,7 @@ class _Run:
         return messages.Records(*place)
 
 
-def _stand(message: messages.Record | messages.DirectRecord, offset: int) -> object:
+def _stand(message: messages.RecordMessage | messages.DirectRecord, offset: int) -> object:
     requester = message.requester if isinstance(message, messages.DirectRecord) else None
     return requester, message.topic, message.address, message.sequence + offset
 

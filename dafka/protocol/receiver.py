@@ -37,7 +37,7 @@ from dafka.limits import (
 )
 from dafka.model import Batch, Partition
 from dafka.protocol.fetches import FETCH_SILENCE_MS, Gaps, RecordSize, Stream, Window
-from dafka.protocol.stores import Stores
+from dafka.protocol.stores import KnownStores
 from dafka.records.batch import checked_count
 from dafka.wire import messages
 
@@ -83,7 +83,7 @@ class Inflow:
         self._requester = requester
         self._streams: dict[Partition, Stream] = {}
         self._gaps = Gaps(self._streams)
-        self._stores = Stores()
+        self._stores = KnownStores()
         self._record_size = RecordSize()
         self._began_ms: int | None = None
         """When the first FETCH was sent."""

@@ -131,7 +131,7 @@ class StoreMachine:
             case (
                 messages.Records()
                 | messages.DirectRecords()
-                | messages.Record()
+                | messages.RecordMessage()
                 | messages.DirectRecord()
             ):
                 return self._take(message, now_ms)
@@ -163,7 +163,9 @@ class StoreMachine:
         if partition in self._disputes:
             return [Dropped("disputed partition")]
         expected = self._inflow.expected(partition)
-        if batch.sequence < expected and isinstance(message, messages.Records | messages.Record):
+        if batch.sequence < expected and isinstance(
+            message, messages.Records | messages.RecordMessage
+        ):
             # What is new of it is fetched, should it be the same so far.
             self._inflow.heard(partition, batch.end - 1)
             return [Dropped("duplicate"), *self._compare(batch)]

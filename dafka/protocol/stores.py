@@ -29,7 +29,7 @@ FRESH_MS = 5_000
 there, with as much to spare."""
 
 
-class Stores:
+class KnownStores:
     """The stores of one cluster."""
 
     def __init__(self) -> None:

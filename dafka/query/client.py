@@ -51,7 +51,7 @@ class StoreClient:
         found: list[str] = []
         after: bytes | None = None
         while True:
-            page = self._ask(messages.Topics(after), messages.TopicPage)
+            page = self._ask(messages.TopicsRequest(after), messages.TopicsResponse)
             found += map(text, page.topics)
             if not page.more:
                 return found
@@ -63,7 +63,7 @@ class StoreClient:
         found: list[Partition] = []
         after: messages.Place | None = None
         while True:
-            page = self._ask(messages.Partitions(name, after), messages.PartitionPage)
+            page = self._ask(messages.PartitionsRequest(name, after), messages.PartitionsResponse)
             found += (Partition(text(topic), text(address)) for topic, address in page.partitions)
             if not page.more:
                 return found
@@ -78,7 +78,7 @@ class StoreClient:
         found: dict[Partition, range] = {}
         after: messages.Place | None = None
         while True:
-            page = self._ask(messages.Ranges(name, after), messages.RangePage)
+            page = self._ask(messages.RangesRequest(name, after), messages.RangesResponse)
             found |= _ranges(page.ranges)
             if not page.more:
                 return found
@@ -99,7 +99,7 @@ class StoreClient:
         found: dict[Partition, range] = {}
         rows = 0
         while True:
-            page = self._ask(messages.Changes(since), messages.ChangePage)
+            page = self._ask(messages.ChangesRequest(since), messages.ChangesResponse)
             if page.unknown:
                 return None
             found |= _ranges(page.ranges)
@@ -121,14 +121,14 @@ class StoreClient:
             partition: Where to look; None is the answer too if the store does not have it.
             timestamp_ms: Milliseconds since 1970.
         """
-        question = messages.Find(
+        question = messages.FindRequest(
             octets_of(partition.topic), octets_of(partition.address), timestamp_ms
         )
-        return self._ask(question, messages.Found).sequence
+        return self._ask(question, messages.FindResponse).sequence
 
     def digest(
         self, partition: Partition, start: int, end: int, *, exact: bool
-    ) -> messages.Digested:
+    ) -> messages.DigestResponse:
         """Return the digest of the records from `start` to below `end`, or of the first of them.
 
         Args:
@@ -137,10 +137,10 @@ class StoreClient:
             end: The sequence after the last one, above `start`.
             exact: Of exactly these; otherwise of the batches that hold them, whole.
         """
-        question = messages.Digest(
+        question = messages.DigestRequest(
             octets_of(partition.topic), octets_of(partition.address), start, end - start, exact
         )
-        found = self._ask(question, messages.Digested)
+        found = self._ask(question, messages.DigestResponse)
         if found.start > found.end or (exact and not (start <= found.start and found.end <= end)):
             raise self._error("answered with the digest of other records than asked for")
         return found
@@ -158,13 +158,13 @@ class StoreClient:
         found: dict[Partition, tuple[int, int, bytes]] = {}
         while len(found) < len(wanted):
             asked = wanted[len(found) : len(found) + DIGESTS_MAX]
-            question = messages.Digests(
+            question = messages.DigestsRequest(
                 tuple(
                     (octets_of(topic), octets_of(address), span.start, len(span))
                     for (topic, address), span in asked
                 )
             )
-            page = self._ask(question, messages.DigestPage).digests
+            page = self._ask(question, messages.DigestsResponse).digests
             if not 0 < len(page) <= len(asked):
                 raise self._error("answered with other digests than asked for")
             found.update(zip((partition for partition, _ in asked), page, strict=False))
@@ -181,10 +181,10 @@ class StoreClient:
 
         Whole batches: the first may begin below `sequence`, the last end above what was asked.
         """
-        question = messages.Read(
+        question = messages.ReadRequest(
             octets_of(partition.topic), octets_of(partition.address), sequence, count_max, bytes_max
         )
-        page = self._ask(question, messages.Batches)
+        page = self._ask(question, messages.ReadResponse)
         return [Batch(partition, *batch) for batch in page.batches]
 
     def scan(self, partition: Partition, start: int, end: int) -> Iterator[Batch]:
@@ -211,7 +211,7 @@ class StoreClient:
         """
         deleted = 0
         while True:
-            answer = self._ask(messages.Delete(octets_of(topic)), messages.Deleted)
+            answer = self._ask(messages.DeleteRequest(octets_of(topic)), messages.DeleteResponse)
             deleted += answer.records
             if not answer.more:
                 return deleted
@@ -223,7 +223,7 @@ class StoreClient:
         found: list[str] = []
         after: bytes | None = None
         while True:
-            page = self._ask(messages.Groups(after), messages.GroupPage)
+            page = self._ask(messages.GroupsRequest(after), messages.GroupsResponse)
             found += map(text, page.groups)
             if not page.more:
                 return found
@@ -235,7 +235,7 @@ class StoreClient:
         found: dict[Partition, Commit] = {}
         after: messages.Place | None = None
         while True:
-            page = self._ask(messages.Offsets(name, after), messages.OffsetPage)
+            page = self._ask(messages.CommitsRequest(name, after), messages.CommitsResponse)
             try:
                 commits = [decode(*record) for record in page.commits]
             except CommitError as error:
@@ -251,11 +251,11 @@ class StoreClient:
 
     def members(self, group: str) -> Roster:
         """Return who belongs to a group, as far as this store knows, and who of them is alive."""
-        return self._ask(messages.Members(octets_of(group)), messages.Roster).reply
+        return self._ask(messages.MembersRequest(octets_of(group)), messages.MembersResponse).reply
 
-    def health(self) -> messages.Status:
+    def health(self) -> messages.HealthResponse:
         """Return who the store is and how much it holds."""
-        return self._ask(messages.Health(), messages.Status)
+        return self._ask(messages.HealthRequest(), messages.HealthResponse)
 
     def close(self) -> None:
         """Release the connection."""
@@ -273,7 +273,7 @@ class StoreClient:
             answer = decode_answer(octets)
         except WireError as error:
             raise self._error(f"answered with a {error.reason} this version cannot read") from error
-        if isinstance(answer, messages.Refused):
+        if isinstance(answer, messages.ErrorResponse):
             raise RefusedError(
                 f"store at {self._client.endpoint} refused: {answer.reason} ({answer.detail})"
             )

@@ -37,27 +37,27 @@ Moment = tuple[Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX)], Sequence
 DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 
 
-class Topics(Struct, frozen=True, array_like=True, tag="topics"):
+class TopicsRequest(Struct, frozen=True, array_like=True, tag="topics"):
     """Which topics are there, in order?"""
 
     after: Name | None = None
 
 
-class Partitions(Struct, frozen=True, array_like=True, tag="partitions"):
+class PartitionsRequest(Struct, frozen=True, array_like=True, tag="partitions"):
     """Which partitions are there, of one topic or of all, in order?"""
 
     topic: Name | None = None
     after: Place | None = None
 
 
-class Ranges(Struct, frozen=True, array_like=True, tag="ranges"):
+class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
     """What are the log start and the head of every partition, of one topic or of all?"""
 
     topic: Name | None = None
     after: Place | None = None
 
 
-class Changes(Struct, frozen=True, array_like=True, tag="changes"):
+class ChangesRequest(Struct, frozen=True, array_like=True, tag="changes"):
     """Which partitions have changed since a moment, and what do they hold now?
 
     Attributes:
@@ -67,7 +67,7 @@ class Changes(Struct, frozen=True, array_like=True, tag="changes"):
     since: Moment | None = None
 
 
-class Read(Struct, frozen=True, array_like=True, tag="read"):
+class ReadRequest(Struct, frozen=True, array_like=True, tag="read"):
     """The batches of a partition from the one that holds `sequence` on; see `RecordLog.read`."""
 
     topic: Name
@@ -77,7 +77,7 @@ class Read(Struct, frozen=True, array_like=True, tag="read"):
     bytes_max: Count
 
 
-class Find(Struct, frozen=True, array_like=True, tag="find"):
+class FindRequest(Struct, frozen=True, array_like=True, tag="find"):
     """Which is the first record of a partition that is of this time or later?
 
     Attributes:
@@ -89,7 +89,7 @@ class Find(Struct, frozen=True, array_like=True, tag="find"):
     timestamp_ms: Sequence
 
 
-class Digest(Struct, frozen=True, array_like=True, tag="digest"):
+class DigestRequest(Struct, frozen=True, array_like=True, tag="digest"):
     """What is the digest of these records of a partition? See `dafka.records.digest`.
 
     Attributes:
@@ -106,7 +106,7 @@ class Digest(Struct, frozen=True, array_like=True, tag="digest"):
     exact: bool
 
 
-class Digests(Struct, frozen=True, array_like=True, tag="digests"):
+class DigestsRequest(Struct, frozen=True, array_like=True, tag="digests"):
     """What are the digests of the headers of whole batches that cover these ranges?
 
     They tell whether two stores mean the same records, where these came in the same batches.
@@ -118,67 +118,77 @@ class Digests(Struct, frozen=True, array_like=True, tag="digests"):
     spans: Annotated[tuple[tuple[Name, Name, Sequence, Count], ...], Meta(max_length=DIGESTS_MAX)]
 
 
-class Delete(Struct, frozen=True, array_like=True, tag="delete"):
+class DeleteRequest(Struct, frozen=True, array_like=True, tag="delete"):
     """Drop the records of a topic, some at a time; where its partitions ended is remembered."""
 
     topic: Name
 
 
-class Groups(Struct, frozen=True, array_like=True, tag="groups"):
+class GroupsRequest(Struct, frozen=True, array_like=True, tag="groups"):
     """Which groups of consumers have ever committed something, in order?"""
 
     after: Name | None = None
 
 
-class Offsets(Struct, frozen=True, array_like=True, tag="offsets"):
+class CommitsRequest(Struct, frozen=True, array_like=True, tag="offsets"):
     """What has a group committed?"""
 
     group: Name
     after: Place | None = None
 
 
-class Members(Struct, frozen=True, array_like=True, tag="members"):
+class MembersRequest(Struct, frozen=True, array_like=True, tag="members"):
     """Who belongs to a group?"""
 
     group: Name
 
 
-class Beat(Struct, frozen=True, array_like=True, tag="beat"):
-    """A member of a group is alive; answered as `Members`."""
+class HeartbeatRequest(Struct, frozen=True, array_like=True, tag="beat"):
+    """A member of a group is alive; answered as `MembersRequest`."""
 
     request: membership.Beat
 
 
-class Prepare(Struct, frozen=True, array_like=True, tag="prepare"):
+class PrepareRequest(Struct, frozen=True, array_like=True, tag="prepare"):
     """Members of a group want to agree on its members: the first half."""
 
     request: membership.Prepare
 
 
-class Accept(Struct, frozen=True, array_like=True, tag="accept"):
+class AcceptRequest(Struct, frozen=True, array_like=True, tag="accept"):
     """The second half."""
 
     request: membership.Accept
 
 
-class Health(Struct, frozen=True, array_like=True, tag="health"):
+class HealthRequest(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
-GroupQuestion = Groups | Offsets | Members
-GroupRequest = Beat | Prepare | Accept
-RecordQuestion = Topics | Partitions | Ranges | Changes | Read | Find | Digest | Digests | Health
-Question = RecordQuestion | Delete | GroupQuestion | GroupRequest
+GroupQuestion = GroupsRequest | CommitsRequest | MembersRequest
+GroupRequest = HeartbeatRequest | PrepareRequest | AcceptRequest
+RecordQuestion = (
+    TopicsRequest
+    | PartitionsRequest
+    | RangesRequest
+    | ChangesRequest
+    | ReadRequest
+    | FindRequest
+    | DigestRequest
+    | DigestsRequest
+    | HealthRequest
+)
+Question = RecordQuestion | DeleteRequest | GroupQuestion | GroupRequest
 
 
-class TopicPage(Struct, frozen=True, array_like=True, tag="topics"):
+class TopicsResponse(Struct, frozen=True, array_like=True, tag="topics"):
     """Some topics."""
 
     topics: tuple[Name, ...]
     more: bool
 
 
-class PartitionPage(Struct, frozen=True, array_like=True, tag="partitions"):
+class PartitionsResponse(Struct, frozen=True, array_like=True, tag="partitions"):
     """Some partitions."""
 
     partitions: tuple[Place, ...]
@@ -192,14 +202,14 @@ The two are equal where nothing is kept any more.
 """
 
 
-class RangePage(Struct, frozen=True, array_like=True, tag="ranges"):
+class RangesResponse(Struct, frozen=True, array_like=True, tag="ranges"):
     """What is kept of some partitions."""
 
     ranges: tuple[Kept, ...]
     more: bool
 
 
-class ChangePage(Struct, frozen=True, array_like=True, tag="changed"):
+class ChangesResponse(Struct, frozen=True, array_like=True, tag="changed"):
     """What is kept of partitions that have changed.
 
     Attributes:
@@ -216,19 +226,19 @@ class ChangePage(Struct, frozen=True, array_like=True, tag="changed"):
     unknown: bool = False
 
 
-class Batches(Struct, frozen=True, array_like=True, tag="batches"):
+class ReadResponse(Struct, frozen=True, array_like=True, tag="batches"):
     """Batches of the partition asked for: first sequence, record count, content."""
 
     batches: tuple[tuple[Sequence, Count, bytes], ...]
 
 
-class Found(Struct, frozen=True, array_like=True, tag="found"):
+class FindResponse(Struct, frozen=True, array_like=True, tag="found"):
     """The sequence of the record found, or None: everything is older."""
 
     sequence: Sequence | None
 
 
-class Digested(Struct, frozen=True, array_like=True, tag="digested"):
+class DigestResponse(Struct, frozen=True, array_like=True, tag="digested"):
     """The digest of what there is of the records asked for.
 
     Attributes:
@@ -245,31 +255,31 @@ class Digested(Struct, frozen=True, array_like=True, tag="digested"):
     damage: str = ""
 
 
-class DigestPage(Struct, frozen=True, array_like=True, tag="digests"):
+class DigestsResponse(Struct, frozen=True, array_like=True, tag="digests"):
     """Of the first ranges asked for, as many as are not too much work at once, but at least one.
 
     Attributes:
-        digests: `start`, `end` and `digest` of each, as in `Digested`.
+        digests: `start`, `end` and `digest` of each, as in `DigestResponse`.
     """
 
     digests: tuple[tuple[Sequence, Sequence, DigestOctets], ...]
 
 
-class Deleted(Struct, frozen=True, array_like=True, tag="deleted"):
+class DeleteResponse(Struct, frozen=True, array_like=True, tag="deleted"):
     """So many records are gone; ask again if there are more."""
 
     records: int
     more: bool
 
 
-class GroupPage(Struct, frozen=True, array_like=True, tag="groups"):
+class GroupsResponse(Struct, frozen=True, array_like=True, tag="groups"):
     """Some groups."""
 
     groups: tuple[Name, ...]
     more: bool
 
 
-class OffsetPage(Struct, frozen=True, array_like=True, tag="offsets"):
+class CommitsResponse(Struct, frozen=True, array_like=True, tag="offsets"):
     """Some commits of a group, as they stand in their records, key and value.
 
     See `dafka.groups.commit`.
@@ -279,25 +289,25 @@ class OffsetPage(Struct, frozen=True, array_like=True, tag="offsets"):
     more: bool
 
 
-class Roster(Struct, frozen=True, array_like=True, tag="roster"):
+class MembersResponse(Struct, frozen=True, array_like=True, tag="roster"):
     """What a store knows of the members of a group."""
 
     reply: membership.Roster
 
 
-class Promise(Struct, frozen=True, array_like=True, tag="promise"):
-    """Answers `Prepare`."""
+class PrepareResponse(Struct, frozen=True, array_like=True, tag="promise"):
+    """Answers `PrepareRequest`."""
 
     reply: membership.Promise
 
 
-class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """Answers `Accept`."""
+class AcceptResponse(Struct, frozen=True, array_like=True, tag="accepted"):
+    """Answers `AcceptRequest`."""
 
     reply: membership.Accepted
 
 
-class Status(Struct, frozen=True, array_like=True, tag="status"):
+class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
     """A store that is well.
 
     Attributes:
@@ -311,7 +321,7 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     records: int
 
 
-class Refused(Struct, frozen=True, array_like=True, tag="refused"):
+class ErrorResponse(Struct, frozen=True, array_like=True, tag="refused"):
     """No answer.
 
     Attributes:
@@ -323,20 +333,20 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
-GroupReply = Roster | Promise | Accepted
-GroupAnswer = GroupPage | OffsetPage | GroupReply
+GroupReply = MembersResponse | PrepareResponse | AcceptResponse
+GroupAnswer = GroupsResponse | CommitsResponse | GroupReply
 Answer = (
-    TopicPage
-    | PartitionPage
-    | RangePage
-    | ChangePage
-    | Batches
-    | Found
-    | Digested
-    | DigestPage
-    | Deleted
-    | Status
-    | Refused
+    TopicsResponse
+    | PartitionsResponse
+    | RangesResponse
+    | ChangesResponse
+    | ReadResponse
+    | FindResponse
+    | DigestResponse
+    | DigestsResponse
+    | DeleteResponse
+    | HealthResponse
+    | ErrorResponse
     | GroupAnswer
 )
 

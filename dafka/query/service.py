@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 GROUP_QUESTIONS = (
-    messages.Groups,
-    messages.Offsets,
-    messages.Members,
-    messages.Beat,
-    messages.Prepare,
-    messages.Accept,
+    messages.GroupsRequest,
+    messages.CommitsRequest,
+    messages.MembersRequest,
+    messages.HeartbeatRequest,
+    messages.PrepareRequest,
+    messages.AcceptRequest,
 )
 
 ROWS_MAX = 500
@@ -70,25 +70,25 @@ def answered(
         WireError: What is to be agreed on is no membership, or there are too many groups.
     """
     match question:
-        case messages.Groups(after):
+        case messages.GroupsRequest(after):
             last = None if after is None else text(after)
             groups = [octets_of(group) for group in groups_of(log, ROWS_MAX, last)]
-            return messages.GroupPage(tuple(groups), len(groups) == ROWS_MAX)
-        case messages.Offsets(group, place):
+            return messages.GroupsResponse(tuple(groups), len(groups) == ROWS_MAX)
+        case messages.CommitsRequest(group, place):
             behind = None if place is None else Partition(text(place[0]), text(place[1]))
             found = commits_of(log, text(group), ROWS_MAX, behind)
             commits, more = page(found, lambda record: len(record[0]) + len(record[1]))
-            return messages.OffsetPage(tuple(commits), more or len(found) == ROWS_MAX)
-        case messages.Members(group):
-            return messages.Roster(registers.roster(_checked(text(group)), now_ms))
-        case messages.Beat(request):
-            return messages.Roster(registers.beat(request, now_ms))
-        case messages.Prepare(request):
+            return messages.CommitsResponse(tuple(commits), more or len(found) == ROWS_MAX)
+        case messages.MembersRequest(group):
+            return messages.MembersResponse(registers.roster(_checked(text(group)), now_ms))
+        case messages.HeartbeatRequest(request):
+            return messages.MembersResponse(registers.beat(request, now_ms))
+        case messages.PrepareRequest(request):
             _checked(request.group)
-            return messages.Promise(registers.prepare(request, now_ms))
-        case messages.Accept(request):
+            return messages.PrepareResponse(registers.prepare(request, now_ms))
+        case messages.AcceptRequest(request):
             _checked(request.group)
-            return messages.Accepted(registers.accept(request, now_ms))
+            return messages.AcceptResponse(registers.accept(request, now_ms))
 
 
 def _checked(group: str) -> str:
@@ -123,54 +123,54 @@ def answer(
         asked = decode_question(question)
         if not _permitted(asked, rights):
             dropped("not permitted")
-            return encode(messages.Refused("not permitted", "this key has no right to that"))
+            return encode(messages.ErrorResponse("not permitted", "this key has no right to that"))
         if isinstance(asked, GROUP_QUESTIONS):
             return encode(answered(asked, log, registers or Registers(log), now_ms))
-        if isinstance(asked, messages.Delete):
+        if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log) if deletable else _NOT_DELETABLE)
         return encode(_answer(asked, log))
     except WireError as error:
         dropped(error.reason)
-        return encode(messages.Refused(error.reason, f"this store speaks version {VERSION}"))
+        return encode(messages.ErrorResponse(error.reason, f"this store speaks version {VERSION}"))
     except (StorageError, RecordError) as error:
-        return encode(messages.Refused("storage", str(error)))
+        return encode(messages.ErrorResponse("storage", str(error)))
 
 
-_NOT_DELETABLE = messages.Refused("delete", "this store was not started to allow that")
+_NOT_DELETABLE = messages.ErrorResponse("delete", "this store was not started to allow that")
 
 
-def _delete(question: messages.Delete, log: RecordLog) -> messages.Deleted:
+def _delete(question: messages.DeleteRequest, log: RecordLog) -> messages.DeleteResponse:
     """Drop a bounded number of batches: acknowledging must not wait for long."""
     topic, left, records = text(question.topic), DELETED_BATCHES_MAX, 0
     trims: dict[Partition, int] = {}
-    for partition, standing in log.standings().items():
-        if partition.topic != topic or standing.start > standing.head or not left:
+    for partition, extent in log.extents().items():
+        if partition.topic != topic or extent.start > extent.head or not left:
             continue
-        outlines = log.outlines(partition, standing.start, left)
+        outlines = log.outlines(partition, extent.start, left)
         left -= len(outlines)
         trims[partition] = outlines[-1].end
-        records += outlines[-1].end - standing.start
+        records += outlines[-1].end - extent.start
     log.append((), trims=trims)
-    kept = (one for place, one in log.standings().items() if place.topic == topic)
-    return messages.Deleted(records, any(one.start <= one.head for one in kept))
+    kept = (one for place, one in log.extents().items() if place.topic == topic)
+    return messages.DeleteResponse(records, any(one.start <= one.head for one in kept))
 
 
 def _permitted(question: Question, rights: Rights) -> bool:
     """Whether it may be answered; what is asked of all topics takes the right to all."""
     match question:
-        case messages.Health():
+        case messages.HealthRequest():
             return True  # only numbers
-        case messages.Topics() | messages.Changes():
+        case messages.TopicsRequest() | messages.ChangesRequest():
             return rights.may_read("")
-        case messages.Delete():
+        case messages.DeleteRequest():
             return rights.may_write(text(question.topic))
-        case messages.Digests():
+        case messages.DigestsRequest():
             return all(
                 rights.may_read(text(topic)) for topic in {span[0] for span in question.spans}
             )
-        case messages.Groups() | messages.Offsets() | messages.Members():
+        case messages.GroupsRequest() | messages.CommitsRequest() | messages.MembersRequest():
             return rights.may_read(COMMITS_TOPIC)
-        case messages.Beat() | messages.Prepare() | messages.Accept():
+        case messages.HeartbeatRequest() | messages.PrepareRequest() | messages.AcceptRequest():
             return rights.may_write(COMMITS_TOPIC)
         case _:
             return rights.may_read(text(question.topic or b""))
@@ -178,47 +178,47 @@ def _permitted(question: Question, rights: Rights) -> bool:
 
 def _answer(question: RecordQuestion, log: RecordLog) -> Answer:
     match question:
-        case messages.Topics():
+        case messages.TopicsRequest():
             return _topics(question, log)
-        case messages.Partitions():
+        case messages.PartitionsRequest():
             places, more = _places(log, question.topic, question.after)
-            return messages.PartitionPage(tuple(_octets(place) for place in places), more)
-        case messages.Ranges():
+            return messages.PartitionsResponse(tuple(_octets(place) for place in places), more)
+        case messages.RangesRequest():
             places, more = _places(log, question.topic, question.after)
-            return messages.RangePage(_ranges(log, places), more)
-        case messages.Changes():
+            return messages.RangesResponse(_ranges(log, places), more)
+        case messages.ChangesRequest():
             return _changes(question, log)
-        case messages.Read():
+        case messages.ReadRequest():
             return _read(question, log)
-        case messages.Find():
-            return messages.Found(_found(question, log))
-        case messages.Digest():
+        case messages.FindRequest():
+            return messages.FindResponse(_found(question, log))
+        case messages.DigestRequest():
             return _digest(question, log)
-        case messages.Digests():
+        case messages.DigestsRequest():
             return _digests(question, log)
-        case messages.Health():
-            return messages.Status(log.identity, len(log.standings()), log.records)
+        case messages.HealthRequest():
+            return messages.HealthResponse(log.identity, len(log.extents()), log.records)
         case _:
             assert_never(question)
 
 
-def _topics(question: messages.Topics, log: RecordLog) -> messages.TopicPage:
+def _topics(question: messages.TopicsRequest, log: RecordLog) -> messages.TopicsResponse:
     names = {
         octets_of(partition.topic)
-        for partition, standing in log.standings().items()
-        if standing.start <= standing.head
+        for partition, extent in log.extents().items()
+        if extent.start <= extent.head
     }
     if question.after is not None:
         names = {name for name in names if name > question.after}
     topics, more = page(sorted(names), len)
-    return messages.TopicPage(tuple(topics), more)
+    return messages.TopicsResponse(tuple(topics), more)
 
 
 def _places(
     log: RecordLog, topic: bytes | None, after: Place | None
 ) -> tuple[list[Partition], bool]:
     """A page of partitions in order, and whether more follow."""
-    chosen: Iterable[Partition] = log.standings()
+    chosen: Iterable[Partition] = log.extents()
     if topic is not None:
         name = text(topic)
         chosen = [partition for partition in chosen if partition.topic == name]
@@ -228,21 +228,21 @@ def _places(
     return page(sorted(chosen), _size)
 
 
-def _changes(question: messages.Changes, log: RecordLog) -> messages.ChangePage:
+def _changes(question: messages.ChangesRequest, log: RecordLog) -> messages.ChangesResponse:
     changes = log.changes
     if question.since is None:
-        return messages.ChangePage((), changes.now, more=False)
+        return messages.ChangesResponse((), changes.now, more=False)
     changed = changes.since(Mark(*question.since))
     if changed is None:
-        return messages.ChangePage((), changes.now, more=False, unknown=True)
+        return messages.ChangesResponse((), changes.now, more=False, unknown=True)
     told, more = page(changed, lambda change: _size(change[0]))
     until = told[-1][1] if more else changes.now
-    return messages.ChangePage(_ranges(log, (place for place, _ in told)), until, more)
+    return messages.ChangesResponse(_ranges(log, (place for place, _ in told)), until, more)
 
 
 def _ranges(log: RecordLog, places: Iterable[Partition]) -> tuple[messages.Kept, ...]:
-    standings = log.standings()
-    rows = ((place, standings[place]) for place in places)
+    extents = log.extents()
+    rows = ((place, extents[place]) for place in places)
     return tuple((*_octets(place), kept.start, kept.head + 1) for place, kept in rows)
 
 
@@ -251,19 +251,19 @@ def _size(place: Partition) -> int:
     return 4 * (len(place.topic) + len(place.address))
 
 
-def _read(question: messages.Read, log: RecordLog) -> messages.Batches:
+def _read(question: messages.ReadRequest, log: RecordLog) -> messages.ReadResponse:
     batches = log.read(
         Partition(text(question.topic), text(question.address)),
         question.sequence,
         question.count_max,
         min(question.bytes_max, READ_BYTES_MAX),
     )
-    return messages.Batches(
+    return messages.ReadResponse(
         tuple((batch.sequence, batch.count, batch.content) for batch in batches)
     )
 
 
-def _found(question: messages.Find, log: RecordLog) -> int | None:
+def _found(question: messages.FindRequest, log: RecordLog) -> int | None:
     """The log knows the batch; the record is looked for inside.
 
     Of a batch that cannot be read it is the first: one of them must not hold back whoever looks for
@@ -287,7 +287,7 @@ def _found(question: messages.Find, log: RecordLog) -> int | None:
         return sequence
 
 
-def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
+def _digest(question: messages.DigestRequest, log: RecordLog) -> messages.DigestResponse:
     """Digest a bounded part of what is asked: acknowledging must not wait for long."""
     partition = Partition(text(question.topic), text(question.address))
     first = _kept_from(log, partition, question.sequence)
@@ -296,15 +296,15 @@ def _digest(question: messages.Digest, log: RecordLog) -> messages.Digested:
         count = min(count, DIGEST_RECORDS_MAX)
     batches = log.read(partition, first, count, DIGEST_BYTES_MAX) if count > 0 else []
     if not batches or not question.exact:
-        return messages.Digested(*_whole(batches, first, digest_of_batches))
+        return messages.DigestResponse(*_whole(batches, first, digest_of_batches))
     end = min(batches[-1].end, first + count)
     try:
-        return messages.Digested(first, end, digest_of_records(batches, first, end))
+        return messages.DigestResponse(first, end, digest_of_records(batches, first, end))
     except RecordError as error:
-        return messages.Digested(first, end, b"", str(error))
+        return messages.DigestResponse(first, end, b"", str(error))
 
 
-def _digests(question: messages.Digests, log: RecordLog) -> messages.DigestPage:
+def _digests(question: messages.DigestsRequest, log: RecordLog) -> messages.DigestsResponse:
     """Digest the headers of as many ranges as may be read for one request."""
     found: list[tuple[int, int, bytes]] = []
     left = DIGEST_BYTES_MAX
@@ -317,13 +317,13 @@ def _digests(question: messages.Digests, log: RecordLog) -> messages.DigestPage:
         batches = log.read(partition, first, count, left) if count > 0 else []
         left -= sum(len(batch.content) for batch in batches)
         found.append(_whole(batches, first, digest_of_headers))
-    return messages.DigestPage(tuple(found))
+    return messages.DigestsResponse(tuple(found))
 
 
 def _kept_from(log: RecordLog, partition: Partition, sequence: int) -> int:
     """The first sequence from `sequence` on that retention has not taken."""
-    standing = log.standings().get(partition)
-    return sequence if standing is None else max(sequence, standing.start)
+    extent = log.extents().get(partition)
+    return sequence if extent is None else max(sequence, extent.start)
 
 
 def _whole(

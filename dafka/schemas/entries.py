@@ -104,7 +104,7 @@ Value = Schema | Version | Primary | str
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SchemaEntry:
     """One record: `value` holds for `key` since `stamp`; None means the key is gone."""
 
     key: Key
@@ -116,7 +116,7 @@ class Entry:
         return self.stamp, encode(self)[1]
 
 
-def encode(entry: Entry) -> tuple[bytes, bytes]:
+def encode(entry: SchemaEntry) -> tuple[bytes, bytes]:
     """Return a record's key and value."""
     key: dict[str, object] = {"keytype": _KEYTYPES[type(entry.key)], **entry.key._asdict()}
     value: dict[str, object] = {"stamp": entry.stamp}
@@ -133,7 +133,7 @@ def encode(entry: Entry) -> tuple[bytes, bytes]:
     return json.dumps(key).encode(), json.dumps(value).encode()
 
 
-def decode(key: bytes | None, value: bytes | None) -> Entry:
+def decode(key: bytes | None, value: bytes | None) -> SchemaEntry:
     """Return the entry of a record.
 
     Raises:
@@ -145,7 +145,7 @@ def decode(key: bytes | None, value: bytes | None) -> Entry:
         epoch, number = says.pop("stamp")
         stamp = Stamp(_whole(epoch), _whole(number))
         decoded_key = _key(about)
-        return Entry(decoded_key, stamp, _value(decoded_key, says) if says else None)
+        return SchemaEntry(decoded_key, stamp, _value(decoded_key, says) if says else None)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a record of {TOPIC}: {error!r}") from error
 

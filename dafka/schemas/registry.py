@@ -114,7 +114,7 @@ class Decision(NamedTuple):
     changes: Changes = ()
 
 
-class Found(NamedTuple):
+class SubjectVersion(NamedTuple):
     """A version of a subject and its schema."""
 
     subject: str
@@ -159,7 +159,7 @@ class Registry:
             raise no_subject(subject)
         return numbers
 
-    def version(self, subject: str, wanted: str, *, deleted: bool = False) -> Found:
+    def version(self, subject: str, wanted: str, *, deleted: bool = False) -> SubjectVersion:
         """Return a version of a subject; `wanted` is a number, `latest` or `-1`.
 
         Raises:
@@ -170,7 +170,7 @@ class Registry:
         if number not in numbers:
             raise no_version(number)
         version = self._state.versions[subject][number]
-        return Found(subject, number, version, self.schema(version.id))
+        return SubjectVersion(subject, number, version, self.schema(version.id))
 
     def schema(self, id_: int) -> Schema:
         """Return the schema with an id.
@@ -214,7 +214,7 @@ class Registry:
             )
         )
 
-    def lookup(self, subject: str, schema: Schema, *, deleted: bool = False) -> Found:
+    def lookup(self, subject: str, schema: Schema, *, deleted: bool = False) -> SubjectVersion:
         """Return the version under which a subject has a schema.
 
         Raises:
@@ -227,7 +227,7 @@ class Registry:
             version = self._state.versions[subject][number]
             known = self.schema(version.id)
             if known.identity() == identity:
-                return Found(subject, number, version, known)
+                return SubjectVersion(subject, number, version, known)
         raise no_schema()
 
     def obstacles(self, subject: str, schema: Schema, wanted: str | None = None) -> list[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from dafka.schemas.entries import Schema
-    from dafka.schemas.registry import Found
+    from dafka.schemas.registry import SubjectVersion
     from dafka.schemas.service import Service
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -157,7 +157,7 @@ def _described(schema: Schema) -> dict[str, object]:
     return described
 
 
-def _found(found: Found) -> dict[str, object]:
+def _found(found: SubjectVersion) -> dict[str, object]:
     place = {"subject": found.subject, "version": found.number, "id": found.version.id}
     return {**place, **_described(found.schema)}
 
@@ -206,7 +206,7 @@ def _versions(service: Service, request: Request, _body: object) -> object:
     return service.ask(lambda registry: registry.versions(subject, deleted=deleted))
 
 
-def _one_version(service: Service, request: Request) -> Found:
+def _one_version(service: Service, request: Request) -> SubjectVersion:
     subject, wanted = _named(request), str(request.path_params["version"])
     deleted = _flag(request, "deleted")
     return service.ask(lambda registry: registry.version(subject, wanted, deleted=deleted))

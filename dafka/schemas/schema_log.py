@@ -17,7 +17,7 @@ from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.schemas.entries import TOPIC, Entry, decode, encode
+from dafka.schemas.entries import TOPIC, SchemaEntry, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +119,7 @@ class SchemaLog:
                 return
         raise QueryError(f"{answered} of {len(self._stores)} stores can be read: {failed}")
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[SchemaEntry]) -> None:
         """Publish entries, and wait until more than half of the stores have them on disk.
 
         Raises:
@@ -167,7 +167,7 @@ class SchemaLog:
                 read[partition] = begin = batch.end
 
 
-class MemoryLog:
+class MemorySchemaLog:
     """One process's access to a cluster's entries.
 
     Args:
@@ -177,7 +177,7 @@ class MemoryLog:
 
     majority = 1
 
-    def __init__(self, records: list[Entry], address: str) -> None:
+    def __init__(self, records: list[SchemaEntry], address: str) -> None:
         self.address = address
         self.records = records
         self.reachable = True
@@ -196,7 +196,7 @@ class MemoryLog:
             state.apply(entry)
         self._read = len(self.records)
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[SchemaEntry]) -> None:
         """Add entries.
 
         Raises:

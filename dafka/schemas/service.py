@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from dafka.errors import BufferFullError, NotStoredError, QueryError, RegistryError, not_permitted
 from dafka.process import metrics
-from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from dafka.schemas.registry import Registry
 from dafka.schemas.state import EPOCH_MAX, State, id_range, next_epoch
 
@@ -41,7 +41,7 @@ class EntryLog(Protocol):
     def read_into(self, state: State, stores_min: int = 1) -> None:
         """Apply what has been added."""
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[SchemaEntry]) -> None:
         """Add entries durably."""
 
 
@@ -121,7 +121,7 @@ class Service:
                 number = self._state.last.number
             self._write(
                 [
-                    Entry(key, Stamp(epoch, number + place), value)
+                    SchemaEntry(key, Stamp(epoch, number + place), value)
                     for place, (key, value) in enumerate(decided.changes, 1)
                 ]
             )
@@ -162,7 +162,7 @@ class Service:
             if epoch > EPOCH_MAX:
                 raise RegistryError(50001, f"All {EPOCH_MAX} epochs are used up.")
             claim = Primary(self._cluster, self._log.address)
-            self._write([Entry(PrimaryKey(), Stamp(epoch, 0), claim)])
+            self._write([SchemaEntry(PrimaryKey(), Stamp(epoch, 0), claim)])
             if self._leads() and self._state.epoch == epoch:
                 return
             self._check_primary()
@@ -180,7 +180,7 @@ class Service:
         metrics.REGISTRY_EPOCH.labels(self._cluster).set(self._state.epoch)
         metrics.REGISTRY_PRIMARY.labels(self._cluster).set(decides)
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _write(self, entries: Sequence[SchemaEntry]) -> None:
         try:
             self._log.write(entries)
         except (NotStoredError, BufferFullError) as error:

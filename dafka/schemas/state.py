@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import (
     ConfigKey,
-    Entry,
     Key,
     ModeKey,
     Primary,
     PrimaryKey,
     Reference,
     Schema,
+    SchemaEntry,
     SchemaKey,
     Stamp,
     Version,
@@ -62,8 +62,8 @@ def id_range(epoch: int) -> range:
 class State:
     """The fold. Read what you like; change it through `apply` only."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: dict[Key, Entry] = {}
+    def __init__(self, entries: Iterable[SchemaEntry] = ()) -> None:
+        self.entries: dict[Key, SchemaEntry] = {}
         """What holds, also which keys are gone."""
         self.versions: dict[str, dict[int, Version]] = {}
         """By subject and version number, those deleted softly included."""
@@ -79,7 +79,7 @@ class State:
         for entry in entries:
             self.apply(entry)
 
-    def apply(self, entry: Entry) -> bool:
+    def apply(self, entry: SchemaEntry) -> bool:
         """Take an entry in; False if what holds already is newer, or is the same."""
         before = self.entries.get(entry.key)
         self._note_claim(before, entry)
@@ -154,13 +154,13 @@ class State:
         entry = self.entries.get(key)
         return entry.value if entry is not None and isinstance(entry.value, str) else None
 
-    def _index(self, id_: int, before: Entry | None, schema: object) -> None:
+    def _index(self, id_: int, before: SchemaEntry | None, schema: object) -> None:
         if before is not None and isinstance(before.value, Schema):
             self._ids[before.value.identity()].discard(id_)
         if isinstance(schema, Schema):
             self._ids.setdefault(schema.identity(), set()).add(id_)
 
-    def _note_claim(self, before: Entry | None, entry: Entry) -> None:
+    def _note_claim(self, before: SchemaEntry | None, entry: SchemaEntry) -> None:
         if not isinstance(entry.key, PrimaryKey) or not isinstance(entry.value, Primary):
             return
         if before is None or entry.stamp.epoch > before.stamp.epoch:

@@ -84,7 +84,7 @@ _LATEST, _EARLIEST = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicSelection:
     """Which topics are read: the ones named, or those whose whole name matches."""
 
     names: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class SourceOptions:
     """
 
     servers: tuple[str, ...]
-    topics: Topics
+    topics: TopicSelection
     starting: Bound = Bound()
     ending: Bound = Bound(latest=True)
     records_per_trigger: int | None = None
@@ -300,7 +300,7 @@ def _access(given: _Given) -> Access:
     return Access(access, key, given.flag("insecure", default=False))
 
 
-def _topics(given: _Given) -> Topics:
+def _topics(given: _Given) -> TopicSelection:
     names, pattern = given.text("subscribe"), given.text("subscribePattern")
     if (names is None) == (pattern is None):
         raise MisuseError(
@@ -314,9 +314,9 @@ def _topics(given: _Given) -> Topics:
             raise MisuseError(
                 f"option 'subscribePattern' is no regular expression: {pattern!r}: {error}"
             ) from error
-        return Topics(pattern=pattern)
+        return TopicSelection(pattern=pattern)
     assert names is not None
-    return Topics(tuple(_checked("subscribe", name.strip()) for name in names.split(",")))
+    return TopicSelection(tuple(_checked("subscribe", name.strip()) for name in names.split(",")))
 
 
 def _checked(option: str, topic: str) -> str:

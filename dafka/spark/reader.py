@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.spark.options import SourceOptions
     from dafka.spark.planning import TaskRanges
-    from dafka.spark.rows import Rows
+    from dafka.spark.rows import RowReader
 
 
 class Task(InputPartition):
@@ -62,7 +62,7 @@ class BatchReader(DataSourceReader):
         rows: What is read.
     """
 
-    def __init__(self, options: SourceOptions, rows: Rows) -> None:
+    def __init__(self, options: SourceOptions, rows: RowReader) -> None:
         self._options = options
         self._rows = rows
 
@@ -171,7 +171,7 @@ class NarrowingReader(BatchReader):
         rows: What is read.
     """
 
-    def __init__(self, options: SourceOptions, rows: Rows) -> None:
+    def __init__(self, options: SourceOptions, rows: RowReader) -> None:
         super().__init__(options, rows)
         self._narrowing = Narrowing()
 
@@ -197,7 +197,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows: What is read.
     """
 
-    def __init__(self, options: SourceOptions, rows: Rows) -> None:
+    def __init__(self, options: SourceOptions, rows: RowReader) -> None:
         self._options = options
         self._rows = rows
         self._last: dict[Partition, range] | None = None

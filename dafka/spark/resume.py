@@ -22,7 +22,7 @@ from dafka.model import Partition, address_of
 from dafka.query.client import StoreClient
 from dafka.records.batch import checked_header
 from dafka.records.digest import digest_of_batches
-from dafka.spark.options import Topics
+from dafka.spark.options import TopicSelection
 from dafka.spark.planning import Range
 from dafka.spark.stores import ANSWER_TIMEOUT_MS, patiently
 
@@ -57,7 +57,7 @@ class Portion(NamedTuple):
     digest: bytes
 
 
-class Published:
+class PublishedDigests:
     """What a task has published of one partition; kept as digests.
 
     Args:
@@ -140,7 +140,7 @@ class RepeatedError(DafkaError):
     """A task that is repeated does not write what it wrote before, or comes too late."""
 
 
-class Resumed(NamedTuple):
+class ResumePoint(NamedTuple):
     """Where a task stands in one partition.
 
     Attributes:
@@ -184,7 +184,7 @@ def check_tasks(servers: Sequence[str], query: str, run: int, tasks: int, topic:
 
 def _runs(stores: Stores, topic: str, logs: Iterable[Partition]) -> dict[Partition, int]:
     """Which run each of these was written in last, of those of which something is kept."""
-    there = stores.there(Topics((topic,)))
+    there = stores.there(TopicSelection((topic,)))
     runs = {}
     for partition in logs:
         kept = there.get(partition)
@@ -196,7 +196,7 @@ def _runs(stores: Stores, topic: str, logs: Iterable[Partition]) -> dict[Partiti
     return runs
 
 
-def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: int) -> Resumed:
+def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: int) -> ResumePoint:
     """Ask the stores where a task stands.
 
     What was acknowledged is in `min_acks` stores, so asking all but `min_acks - 1` of them finds
@@ -223,7 +223,7 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
     server, there = max(kept.items(), key=lambda item: (item[1].stop, len(item[1])))
     if not there:
         # Nothing was ever written, or retention has taken all of it, and with it whose it was.
-        return Resumed(there.stop, 0)
+        return ResumePoint(there.stop, 0)
     with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
         batches = client.read(partition, there.stop - 1, 1)
     if not batches:
@@ -237,7 +237,7 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
             f"{'somebody else' if written is None else f'run {written.number}'} has"
         )
     if written.number < run:
-        return Resumed(there.stop, 0)
+        return ResumePoint(there.stop, 0)
     first = last.sequence - written.first
     start = min(known.start for known in kept.values() if known)
     if first < start:
@@ -245,4 +245,4 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
             f"run {run} cannot be repeated: retention has taken {start - first} of the records "
             f"that it wrote to {partition}, so they cannot be told from those that are missing"
         )
-    return Resumed(first, there.stop - first, header.last)
+    return ResumePoint(first, there.stop - first, header.last)

@@ -81,7 +81,7 @@ def check_batch_rows(schema: StructType) -> None:
         )
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """How ranges are dealt to tasks, and what rows a task makes of them."""
 
     def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
@@ -108,11 +108,11 @@ class RecordRows:
     columns: tuple[str, ...]
 
     def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
-        """Tasks of equal size; see `Rows`."""
+        """Tasks of equal size; see `RowReader`."""
         return dealt(ranges, options.records_per_task, options.tasks_min)
 
     def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-        """See `Rows`."""
+        """See `RowReader`."""
         for wanted, batches in ahead(_pages(ranges, options)):
             page = parsed(batches)
             yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
@@ -123,11 +123,11 @@ class BatchRows:
     """A row is a batch."""
 
     def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
-        """Each range whole; see `Rows`."""
+        """Each range whole; see `RowReader`."""
         return dealt_whole(ranges, options.records_per_task, options.tasks_min)
 
     def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-        """See `Rows`. Batches are cut at the ends of a range."""
+        """See `RowReader`. Batches are cut at the ends of a range."""
         for wanted, batches in ahead(_pages(ranges, options)):
             yield _batch_table([cut(batch, wanted.start, wanted.end) for batch in batches])
 

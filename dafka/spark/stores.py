@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.model import Batch, Partition
-    from dafka.spark.options import Topics
+    from dafka.spark.options import TopicSelection
     from dafka.spark.planning import Range
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Stores:
     def __init__(self, servers: Sequence[str]) -> None:
         self._clients = [StoreClient(server, ANSWER_TIMEOUT_MS) for server in servers]
 
-    def there(self, topics: Topics) -> dict[Partition, range]:
+    def there(self, topics: TopicSelection) -> dict[Partition, range]:
         """Return the sequences of every partition that is wanted, as the best of the stores has it.
 
         Raises:

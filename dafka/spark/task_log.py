@@ -27,7 +27,7 @@ from dafka.model import Batch, Endpoint, Partition
 from dafka.node.mirror import Mirror
 from dafka.records.batch import BatchBuilder, RawRecord, Run, enclosed, raw_records
 from dafka.spark.planning import Range
-from dafka.spark.resume import Published, RepeatedError, address_for, resumed
+from dafka.spark.resume import PublishedDigests, RepeatedError, address_for, resumed
 from dafka.spark.stores import Stores
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class TopicLog:
         """Of the next record among those of the run."""
         self._builder = self._begin()
         self._held = _Held(self.partition)
-        self._published = Published(self.partition)
+        self._published = PublishedDigests(self.partition)
         # A mirror that wrote here before a failure would go on behind what it wrote then.
         mirror.forget((self.partition,))
 

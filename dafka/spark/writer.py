@@ -53,7 +53,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskWritten(WriterCommitMessage):
     """A task is done.
 
     Attributes:
@@ -82,7 +82,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
         attempt = Attempt(f"job {self._run_id}", 0, _context().partitionId(), self._now_ms)
-        return Written(attempt, self._work(iterator, self._options, attempt))
+        return TaskWritten(attempt, self._work(iterator, self._options, attempt))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make sure that the job was not begun with more tasks; see `check_tasks`."""
@@ -109,7 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None or run is None:
             raise MisuseError("this version of Spark does not tell its tasks their micro-batch")
         attempt = Attempt(f"query {query}", int(run), context.partitionId(), self._now_ms)
-        return Written(attempt, self._work(iterator, self._options, attempt))
+        return TaskWritten(attempt, self._work(iterator, self._options, attempt))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Make sure that the micro-batch was not begun with more tasks; see `check_tasks`.
@@ -123,7 +123,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _check(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
-    done = [message for message in messages if isinstance(message, Written)]
+    done = [message for message in messages if isinstance(message, TaskWritten)]
     options.access.introduce(options.servers)
     for topic in sorted({topic for message in done for topic in message.topics}):
         attempt = done[0].attempt

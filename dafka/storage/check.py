@@ -15,14 +15,14 @@ from dafka.records.batch import checked_count
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
-    from dafka.storage.log import RecordLog, Standing
+    from dafka.storage.log import Extent, RecordLog
 
 PROBLEMS_MAX = 100
 """A log with so many has more; nobody reads them."""
 
 
 @dataclass(slots=True)
-class Findings:
+class CheckReport:
     """What there is, and what is wrong with it."""
 
     partitions: int = 0
@@ -32,17 +32,17 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
 
-def check(log: RecordLog) -> Findings:
+def check(log: RecordLog) -> CheckReport:
     """Read every batch of `log`; changes nothing.
 
     Checked are the order and the count of sequences, the checksum of each batch, and the sums the
     log keeps of its partitions.
     """
-    findings = Findings()
-    for partition, standing in sorted(log.standings().items()):
+    findings = CheckReport()
+    for partition, extent in sorted(log.extents().items()):
         findings.partitions += 1
         try:
-            _check(log, partition, standing, findings)
+            _check(log, partition, extent, findings)
         except StorageError as error:
             findings.problems.append(f"{_name(partition)}: {error}")
         if len(findings.problems) >= PROBLEMS_MAX:
@@ -50,9 +50,9 @@ def check(log: RecordLog) -> Findings:
     return findings
 
 
-def _check(log: RecordLog, partition: Partition, standing: Standing, findings: Findings) -> None:
-    expected, size = standing.start, 0
-    while expected <= standing.head:
+def _check(log: RecordLog, partition: Partition, extent: Extent, findings: CheckReport) -> None:
+    expected, size = extent.start, 0
+    while expected <= extent.head:
         batches = log.read(partition, expected, BATCH_RECORDS_MAX, READ_BYTES_MAX)
         if not batches or batches[0].sequence != expected:
             findings.problems.append(f"{_name(partition)}: records from {expected} on are missing")
@@ -68,10 +68,10 @@ def _check(log: RecordLog, partition: Partition, standing: Standing, findings: F
                 findings.problems.append(f"{_name(partition)} at {expected}: {problem}")
             expected = batch.end
     findings.size += size
-    if expected != standing.head + 1 or size != standing.size:
+    if expected != extent.head + 1 or size != extent.size:
         findings.problems.append(
             f"{_name(partition)}: {size:,} bytes up to {expected - 1}, "
-            f"it says {standing.size:,} up to {standing.head}"
+            f"it says {extent.size:,} up to {extent.head}"
         )
 
 

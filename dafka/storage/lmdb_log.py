@@ -2,7 +2,7 @@
 
 | table | key | value |
 |---|---|---|
-| `partitions` | topic, NUL, address | partition number u32, then its `Standing`: five u64 |
+| `partitions` | topic, NUL, address | partition number u32, then its `Extent`: five u64 |
 | `batches` | partition number u32, first sequence u64 | record count u32, time u64, content |
 | `tables` | table, NUL, key | value |
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.storage.environment import Environment
-from dafka.storage.log import NOTHING, Changes, Outline, Standing, checked, extended
+from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import lmdb
 
-    from dafka.storage.log import Entry
+    from dafka.storage.log import TableEntry
 
 FORMAT = "2"
 """Version of the layout above. 1, never released, had neither log starts nor times."""
@@ -84,7 +84,7 @@ class LmdbLog:
         clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._clock = clock
-        self.changes = Changes(secrets.token_hex(8))
+        self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
         self._environment = Environment(directory, kind="log", layout=FORMAT, sync=sync)
         try:
@@ -105,18 +105,18 @@ class LmdbLog:
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
-        return {partition: standing.head for partition, standing in self._standings.items()}
+        return {partition: extent.head for partition, extent in self._extents.items()}
 
-    def standings(self) -> Mapping[Partition, Standing]:
+    def extents(self) -> Mapping[Partition, Extent]:
         """Return what there is of every partition."""
-        return self._standings
+        return self._extents
 
     def append(
         self,
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[TableEntry] = (),
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
 
@@ -126,8 +126,8 @@ class LmdbLog:
         """
         if not (batches or trims or entries):
             return
-        checked(self._standings, batches, trims, entries)
-        changed: dict[Partition, Standing] = {}
+        checked(self._extents, batches, trims, entries)
+        changed: dict[Partition, Extent] = {}
         dropped: list[bytes] = []
         for partition, sequence in trims.items():
             changed[partition] = self._trimmed(partition, sequence, dropped)
@@ -141,8 +141,8 @@ class LmdbLog:
                 key = _BATCH_KEY.pack(numbers[batch.partition], batch.sequence)
                 value = _BATCH.pack(batch.count, time_ms) + batch.content
                 transaction.put(key, value, overwrite=False, db=self._batches)
-            for partition, standing in changed.items():
-                value = _packed(numbers[partition], standing)
+            for partition, extent in changed.items():
+                value = _packed(numbers[partition], extent)
                 transaction.put(_partition_key(partition), value, db=self._partitions)
             for table, key, new in entries:
                 place = _table_key(table, key)
@@ -152,10 +152,10 @@ class LmdbLog:
                     transaction.put(place, new, db=self._tables)
 
         self._environment.write(f"append {len(batches)} batches to", work)
-        for partition, standing in changed.items():
-            known = self._standings.get(partition)
-            self._records += standing.head - (known.head if known else -1)
-        self._standings.update(changed)
+        for partition, extent in changed.items():
+            known = self._extents.get(partition)
+            self._records += extent.head - (known.head if known else -1)
+        self._extents.update(changed)
         self.changes.note(changed)
         self._numbers.update(numbers)
 
@@ -210,13 +210,13 @@ class LmdbLog:
         Raises:
             StorageError: The disk refused.
         """
-        standing = self._standings.get(partition)
-        if standing is None or standing.start > standing.head:
+        extent = self._extents.get(partition)
+        if extent is None or extent.start > extent.head:
             return None
-        if standing.newest_ms < timestamp_ms:
+        if extent.newest_ms < timestamp_ms:
             return None
         number = self._numbers[partition]
-        low, found = standing.start, standing.head + 1
+        low, found = extent.start, extent.head + 1
         with (
             self._environment.reading() as transaction,
             transaction.cursor(self._batches) as cursor,
@@ -286,24 +286,24 @@ class LmdbLog:
         self._partitions = self._environment.table(b"partitions")
         self._batches = self._environment.table(b"batches")
         self._tables = self._environment.table(b"tables")
-        self._standings: dict[Partition, Standing] = {}
+        self._extents: dict[Partition, Extent] = {}
         self._numbers: dict[Partition, int] = {}
         with self._environment.reading("open") as transaction:
             for key, value in transaction.cursor(self._partitions):
                 topic, _, address = bytes(key).partition(_SEPARATOR)
                 partition = Partition(text(topic), text(address))
                 number, start, end, *rest = _STANDING.unpack(value)
-                self._standings[partition] = Standing(start, end - 1, *rest)
+                self._extents[partition] = Extent(start, end - 1, *rest)
                 self._numbers[partition] = number
         # Kept, because stores are asked for it all the time: of ten thousand partitions a sum is
         # most of a millisecond.
-        self._records = sum(standing.head + 1 for standing in self._standings.values())
+        self._records = sum(extent.head + 1 for extent in self._extents.values())
 
     def _holds(self, partition: Partition, sequence: int) -> bool:
-        standing = self._standings.get(partition)
-        return standing is not None and standing.start <= sequence <= standing.head
+        extent = self._extents.get(partition)
+        return extent is not None and extent.start <= sequence <= extent.head
 
-    def _numbered(self, partitions: Mapping[Partition, Standing]) -> dict[Partition, int]:
+    def _numbered(self, partitions: Mapping[Partition, Extent]) -> dict[Partition, int]:
         """The number of each of `partitions`; those not seen before get the next ones."""
         following = len(self._numbers)
         numbers: dict[Partition, int] = {}
@@ -314,22 +314,22 @@ class LmdbLog:
             numbers[partition] = number
         return numbers
 
-    def _grow(self, changed: dict[Partition, Standing], batches: Sequence[Batch]) -> list[int]:
+    def _grow(self, changed: dict[Partition, Extent], batches: Sequence[Batch]) -> list[int]:
         """Bring `changed` up to date with `batches`, and return the time of each."""
         arrival_ms = self._clock()
         times: list[int] = []
         for batch in batches:
             partition = batch.partition
-            known = changed.get(partition) or self._standings.get(partition)
-            changed[partition] = standing = extended(known, batch, arrival_ms)
-            times.append(standing.newest_ms)
+            known = changed.get(partition) or self._extents.get(partition)
+            changed[partition] = extent = extended(known, batch, arrival_ms)
+            times.append(extent.newest_ms)
         return times
 
-    def _trimmed(self, partition: Partition, sequence: int, dropped: list[bytes]) -> Standing:
-        """The standing after a trim; adds the keys of the batches that go to `dropped`."""
-        known = self._standings.get(partition)
+    def _trimmed(self, partition: Partition, sequence: int, dropped: list[bytes]) -> Extent:
+        """The extent after a trim; adds the keys of the batches that go to `dropped`."""
+        known = self._extents.get(partition)
         if known is None:
-            return Standing(sequence, sequence - 1, 0, 0, 0)
+            return Extent(sequence, sequence - 1, 0, 0, 0)
         start, head, size, _, newest_ms = known
         if start <= head:
             number = self._numbers[partition]
@@ -340,11 +340,11 @@ class LmdbLog:
                 for first, value in _from(cursor, number, start):
                     outline = _outline(first, value)
                     if outline.end > sequence:
-                        return Standing(first, head, size, outline.newest_ms, newest_ms)
+                        return Extent(first, head, size, outline.newest_ms, newest_ms)
                     size -= outline.size
                     dropped.append(_BATCH_KEY.pack(number, first))
         start = max(sequence, head + 1)
-        return Standing(start, start - 1, 0, newest_ms, newest_ms)
+        return Extent(start, start - 1, 0, newest_ms, newest_ms)
 
 
 def _from(
@@ -369,8 +369,8 @@ def _outline(first: int, value: memoryview) -> Outline:
     return Outline(first, first + count, len(value) - _BATCH.size, time_ms)
 
 
-def _packed(number: int, standing: Standing) -> bytes:
-    start, head, *rest = standing
+def _packed(number: int, extent: Extent) -> bytes:
+    start, head, *rest = extent
     return _STANDING.pack(number, start, head + 1, *rest)
 
 

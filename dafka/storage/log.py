@@ -50,7 +50,7 @@ class Mark(NamedTuple):
     changes: int
 
 
-class Changes:
+class ChangeOrder:
     """Those of one log since it was opened.
 
     Args:
@@ -97,7 +97,7 @@ NOTHING: Mapping[Partition, int] = {}
 """No trims."""
 
 
-class Standing(NamedTuple):
+class Extent(NamedTuple):
     """What a log has of one partition.
 
     Attributes:
@@ -131,7 +131,7 @@ class Outline(NamedTuple):
     newest_ms: int
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """A change to a table: the new value of a key, or None to remove it."""
 
     table: str
@@ -151,13 +151,13 @@ class RecordLog(Protocol):
         """How many records all partitions have ever had; a number to be had at any time."""
 
     @property
-    def changes(self) -> Changes:
+    def changes(self) -> ChangeOrder:
         """Which partitions were appended to or trimmed since this log was opened, in order."""
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition, also of those that are empty by now."""
 
-    def standings(self) -> Mapping[Partition, Standing]:
+    def extents(self) -> Mapping[Partition, Extent]:
         """Return what there is of every partition; to be read, and only until the next call."""
 
     def append(
@@ -165,7 +165,7 @@ class RecordLog(Protocol):
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[TableEntry] = (),
     ) -> None:
         """Trim, then append `batches` in the order given, then change tables; all or nothing.
 
@@ -221,10 +221,10 @@ def beside(log: RecordLog, batch: Batch, bytes_max: int) -> list[Batch]:
     Raises:
         StorageError: The disk refused.
     """
-    standing = log.standings().get(batch.partition)
-    if standing is None:
+    extent = log.extents().get(batch.partition)
+    if extent is None:
         return []
-    first = max(standing.start, batch.sequence - 1)
+    first = max(extent.start, batch.sequence - 1)
     return log.read(batch.partition, first, batch.end - first, bytes_max)
 
 
@@ -249,10 +249,10 @@ def heads_after(heads: Mapping[Partition, int], batches: Sequence[Batch]) -> dic
 
 
 def checked(
-    standings: Mapping[Partition, Standing],
+    extents: Mapping[Partition, Extent],
     batches: Sequence[Batch],
     trims: Mapping[Partition, int],
-    entries: Sequence[Entry],
+    entries: Sequence[TableEntry],
 ) -> None:
     """See that every batch follows its partition's head and every entry fits.
 
@@ -261,7 +261,7 @@ def checked(
     """
     heads: dict[Partition, int] = {}
     for batch in batches:
-        known = standings.get(batch.partition)
+        known = extents.get(batch.partition)
         heads[batch.partition] = known.head if known else -1
     for partition, sequence in trims.items():
         heads[partition] = max(heads.get(partition, -1), sequence - 1)
@@ -274,16 +274,16 @@ def checked(
             )
 
 
-def extended(known: Standing | None, batch: Batch, arrival_ms: int) -> Standing:
-    """Return a partition's standing after `batch`."""
+def extended(known: Extent | None, batch: Batch, arrival_ms: int) -> Extent:
+    """Return a partition's extent after `batch`."""
     time_ms = newest_ms(batch.content)
     if time_ms is None:
         time_ms = arrival_ms
     size = len(batch.content)
     if known is None:
-        return Standing(batch.sequence, batch.end - 1, size, time_ms, time_ms)
+        return Extent(batch.sequence, batch.end - 1, size, time_ms, time_ms)
     start, head, before, oldest_ms, last_ms = known
     time_ms = max(time_ms, last_ms)
     if start > head:
         oldest_ms = time_ms
-    return Standing(start, batch.end - 1, before + size, oldest_ms, time_ms)
+    return Extent(start, batch.end - 1, before + size, oldest_ms, time_ms)

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.storage.log import NOTHING, Changes, Outline, Standing, checked, extended
+from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.model import Batch, Partition
-    from dafka.storage.log import Entry
+    from dafka.storage.log import TableEntry
 
 
 class _Kept(NamedTuple):
@@ -37,8 +37,8 @@ class MemoryLog:
     def __init__(self, identity: str, clock: Callable[[], int] = lambda: 0) -> None:
         self._identity = identity
         self._clock = clock
-        self.changes = Changes(identity)
-        self._standings: dict[Partition, Standing] = {}
+        self.changes = ChangeOrder(identity)
+        self._extents: dict[Partition, Extent] = {}
         self._kept: dict[Partition, list[_Kept]] = {}
         self._tables: dict[str, dict[bytes, bytes]] = {}
 
@@ -50,36 +50,36 @@ class MemoryLog:
     @property
     def records(self) -> int:
         """How many records all partitions have ever had."""
-        return sum(standing.head + 1 for standing in self._standings.values())
+        return sum(extent.head + 1 for extent in self._extents.values())
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
-        return {partition: standing.head for partition, standing in self._standings.items()}
+        return {partition: extent.head for partition, extent in self._extents.items()}
 
-    def standings(self) -> Mapping[Partition, Standing]:
+    def extents(self) -> Mapping[Partition, Extent]:
         """Return what there is of every partition."""
-        return self._standings
+        return self._extents
 
     def append(
         self,
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[TableEntry] = (),
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
 
         Raises:
             StorageError: A batch does not follow its partition's head, an entry does not fit.
         """
-        checked(self._standings, batches, trims, entries)
+        checked(self._extents, batches, trims, entries)
         for partition, sequence in trims.items():
             self._trim(partition, sequence)
         for batch in batches:
             partition = batch.partition
-            standing = extended(self._standings.get(partition), batch, self._clock())
-            self._standings[partition] = standing
-            self._kept.setdefault(partition, []).append(_Kept(batch, standing.newest_ms))
+            extent = extended(self._extents.get(partition), batch, self._clock())
+            self._extents[partition] = extent
+            self._kept.setdefault(partition, []).append(_Kept(batch, extent.newest_ms))
         self.changes.note([*trims, *(batch.partition for batch in batches)])
         for table, key, value in entries:
             values = self._tables.setdefault(table, {})
@@ -133,21 +133,21 @@ class MemoryLog:
         """Nothing is held outside this object."""
 
     def _trim(self, partition: Partition, sequence: int) -> None:
-        known = self._standings.get(partition, Standing(0, -1, 0, 0, 0))
+        known = self._extents.get(partition, Extent(0, -1, 0, 0, 0))
         held = self._kept.setdefault(partition, [])
         held[:] = [kept for kept in held if kept.batch.end > sequence]
         size = sum(len(kept.batch.content) for kept in held)
         if held:
             start, oldest_ms = held[0].batch.sequence, held[0].newest_ms
-            self._standings[partition] = known._replace(start=start, size=size, oldest_ms=oldest_ms)
+            self._extents[partition] = known._replace(start=start, size=size, oldest_ms=oldest_ms)
         else:
             start = max(sequence, known.head + 1)
             newest_ms = known.newest_ms
-            self._standings[partition] = Standing(start, start - 1, 0, newest_ms, newest_ms)
+            self._extents[partition] = Extent(start, start - 1, 0, newest_ms, newest_ms)
 
     def _from(self, partition: Partition, sequence: int) -> list[_Kept]:
-        standing = self._standings.get(partition)
-        if standing is None or not standing.start <= sequence <= standing.head:
+        extent = self._extents.get(partition)
+        if extent is None or not extent.start <= sequence <= extent.head:
             return []
         held = self._kept[partition]
         return held[bisect_right(held, sequence, key=_sequence) - 1 :]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dafka.model import Partition
-    from dafka.storage.log import Outline, RecordLog, Standing
+    from dafka.storage.log import Extent, Outline, RecordLog
 
 _OUTLINES = 64
 """Batches looked at in one read."""
@@ -69,26 +69,26 @@ class Retainer:
         if not self._rules:
             return {}
         trims: dict[Partition, int] = {}
-        sized: dict[Retention, dict[str, dict[Partition, Standing]]] = {}
-        for partition, standing in log.standings().items():
+        sized: dict[Retention, dict[str, dict[Partition, Extent]]] = {}
+        for partition, extent in log.extents().items():
             rule = self._rule(partition.topic)
-            if rule is None or standing.start > standing.head:
+            if rule is None or extent.start > extent.head:
                 continue
             if rule.bytes_max is not None:
                 topics = sized.setdefault(rule, {})
-                topics.setdefault(partition.topic, {})[partition] = standing
-            if rule.age_ms is not None and standing.oldest_ms < now_ms - rule.age_ms:
+                topics.setdefault(partition.topic, {})[partition] = extent
+            if rule.age_ms is not None and extent.oldest_ms < now_ms - rule.age_ms:
                 batches_max -= _aged(
-                    log, partition, standing, now_ms - rule.age_ms, batches_max, trims
+                    log, partition, extent, now_ms - rule.age_ms, batches_max, trims
                 )
         for rule, topics in sized.items():
-            for standings in topics.values():
+            for extents in topics.values():
                 assert rule.bytes_max is not None
-                if trims.keys() & standings.keys():
+                if trims.keys() & extents.keys():
                     continue  # by age already; the next step sees what that has freed
-                over = sum(one.size for one in standings.values()) - rule.bytes_max
+                over = sum(one.size for one in extents.values()) - rule.bytes_max
                 if over > 0 and batches_max > 0:
-                    batches_max -= _oversized(log, standings, over, batches_max, trims)
+                    batches_max -= _oversized(log, extents, over, batches_max, trims)
         return trims
 
     def _rule(self, topic: str) -> Retention | None:
@@ -100,14 +100,14 @@ class Retainer:
 def _aged(
     log: RecordLog,
     partition: Partition,
-    standing: Standing,
+    extent: Extent,
     before_ms: int,
     batches_max: int,
     trims: dict[Partition, int],
 ) -> int:
     """Add the trim that drops what is older; returns how many batches that is."""
     dropped = 0
-    for outline in log.outlines(partition, standing.start, batches_max) if batches_max > 0 else ():
+    for outline in log.outlines(partition, extent.start, batches_max) if batches_max > 0 else ():
         if outline.newest_ms >= before_ms:
             break
         trims[partition] = outline.end
@@ -117,21 +117,21 @@ def _aged(
 
 def _oversized(
     log: RecordLog,
-    standings: dict[Partition, Standing],
+    extents: dict[Partition, Extent],
     over: int,
     batches_max: int,
     trims: dict[Partition, int],
 ) -> int:
     """Add trims that drop the oldest batches of a topic; returns how many that is."""
     waiting: dict[Partition, deque[Outline]] = {}
-    oldest = [(standing.oldest_ms, partition) for partition, standing in standings.items()]
+    oldest = [(extent.oldest_ms, partition) for partition, extent in extents.items()]
     heapify(oldest)
     dropped = 0
     while over > 0 and oldest and dropped < batches_max:
         _, partition = heappop(oldest)
         outlines = waiting.get(partition)
         if not outlines:
-            start = max(trims.get(partition, 0), standings[partition].start)
+            start = max(trims.get(partition, 0), extents[partition].start)
             outlines = waiting[partition] = deque(log.outlines(partition, start, _OUTLINES))
             if not outlines:
                 continue
@@ -139,7 +139,7 @@ def _oversized(
         over -= outline.size
         trims[partition] = outline.end
         dropped += 1
-        if outline.end <= standings[partition].head:
+        if outline.end <= extents[partition].head:
             following = outlines[0].newest_ms if outlines else outline.newest_ms
             heappush(oldest, (following, partition))
     return dropped

@@ -38,12 +38,12 @@ from dafka.testing.history import (
     Durable,
     Ended,
     Fault,
-    Head,
-    Held,
+    HeadTold,
     Polled,
     Positioned,
-    Refused,
+    ReadBack,
     Reopened,
+    SendRefused,
     Sent,
     Settled,
     Trimmed,
@@ -124,7 +124,7 @@ def vacuous(
             acknowledged_min,
         ),
         "records read": (
-            sum(len(one.values) for one in history if isinstance(one, Polled | Held)),
+            sum(len(one.values) for one in history if isinstance(one, Polled | ReadBack)),
             read_min,
         ),
         "faults": (sum(isinstance(one, Fault) for one in history), faults_min),
@@ -207,16 +207,16 @@ class _Judge:
                 self.senders.update(dict.fromkeys(event.values, event.process))
             case Acknowledged():
                 self.take_acknowledged(event)
-            case Refused():
+            case SendRefused():
                 self.refused.update(self.sent[event.op].values)
             case Settled():
                 self.settled = True
                 self.stores = {node: _Reader(None, earliest=True) for node in event.stores}
             case Began() | Ended() | Positioned() | Polled():
                 self.take_consumer(event)
-            case Held():
+            case ReadBack():
                 self.take_held(event)
-            case Durable() | Reopened() | Head() | Trimmed():
+            case Durable() | Reopened() | HeadTold() | Trimmed():
                 self.take_store(event)
             case Fault():
                 pass
@@ -279,7 +279,7 @@ class _Judge:
         reader.expected[partition] = event.sequence + len(event.values)
         self.take_read(reader, event)
 
-    def take_held(self, event: Held) -> None:
+    def take_held(self, event: ReadBack) -> None:
         reader = self.stores[event.node]
         partition = event.partition
         expected = reader.expected.get(partition)
@@ -293,7 +293,7 @@ class _Judge:
         reader.expected[partition] = event.sequence + len(event.values)
         self.take_read(reader, event)
 
-    def take_read(self, reader: _Reader, event: Polled | Held) -> None:
+    def take_read(self, reader: _Reader, event: Polled | ReadBack) -> None:
         """Somebody has read values: they are what they should be, and nobody's invention."""
         partition = event.partition
         for sequence, value in enumerate(event.values, event.sequence):
@@ -321,7 +321,7 @@ class _Judge:
                 f"{value!r} stands at {_place(*place)} and {_place(partition, sequence)}",
             )
 
-    def take_store(self, event: Durable | Reopened | Head | Trimmed) -> None:
+    def take_store(self, event: Durable | Reopened | HeadTold | Trimmed) -> None:
         key = event.node, event.partition
         ends = self.durable[event.partition]
         before = ends.get(event.node, 0)
@@ -334,7 +334,7 @@ class _Judge:
                     Name.LOST_AFTER_CRASH, f"{event.node} had {where}, and has {event.end - 1}"
                 )
             ends[event.node] = event.end
-        elif isinstance(event, Head):
+        elif isinstance(event, HeadTold):
             told = self.heads.get(key, -1)
             if event.sequence < told:
                 where = _place(event.partition, event.sequence)

@@ -20,7 +20,6 @@ from dafka.groups.events import (
     Answered,
     Ask,
     AskOffsets,
-    Began,
     Closing,
     Collect,
     Collected,
@@ -29,6 +28,7 @@ from dafka.groups.events import (
     Handed,
     Left,
     OffsetsAnswered,
+    PartitionAssigned,
     PublishCommits,
     Revoke,
     Revoked,
@@ -39,12 +39,12 @@ from dafka.model import Partition
 from dafka.node.progress import Hand
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Stored
-from dafka.protocol.events import Drained, Submitted
+from dafka.protocol.events import Consumed, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.records.batch import BatchBuilder, records_of
 from dafka.testing.membership import Owners, reply
 from dafka.testing.nodes import SimStore
-from dafka.testing.world import Mesh, Node, OneSided, World
+from dafka.testing.world import OneSided, SimMesh, SimNode, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,10 +79,10 @@ class GroupStore(SimStore):
         return OffsetsAnswered(effect.store, effect.token, commits, len(page) == PAGE)
 
 
-class Committer(Node[None]):
+class CommitProducer(SimNode[None]):
     """The producer of a member's commits."""
 
-    def __init__(self, world: World, name: str, mesh: Mesh) -> None:
+    def __init__(self, world: World, name: str, mesh: SimMesh) -> None:
         super().__init__(world, name, {None: mesh})
         self._ends: deque[tuple[int, Callable[[], None]]] = deque()
         self._end = 0
@@ -140,21 +140,21 @@ class Processed:
         return count
 
 
-class GroupConsumer(Node[None]):
+class GroupConsumer(SimNode[None]):
     """A consumer in a group, its commits, and its application."""
 
     def __init__(
         self,
         world: World,
         name: str,
-        mesh: Mesh,
+        mesh: SimMesh,
         stores: list[GroupStore],
         owners: Owners,
         processed: Processed,
         settings: Settings,
     ) -> None:
         super().__init__(world, name, {None: mesh})
-        self._committer = Committer(world, f"{name}-commits", mesh)
+        self._committer = CommitProducer(world, f"{name}-commits", mesh)
         self._stores = stores
         self._owners = owners
         self._processed = processed
@@ -223,7 +223,7 @@ class GroupConsumer(Node[None]):
                 self._queue.append(effect)
             case Ask() | AskOffsets():
                 self._ask(effect)
-            case Began(partition):
+            case PartitionAssigned(partition):
                 assert partition not in self._owned
                 assert self._machine_ is not None
                 self._owners.take(self._machine_.generation, partition, self.life)
@@ -290,7 +290,7 @@ class GroupConsumer(Node[None]):
         self._records.clear()
         self._hand.put()
         if self._drained:
-            self.feed(None, Drained(self._drained))
+            self.feed(None, Consumed(self._drained))
             self._drained = 0
         while self._queue and not self._records:
             handed = self._queue.popleft()

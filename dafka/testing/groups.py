@@ -19,7 +19,7 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.group_nodes import TOPIC, GroupConsumer, GroupStore, Processed, Settings
 from dafka.testing.membership import Owners
 from dafka.testing.nodes import SimProducer
-from dafka.testing.world import Faults, Mesh, World
+from dafka.testing.world import Faults, SimMesh, World
 
 if TYPE_CHECKING:
     from dafka.model import Partition
@@ -29,7 +29,7 @@ SETTLING_MS_MAX = 180_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GroupsOutcome:
     """What came of a run in which nothing went wrong.
 
     Attributes:
@@ -45,7 +45,7 @@ class Outcome:
     fingerprint: str
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int) -> GroupsOutcome:
     """Run one seed.
 
     Half of them have a sound network and stores, where what is repeated is bounded by the interval
@@ -58,7 +58,7 @@ def run(seed: int) -> Outcome:
     sound = chance.random() < 0.5
     faults = Faults() if sound else _random_faults(chance)
     world = World(seed, faults)
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     names = [f"S{number}" for number in range(chance.choice((1, 2, 3)))]
     stores = [GroupStore(world, name, mesh, MemoryLog(name)) for name in names]
     producers = [SimProducer(world, f"P{number}", mesh, spooled=True) for number in range(4)]
@@ -85,7 +85,7 @@ def run(seed: int) -> Outcome:
     # A commit is under way for so long at most: to the store, to its disk, and back.
     commit_ms = settings.auto_commit_ms + settings.record_ms_max + 20
     repeated = processed.repeated(commit_ms if sound else SETTLING_MS_MAX)
-    return Outcome(sent, repeated, owners.generations, world.fingerprint)
+    return GroupsOutcome(sent, repeated, owners.generations, world.fingerprint)
 
 
 def _settle(

@@ -52,7 +52,7 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SendRefused:
     """The send `op` has certainly not happened."""
 
     at_ms: int
@@ -119,7 +119,7 @@ class Reopened:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HeadTold:
     """A store told somebody how far its partition reaches."""
 
     at_ms: int
@@ -147,7 +147,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ReadBack:
     """A store was read at the end: consecutive records, in order of sequence."""
 
     at_ms: int
@@ -168,25 +168,25 @@ class Fault:
 Event = (
     Sent
     | Acknowledged
-    | Refused
+    | SendRefused
     | Began
     | Positioned
     | Polled
     | Ended
     | Durable
     | Reopened
-    | Head
+    | HeadTold
     | Trimmed
     | Settled
-    | Held
+    | ReadBack
     | Fault
 )
 
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        *(Sent, Acknowledged, Refused, Began, Positioned, Polled, Ended),
-        *(Durable, Reopened, Head, Trimmed, Settled, Held, Fault),
+        *(Sent, Acknowledged, SendRefused, Began, Positioned, Polled, Ended),
+        *(Durable, Reopened, HeadTold, Trimmed, Settled, ReadBack, Fault),
     )
 }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.assignment import owner
-from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Settled
+from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Rebalanced
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Accept, Beat, Member, Prepare
 from dafka.model import Partition
@@ -154,7 +154,7 @@ class SimMember:
                     self._owners.generation(effect.generation, effect.members)
                     self._assigned = effect
                     self._later(self.world.random.randint(0, 30), partial(self._release, effect))
-                case Settled():
+                case Rebalanced():
                     self._begin(effect.generation)
                 case Expelled():
                     self._assigned = None
@@ -233,7 +233,7 @@ class SimMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AgreementOutcome:
     """What came of a run in which nothing went wrong.
 
     Attributes:
@@ -247,7 +247,7 @@ class Outcome:
     generations: int
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int) -> AgreementOutcome:
     """Run one seed.
 
     Raises:
@@ -283,7 +283,7 @@ def run(seed: int) -> Outcome:
             if member.machine is None:
                 member.boot()
         world.run_until(world.now_ms + 50)
-    return Outcome(world.now_ms - healed_ms, owners.taken, owners.generations)
+    return AgreementOutcome(world.now_ms - healed_ms, owners.taken, owners.generations)
 
 
 def _happen(chance: random.Random, member: SimMember, keeper: Keeper, all_: list[Keeper]) -> None:

@@ -51,7 +51,7 @@ TELLING = (
 """Where decoders break: the ends of number ranges, what opens and closes, text that is none."""
 
 
-class Kind(Enum):
+class MutationKind(Enum):
     """What an edit does to a frame, or to the list of them."""
 
     OVERWRITE = "overwrite"
@@ -74,7 +74,7 @@ class Edit(NamedTuple):
         octets: What to write there.
     """
 
-    kind: Kind
+    kind: MutationKind
     frame: int
     position: int
     octets: bytes
@@ -103,7 +103,13 @@ def random_edits(chance: Random) -> list[Edit]:
     ]
 
 
-_KINDS = (*Kind, Kind.OVERWRITE, Kind.OVERWRITE, Kind.OVERWRITE, Kind.INSERT)
+_KINDS = (
+    *MutationKind,
+    MutationKind.OVERWRITE,
+    MutationKind.OVERWRITE,
+    MutationKind.OVERWRITE,
+    MutationKind.INSERT,
+)
 """Overwriting keeps lengths, so it comes deepest into a decoder: it is drawn more often."""
 
 edits = st.lists(
@@ -120,15 +126,15 @@ edits = st.lists(
 
 
 def _edit(frames: list[bytes], edit: Edit) -> None:
-    if edit.kind is Kind.ADD_FRAME:
+    if edit.kind is MutationKind.ADD_FRAME:
         frames.insert(edit.frame % (len(frames) + 1), edit.octets)
         return
     if not frames:
         return
     index = edit.frame % len(frames)
-    if edit.kind is Kind.DROP_FRAME:
+    if edit.kind is MutationKind.DROP_FRAME:
         del frames[index]
-    elif edit.kind is Kind.SWAP_FRAMES:
+    elif edit.kind is MutationKind.SWAP_FRAMES:
         other = edit.position % len(frames)
         frames[index], frames[other] = frames[other], frames[index]
     else:
@@ -140,13 +146,13 @@ def _within(frame: bytes, edit: Edit) -> bytes:
     position = edit.position % (len(frame) + 1)
     before, behind, size = frame[:position], frame[position:], len(edit.octets)
     match edit.kind:
-        case Kind.OVERWRITE:
+        case MutationKind.OVERWRITE:
             return before + edit.octets[: len(behind)] + behind[size:]
-        case Kind.INSERT:
+        case MutationKind.INSERT:
             return before + edit.octets + behind
-        case Kind.CUT:
+        case MutationKind.CUT:
             return before
-        case Kind.REMOVE:
+        case MutationKind.REMOVE:
             return before + behind[size:]
         case _:
             return before + behind[:64] + behind

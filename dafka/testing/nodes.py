@@ -18,7 +18,7 @@ from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Compared,
-    Drained,
+    Consumed,
     RangeRead,
     Received,
     ReceivedTogether,
@@ -34,15 +34,15 @@ from dafka.testing.history import (
     Began,
     Durable,
     Ended,
-    Head,
-    Held,
+    HeadTold,
     Polled,
     Positioned,
+    ReadBack,
     Reopened,
     Settled,
     Trimmed,
 )
-from dafka.testing.world import Mesh, Node, OneSided, World
+from dafka.testing.world import OneSided, SimMesh, SimNode, World
 from dafka.wire import messages
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Disk:
     promise of torn writes.
     """
 
-    def __init__(self, node: Node[None], append: Callable[[Append], None]) -> None:
+    def __init__(self, node: SimNode[None], append: Callable[[Append], None]) -> None:
         self._node = node
         self._append = append
         self._writes: deque[Append] = deque()
@@ -98,13 +98,13 @@ class Disk:
         self._node.feed(None, done)
 
 
-class _Awaited(NamedTuple):
+class _UnackedSend(NamedTuple):
     op: int
     sequence: int
     end: int
 
 
-class SimProducer(Node[None]):
+class SimProducer(SimNode[None]):
     """A producer and its application.
 
     Without a spool it comes back from a crash under a new address, with one under its old one.
@@ -118,7 +118,7 @@ class SimProducer(Node[None]):
     """
 
     def __init__(
-        self, world: World, name: str, mesh: Mesh, *, spooled: bool = False, min_acks: int = 1
+        self, world: World, name: str, mesh: SimMesh, *, spooled: bool = False, min_acks: int = 1
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.partitions: set[Partition] = set()
@@ -127,7 +127,7 @@ class SimProducer(Node[None]):
         self._settings = ProducerSettings(min_acks=min_acks, spooled=spooled)
         self._disk = Disk(self, self._spool_batches)
         self._ends: dict[str, int] = {}
-        self._awaited: dict[str, deque[_Awaited]] = {}
+        self._awaited: dict[str, deque[_UnackedSend]] = {}
         """By topic, the sends of this life, or those in the spool, that are not stored yet."""
         self._made = 0
         self._run = 0
@@ -178,7 +178,7 @@ class SimProducer(Node[None]):
         op = self.world.history.sent(self.name, topic, values, self.world.now_ms)
         end = self._ends[topic] = sequence + count
         self.partitions.add(Partition(topic, self.address))
-        self._awaited.setdefault(topic, deque()).append(_Awaited(op, sequence, end))
+        self._awaited.setdefault(topic, deque()).append(_UnackedSend(op, sequence, end))
         self.feed(None, Submitted(topic, builder.count, builder.build()))
         if self.spool is not None:
             self.later(self.world.random.randint(0, 1), None, TurnEnded())
@@ -208,10 +208,10 @@ class SimProducer(Node[None]):
             )
 
 
-class SimStore(Node[None]):
+class SimStore(SimNode[None]):
     """A store over a log that outlives it."""
 
-    def __init__(self, world: World, name: str, mesh: Mesh, log: RecordLog) -> None:
+    def __init__(self, world: World, name: str, mesh: SimMesh, log: RecordLog) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self._turn_planned = False
@@ -248,7 +248,7 @@ class SimStore(Node[None]):
         if isinstance(message, messages.DirectHead):
             partition = Partition(message.topic, message.address)
             self.world.history.record(
-                Head(self.world.now_ms, self.name, partition, message.sequence)
+                HeadTold(self.world.now_ms, self.name, partition, message.sequence)
             )
 
     def perform(self, side: None, effect: object) -> None:
@@ -259,8 +259,8 @@ class SimStore(Node[None]):
             batches = self.log.read(
                 effect.partition, effect.sequence, effect.count_max, effect.bytes_max
             )
-            standing = self.log.standings().get(effect.partition)
-            start = standing.start if standing else 0
+            extent = self.log.extents().get(effect.partition)
+            start = extent.start if extent else 0
             read = tuple(batches)
             answer = RangeRead(effect.requester, effect.partition, read, start, effect.alone_end)
             self.later(0, side, answer)
@@ -287,7 +287,7 @@ class SimStore(Node[None]):
             )
 
     def _trimmed(self, partition: Partition) -> None:
-        start = self.log.standings()[partition].start
+        start = self.log.extents()[partition].start
         self.world.history.record(Trimmed(self.world.now_ms, self.name, partition, start))
 
 
@@ -301,13 +301,13 @@ def _corrupted(event: Received, chance: Random) -> Received:
     return Received(replace(message, content=bytes(content)))
 
 
-class SimConsumer(Node[None]):
+class SimConsumer(SimNode[None]):
     """A consumer and its application, which takes a while over each batch.
 
     A crash makes it begin anew.
     """
 
-    def __init__(self, world: World, name: str, mesh: Mesh, settings: ConsumerSettings) -> None:
+    def __init__(self, world: World, name: str, mesh: SimMesh, settings: ConsumerSettings) -> None:
         super().__init__(world, name, {None: mesh})
         self._settings = settings
 
@@ -332,7 +332,7 @@ class SimConsumer(Node[None]):
             self.world.history.record(
                 Polled(self.world.now_ms, self.name, batch.partition, start, values)
             )
-            self.later(1, side, Drained(len(batch.content)))
+            self.later(1, side, Consumed(len(batch.content)))
         elif isinstance(effect, Lost):
             self.world.history.record(
                 Positioned(self.world.now_ms, self.name, effect.partition, effect.end)
@@ -344,9 +344,9 @@ def read_stores(world: World, stores: Iterable[SimStore]) -> None:
     stores = list(stores)
     world.history.record(Settled(world.now_ms, tuple(store.name for store in stores)))
     for store in stores:
-        for partition, standing in store.log.standings().items():
-            for batch in store.log.read(partition, standing.start, READ_ALL, READ_ALL):
+        for partition, extent in store.log.extents().items():
+            for batch in store.log.read(partition, extent.start, READ_ALL, READ_ALL):
                 values = tuple(value or b"" for value in values_of(batch))
                 world.history.record(
-                    Held(world.now_ms, store.name, partition, batch.sequence, values)
+                    ReadBack(world.now_ms, store.name, partition, batch.sequence, values)
                 )

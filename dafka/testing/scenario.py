@@ -15,7 +15,7 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
-from dafka.testing.world import Faults, Mesh, World
+from dafka.testing.world import Faults, SimMesh, World
 
 TOPICS = ("flights", "flights-late")
 """One begins as the other does, and that is where it ends: nobody gets what he did not ask for."""
@@ -47,7 +47,7 @@ class Outcome:
     fingerprint: str
 
 
-class Cluster:
+class ScenarioCluster:
     """Two producers, one with a spool, two stores, two consumers.
 
     Args:
@@ -58,7 +58,7 @@ class Cluster:
 
     def __init__(self, seed: int, faults: Faults, min_acks: int = 1) -> None:
         self.world = World(seed, faults)
-        mesh = Mesh(self.world)
+        mesh = SimMesh(self.world)
         self.producers = [
             SimProducer(self.world, f"P{number}", mesh, spooled=number == 1, min_acks=min_acks)
             for number in range(2)
@@ -108,7 +108,7 @@ def run(seed: int) -> Outcome:
     chance = random.Random(seed)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
-    cluster = Cluster(seed, faults, min_acks=chance.randint(1, 2))
+    cluster = ScenarioCluster(seed, faults, min_acks=chance.randint(1, 2))
     world = cluster.world
     for _ in range(chance.randint(10, 50)):
         world.run_until(world.now_ms + chance.randint(0, 100))

@@ -35,7 +35,7 @@ envelopes = st.builds(
 )
 
 wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
-    st.builds(messages.Record, topics, addresses, sequences, contents, st.booleans()),
+    st.builds(messages.RecordMessage, topics, addresses, sequences, contents, st.booleans()),
     st.builds(messages.DirectRecord, addresses, topics, addresses, sequences, contents),
     st.builds(messages.Records, topics, addresses, batch_sequences, counts, contents),
     st.builds(

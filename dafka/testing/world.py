@@ -98,16 +98,16 @@ class World:
         return self.random.randrange(self.faults.delay_ms_max + 1)
 
 
-class Mesh:
+class SimMesh:
     """The network of one cluster: every node hears every other, by subscription, unreliably."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._members: dict[Member, dict[bytes, tuple[MessageId, str]]] = {}
-        self._prefixes: dict[Member, tuple[bytes, ...]] = {}
+        self._members: dict[MeshMember, dict[bytes, tuple[MessageId, str]]] = {}
+        self._prefixes: dict[MeshMember, tuple[bytes, ...]] = {}
         """What of each member's subscriptions messages are compared with."""
 
-    def join(self, member: Member) -> None:
+    def join(self, member: MeshMember) -> None:
         """Connect a node; it learns of everybody's subscriptions."""
         self._members[member] = {}
         self._prefixes[member] = ()
@@ -116,12 +116,12 @@ class Mesh:
                 for message_id, key in prefixes.values():
                     self._send(member, PeerListened(message_id, key))
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: MeshMember) -> None:
         """Disconnect a node."""
         self._members.pop(member, None)
         self._prefixes.pop(member, None)
 
-    def listen(self, member: Member, message_id: MessageId, key: str) -> None:
+    def listen(self, member: MeshMember, message_id: MessageId, key: str) -> None:
         """Subscribe a node."""
         self._members[member][rfc46.prefix(message_id, key)] = (message_id, key)
         self._prefixes[member] = (*self._members[member],)
@@ -129,12 +129,12 @@ class Mesh:
             if other is not member:
                 self._send(other, PeerListened(message_id, key))
 
-    def unlisten(self, member: Member, message_id: MessageId, key: str) -> None:
+    def unlisten(self, member: MeshMember, message_id: MessageId, key: str) -> None:
         """Take a node's subscription back."""
         self._members[member].pop(rfc46.prefix(message_id, key), None)
         self._prefixes[member] = (*self._members[member],)
 
-    def publish(self, member: Member, message: Message) -> None:
+    def publish(self, member: MeshMember, message: Message) -> None:
         """Carry a message to every other node that listens for it, as the faults allow."""
         frames = rfc46.encode(message)
         self._world.note(frames[0], frames[1])
@@ -154,19 +154,19 @@ class Mesh:
                 self._send(other, received)
                 self._send(other, received)
 
-    def _send(self, member: Member, event: Event) -> None:
+    def _send(self, member: MeshMember, event: Event) -> None:
         incarnation = member.incarnation
         delay_ms = self._world.delay_ms()
         self._world.note(delay_ms)
         self._world.after(delay_ms, lambda: member.arrive(self, event, incarnation))
 
 
-class Member(Protocol):
+class MeshMember(Protocol):
     """What a mesh needs of a node."""
 
     incarnation: int
 
-    def arrive(self, mesh: Mesh, event: Event, incarnation: int) -> None:
+    def arrive(self, mesh: SimMesh, event: Event, incarnation: int) -> None:
         """Take an event in, unless the node has crashed since it was sent."""
 
 
@@ -183,13 +183,13 @@ class Machine(Protocol[S]):
         """Assert its invariants."""
 
 
-class Node(Generic[S]):
+class SimNode(Generic[S]):
     """A machine that lives in meshes, and may die.
 
     Subclasses build the machine anew at every boot and perform its own effects.
     """
 
-    def __init__(self, world: World, name: str, meshes: dict[S, Mesh]) -> None:
+    def __init__(self, world: World, name: str, meshes: dict[S, SimMesh]) -> None:
         self.world = world
         self.name = name
         self.incarnation = 0
@@ -232,7 +232,7 @@ class Node(Generic[S]):
         for mesh in self._meshes.values():
             mesh.leave(self)
 
-    def arrive(self, mesh: Mesh, event: Event, incarnation: int) -> None:
+    def arrive(self, mesh: SimMesh, event: Event, incarnation: int) -> None:
         """Take an event from a mesh in, unless the node has crashed since it was sent."""
         if incarnation == self.incarnation:
             side = next(side for side, own in self._meshes.items() if own is mesh)

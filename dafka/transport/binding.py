@@ -22,7 +22,7 @@ _PLACE = re.compile(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::([0-
 _numbers = count()
 
 
-class Place(NamedTuple):
+class Binding(NamedTuple):
     """A place of TCP, `HOST` or `HOST:PORT`, of ipc, `ipc:///DIRECTORY`, or of inproc, `inproc://`.
 
     Attributes:
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     port: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> Binding:
         """Read a place. With a port an IPv6 host stands in brackets.
 
         Raises:
@@ -118,7 +118,7 @@ class Place(NamedTuple):
         host, _, port = bound.removeprefix("tcp://").rpartition(":")
         if advertise is None:
             return "" if self.host in EVERY_HOST else host, int(port)
-        told = Place.parse(advertise)
+        told = Binding.parse(advertise)
         if told.scheme != "tcp" or told.host in EVERY_HOST:
             raise MisuseError(f"cannot advertise {advertise!r}: nobody can connect to it")
         address = numeric(told.host)

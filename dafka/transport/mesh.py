@@ -29,7 +29,7 @@ from dafka.protocol.presence import (
 )
 from dafka.transport import sockets
 from dafka.transport.access import ANYBODY, Rights, may_send, may_subscribe
-from dafka.transport.binding import Place
+from dafka.transport.binding import Binding
 from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
 from dafka.transport.sockets import Connections, receive_frames, send_frames
 from dafka.wire import rfc46
@@ -56,7 +56,7 @@ class Mesh:
 
     Args:
         address: The node's identity.
-        host: Where to bind the publisher, see `Place`.
+        host: Where to bind the publisher, see `Binding`.
         towers: At least one.
         settings: Beacon times.
         credentials: The node's, if the cluster has keys. Then there is one subscriber for each
@@ -84,7 +84,7 @@ class Mesh:
         bundled: bool = True,
         advertise: str | None = None,
     ) -> None:
-        place = Place.parse(host)
+        place = Binding.parse(host)
         place.check([tower.inbound for tower in towers], advertise)
         for endpoint in (place.scheme + ":", *(tower.inbound for tower in towers)):
             refuse_keys_within(endpoint, credentials)
@@ -240,7 +240,7 @@ class Mesh:
         for socket in (*self._subscribers.values(), self._beacons_out, *self._beacons_in.values()):
             socket.close(0)
 
-    def _bind(self, place: Place, address: str) -> None:
+    def _bind(self, place: Binding, address: str) -> None:
         endpoint = place.endpoint(address)
         try:
             sockets.bind(self._publisher, endpoint)

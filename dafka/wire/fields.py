@@ -41,7 +41,7 @@ def parts(message: Message) -> tuple[str, bytes, bytes | None]:
             return message.topic, _place(message) + number_4(message.count), message.content
         case messages.DirectRecords():
             return message.requester, _place(message) + number_4(message.count), message.content
-        case messages.Record():
+        case messages.RecordMessage():
             octets = _place(message) + (_BATCHED if message.batched else b"")
             return message.topic, octets, message.content
         case messages.DirectRecord():
@@ -142,7 +142,7 @@ def read_batch(message_id: MessageId, key: str, reader: Reader, content: bytes) 
         raise WireError("content size")
     if message_id is MessageId.RECORD:
         batched = _read_mark(reader, _BATCHED)
-        return messages.Record(_same(topic, key), address, sequence, content, batched)
+        return messages.RecordMessage(_same(topic, key), address, sequence, content, batched)
     if message_id is MessageId.DIRECT_RECORD:
         return messages.DirectRecord(named(key), topic, address, sequence, content)
     count = reader.number_4()

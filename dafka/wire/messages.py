@@ -29,7 +29,7 @@ class MessageId(Enum):
     LOG_START = b"T"
 
 
-class Record(Value, frozen=True):
+class RecordMessage(Value, frozen=True):
     """One record, from its producer to everybody. Listened to by topic.
 
     `batched` says that it was published in a RECORDS as well (extension: a trailing byte, ignored
@@ -187,7 +187,7 @@ class LogStart(Value, frozen=True):
 
 
 Message = (
-    Record
+    RecordMessage
     | DirectRecord
     | Records
     | DirectRecords
@@ -200,4 +200,4 @@ Message = (
     | StoreHello
     | LogStart
 )
-Batch = Record | DirectRecord | Records | DirectRecords
+Batch = RecordMessage | DirectRecord | Records | DirectRecords

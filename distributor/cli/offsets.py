@@ -15,7 +15,7 @@ from distributor.cli.options import File, Json
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
 from distributor.offsets.committer import Committer
-from distributor.offsets.explanation import Row, forced
+from distributor.offsets.explanation import OffsetRow, forced
 from distributor.offsets.explanation import explain as explained
 from distributor.survey import survey_group
 from topology.tables import WholeTable, console
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dafka.groups.commit import Commit
     from dafka.model import Partition
     from distributor.offsets.explanation import GroupView
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
 
 Group = Annotated[str, typer.Argument(help="The group of consumers.")]
 
@@ -108,7 +108,7 @@ def _asked(declared: Topology, group: str) -> tuple[list[GroupView], list[str]]:
     return views, errors
 
 
-def _commit(cluster: Cluster, group: str, commits: list[tuple[Partition, Commit]]) -> None:
+def _commit(cluster: ClusterSpec, group: str, commits: list[tuple[Partition, Commit]]) -> None:
     committer = Committer(cluster, cluster.host)
     try:
         committer.write([(CommitKey(group, partition), commit) for partition, commit in commits])
@@ -134,7 +134,7 @@ def _commits_table(title: str, commits: list[tuple[Partition, Commit]]) -> Whole
     return table
 
 
-def _table(group: str, rows: list[Row]) -> WholeTable:
+def _table(group: str, rows: list[OffsetRow]) -> WholeTable:
     table = WholeTable("topic", "partition", "cluster", title=Text(f"group {group}"))
     for name in ("position", "behind", "age", "margin"):
         table.add_column(name, justify="right")

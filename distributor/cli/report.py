@@ -16,7 +16,7 @@ from topology.tables import WholeTable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from distributor.demo.job import Proof, Published
+    from distributor.demo.job import Published, ReadProof
     from distributor.local.processes import Process
     from distributor.verify.verdict import Verdict
     from topology import Plan
@@ -26,7 +26,7 @@ def report(
     the_plan: Plan,
     processes: list[Process],
     published: Published,
-    proofs: list[Proof],
+    proofs: list[ReadProof],
     verdict: Verdict,
     everywhere_s: float,
     console: Console,
@@ -47,7 +47,7 @@ def report(
     )
 
 
-def proofs_view(proofs: list[Proof], rows: int) -> WholeTable:
+def proofs_view(proofs: list[ReadProof], rows: int) -> WholeTable:
     """What reading every row back has shown, for each cluster."""
     table = WholeTable("cluster", title=f"every one of {rows:,} rows, looked for by number")
     for column in ("found", "lost", "duplicated", "out of order"):

@@ -12,9 +12,9 @@ import typer
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
 from dafka.errors import MisuseError
 from dafka.process.health import Health, serve_health
-from dafka.process.logs import Format, set_up_logs
+from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
-from dafka.process.signals import SHUTDOWN_MS, Running, end_within, run_until_told
+from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
 from distributor.cli.spark import Conf, Engine, Master, run_links
 from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
@@ -43,7 +43,7 @@ def run(
     ] = "",
     metrics: Metrics = None,
     log_level: LogLevel = "info",
-    log_format: LogFormat = Format.TEXT,
+    log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Copy one cluster's records across one level, until told to stop.
@@ -81,7 +81,7 @@ def run(
             node = SteeredLink(declared, link)
             stack.callback(node.close)
             nodes.append(node)
-        running: list[Running] = [*nodes]
+        running: list[LongRunning] = [*nodes]
         beats = heartbeat_of(declared, cluster, level)
         if beats is not None:
             stack.callback(beats.close)

@@ -16,7 +16,7 @@ from rich.text import Text
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
 from dafka.errors import MisuseError
 from dafka.process.health import Health, serve_health
-from dafka.process.logs import Format, set_up_logs
+from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.options import File, Json
 from distributor.loading import load
@@ -42,7 +42,7 @@ def run(
     cluster: Annotated[str, typer.Option(help="The cluster whose distributor this is.")] = "",
     metrics: Metrics = None,
     log_level: LogLevel = "info",
-    log_format: LogFormat = Format.TEXT,
+    log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
 ) -> None:
     """Copy schemas to all other registries while this cluster is the primary, until told to stop.

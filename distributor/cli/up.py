@@ -18,7 +18,7 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.view import up_view
 from distributor.errors import PlanError
 from distributor.loading import load
-from distributor.local.pidfile import Running, find, forget, refuse_second
+from distributor.local.pidfile import PidFile, find, forget, refuse_second
 from distributor.local.processes import processes_of, refuse_elsewhere
 from distributor.local.supervisor import Supervisor
 from distributor.operations.status import status_of
@@ -52,7 +52,7 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     supervisor = supervisor_of(the_plan, file, logs)
     console = Console(stderr=True)
     supervisor.start()
-    Running.of(file).note(logs)
+    PidFile.of(file).note(logs)
     up_now = f"{len(supervisor.children)} processes are up, logs in {logs}"
     console.print(up_now, markup=False, highlight=False, soft_wrap=True)
     try:
@@ -87,7 +87,7 @@ def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, lo
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
         replace(find(logs), problem=str(error)).note(logs)
         return old
-    running = Running.of(file)
+    running = PidFile.of(file)
     changes = supervisor.apply(processes_of(new, file))
     console.print(f"{file} is read again: {changes}", markup=False)
     running.note(logs)
@@ -106,7 +106,7 @@ def watch(
     On a terminal one picture is kept up to date; elsewhere every death is a line.
     """
     live = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
-    with live as picture, _Asked(the_plan) as asked:
+    with live as picture, _StatusPoll(the_plan) as asked:
         while not told.wait(0.25) and not (reload and reload.is_set()):
             for child in supervisor.watch():
                 where = supervisor.log_file(child)
@@ -116,7 +116,7 @@ def watch(
                 picture.update(up_view(supervisor.children, asked.latest()), refresh=True)
 
 
-class _Asked:
+class _StatusPoll:
     """The status of a topology, asked for in a thread: a store that does not answer takes seconds.
 
     Meanwhile processes that have died are started again.

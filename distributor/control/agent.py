@@ -32,7 +32,7 @@ from distributor.control.protocol import (
     decode_command,
     encode,
 )
-from distributor.link.events import Reason
+from distributor.link.events import StopReason
 from distributor.link.node import LinkNode
 from distributor.link.target import (
     Aim,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from distributor.link.events import Stop
     from distributor.link.target import AimEffect, AimEvent
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
     from topology.plan import Link
 
 
@@ -133,8 +133,8 @@ class SteeredLink:
             waits_for=self._waits_for,
             switches=self._switches,
             stall_ms=self._stall_ms if self._stood_ms is None else -1,
-            diverged=reasons.count(Reason.DIVERGED),
-            overtaken=reasons.count(Reason.OVERTAKEN),
+            diverged=reasons.count(StopReason.DIVERGED),
+            overtaken=reasons.count(StopReason.OVERTAKEN),
             shortened=self._node.shortened,
             stopped=tuple(_stopped_row(*one) for one in islice(stops.items(), STOPPED_MAX)),
             topics=self._link.topics,
@@ -273,7 +273,7 @@ def _stopped_row(partition: Partition, stop: Stop) -> StoppedRow:
     return StoppedRow(topic, address, stop.reason.value, stop.first, stop.end)
 
 
-def _heads_of(cluster: Cluster) -> dict[Partition, int] | None:
+def _heads_of(cluster: ClusterSpec) -> dict[Partition, int] | None:
     for store in cluster.stores:
         try:
             with StoreClient(store.query, timeout_ms=DRAIN_TIMEOUT_MS) as client:
@@ -355,32 +355,32 @@ def answer(command: bytes, links: Sequence[Steered]) -> bytes:
         return encode(_obey(decode_command(command), links))
     except WireError as error:
         metrics.count_dropped("control", error.reason)
-        return encode(protocol.Refused(f"{error.reason}: this one speaks version {VERSION}"))
+        return encode(protocol.CommandRefused(f"{error.reason}: this one speaks version {VERSION}"))
 
 
 def _obey(command: protocol.Command, links: Sequence[Steered]) -> protocol.Answer:
     match command:
-        case protocol.AskLinks():
+        case protocol.LinksCommand():
             return _rows(links)
-        case protocol.Retarget():
+        case protocol.RetargetCommand():
             return _retarget(command.target, links)
-        case protocol.Pause():
+        case protocol.PauseCommand():
             for link in links:
                 link.tell(Pause())
             return _rows(links)
-        case protocol.DeclareLost():
+        case protocol.LostCommand():
             known = _remembered(command.cluster, None, links)
             for link in links:
                 link.tell(ClusterLost(command.cluster))
             return known
-        case protocol.Recall():
+        case protocol.RecallCommand():
             return _remembered(command.cluster, command.after, links)
         case _:
             assert_never(command)
 
 
-def _rows(links: Sequence[Steered]) -> protocol.Rows:
-    return protocol.Rows(tuple(link.row() for link in links))
+def _rows(links: Sequence[Steered]) -> protocol.LinkRows:
+    return protocol.LinkRows(tuple(link.row() for link in links))
 
 
 def _retarget(target: str, links: Sequence[Steered]) -> protocol.Answer:
@@ -390,7 +390,7 @@ def _retarget(target: str, links: Sequence[Steered]) -> protocol.Answer:
     if able:
         return _rows(links)
     known = ", ".join(name for link in links for name in link.targets)
-    return protocol.Refused(f"{target!r} is no target here: there are {known}")
+    return protocol.CommandRefused(f"{target!r} is no target here: there are {known}")
 
 
 def _remembered(

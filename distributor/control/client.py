@@ -33,15 +33,15 @@ class ControlClient:
 
     def links(self) -> tuple[protocol.LinkRow, ...]:
         """Return what its links do."""
-        return self._ask(protocol.AskLinks(), protocol.Rows).links
+        return self._ask(protocol.LinksCommand(), protocol.LinkRows).links
 
     def retarget(self, target: str) -> tuple[protocol.LinkRow, ...]:
         """Let the link that can serve `target` serve it, behind a barrier; begins at once."""
-        return self._ask(protocol.Retarget(target), protocol.Rows).links
+        return self._ask(protocol.RetargetCommand(target), protocol.LinkRows).links
 
     def pause(self) -> tuple[protocol.LinkRow, ...]:
         """Let its links send nothing more; they go on by themselves if this is not said again."""
-        return self._ask(protocol.Pause(), protocol.Rows).links
+        return self._ask(protocol.PauseCommand(), protocol.LinkRows).links
 
     def lost(self, cluster: str) -> tuple[int, dict[Partition, int]]:
         """Let its links leave a cluster; returns its last known heads and their age, -1 if none."""
@@ -57,7 +57,7 @@ class ControlClient:
                 where = f"distributor at {self._client.endpoint}"
                 raise CommandError(f"{where} answers with a page that leads nowhere")
             page = self._recalled(cluster, page.heads[-1][:2])
-        answer = self._ask(protocol.DeclareLost(cluster), protocol.Remembered)
+        answer = self._ask(protocol.LostCommand(cluster), protocol.Remembered)
         return answer.age_ms, _heads(answer) | heads
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class ControlClient:
     ) -> protocol.Remembered | None:
         """A page of what a cluster was known to hold; None from a distributor of before pages."""
         try:
-            return self._ask(protocol.Recall(cluster, after), protocol.Remembered)
+            return self._ask(protocol.RecallCommand(cluster, after), protocol.Remembered)
         except RefusedCommandError:
             return None
 
@@ -87,7 +87,7 @@ class ControlClient:
             raise CommandError(f"{where}: {error}") from error
         except WireError as error:
             raise CommandError(f"{where} answers what this version cannot read") from error
-        if isinstance(answer, protocol.Refused):
+        if isinstance(answer, protocol.CommandRefused):
             raise RefusedCommandError(f"{where} refuses: {answer.detail}")
         if not isinstance(answer, expected):
             raise CommandError(f"{where} answers with {type(answer).__name__}")

@@ -22,34 +22,34 @@ ClusterText = Annotated[str, Meta(max_length=63)]
 Name = Annotated[bytes, Meta(max_length=ADDRESS_BYTES_MAX)]
 
 
-class AskLinks(Struct, frozen=True, array_like=True, tag="links"):
+class LinksCommand(Struct, frozen=True, array_like=True, tag="links"):
     """What do your links do?"""
 
 
-class Retarget(Struct, frozen=True, array_like=True, tag="retarget"):
+class RetargetCommand(Struct, frozen=True, array_like=True, tag="retarget"):
     """Serve this target, behind a barrier."""
 
     target: ClusterText
 
 
-class Pause(Struct, frozen=True, array_like=True, tag="pause"):
+class PauseCommand(Struct, frozen=True, array_like=True, tag="pause"):
     """Send nothing more, unless this is not said again within a minute."""
 
 
-class DeclareLost(Struct, frozen=True, array_like=True, tag="lost"):
+class LostCommand(Struct, frozen=True, array_like=True, tag="lost"):
     """This cluster does not come back: aim at another at once, and tell what you knew of it."""
 
     cluster: ClusterText
 
 
-class Recall(Struct, frozen=True, array_like=True, tag="recall"):
+class RecallCommand(Struct, frozen=True, array_like=True, tag="recall"):
     """What was this cluster last known to hold, in order, behind a partition?"""
 
     cluster: ClusterText
     after: tuple[Name, Name] | None = None
 
 
-Command = AskLinks | Retarget | Pause | DeclareLost | Recall
+Command = LinksCommand | RetargetCommand | PauseCommand | LostCommand | RecallCommand
 
 
 STOPPED_MAX = 100
@@ -111,7 +111,7 @@ class LinkRow(Struct, frozen=True, array_like=True):
     topics: str = ""
 
 
-class Rows(Struct, frozen=True, array_like=True, tag="rows"):
+class LinkRows(Struct, frozen=True, array_like=True, tag="rows"):
     """Every link of the process; the answer to a question and to an accepted command."""
 
     links: tuple[LinkRow, ...]
@@ -123,8 +123,8 @@ class Remembered(Struct, frozen=True, array_like=True, tag="remembered"):
     Attributes:
         age_ms: How long ago that was; -1 if nothing was ever known.
         heads: Topic, address, last sequence.
-        more: Ask to `Recall` what comes after the last of them; before it is declared lost, as
-            its links forget it then.
+        more: Ask by another `RecallCommand` for what comes after the last of them; before it is
+            declared lost, as its links forget it then.
     """
 
     age_ms: int
@@ -132,13 +132,13 @@ class Remembered(Struct, frozen=True, array_like=True, tag="remembered"):
     more: bool = False
 
 
-class Refused(Struct, frozen=True, array_like=True, tag="refused"):
+class CommandRefused(Struct, frozen=True, array_like=True, tag="refused"):
     """It cannot be done; why, for people."""
 
     detail: str
 
 
-Answer = Rows | Remembered | Refused
+Answer = LinkRows | Remembered | CommandRefused
 
 _PREAMBLE = bytes((VERSION,))
 _encoder = Encoder()

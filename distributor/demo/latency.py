@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from distributor.link.meter import hop_buckets, quantile
-from distributor.local.processes import Kind
+from distributor.local.processes import ProcessKind
 from distributor.operations.probe import probe
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class HopLatency(NamedTuple):
 
 def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
     """Ask every distributor that serves metrics; one that does not answer is left out."""
-    distributors = [process for process in processes if process.kind is Kind.DISTRIBUTOR]
+    distributors = [process for process in processes if process.kind is ProcessKind.DISTRIBUTOR]
     return [
         HopLatency(
             *link,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class SurveyResult:
     """What a survey brought to light, each with the end the target has.
 
     Attributes:
@@ -51,7 +51,7 @@ class Comparison:
         self._told_ms: dict[Partition, int] = {}
         """When a standstill was last told."""
 
-    def standing(self, now_ms: int) -> tuple[int, int]:
+    def standstill(self, now_ms: int) -> tuple[int, int]:
         """How many partitions the target has fallen behind with, and for how long one stands (ms).
 
         From both ends' heads, whatever any link believes of itself.
@@ -78,7 +78,7 @@ class Comparison:
         target: Mapping[Partition, int],
         now_ms: int,
         begins: Mapping[Partition, int],
-    ) -> Findings:
+    ) -> SurveyResult:
         """Compare the heads that a survey brought.
 
         Args:
@@ -95,7 +95,7 @@ class Comparison:
         for partition, head in target.items():
             self.stored(partition, head + 1)
         self._ends.update(lost)
-        return Findings(lost, self._stalled(source, target, now_ms, begins))
+        return SurveyResult(lost, self._stalled(source, target, now_ms, begins))
 
     def _stalled(
         self,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
 
 
-class Reason(Enum):
+class StopReason(Enum):
     """Why a partition is not copied."""
 
     DIVERGED = "diverged"
@@ -45,7 +45,7 @@ class Stop(NamedTuple):
         end: The sequence after the last one that is known to.
     """
 
-    reason: Reason
+    reason: StopReason
     first: int
     end: int
 
@@ -59,14 +59,14 @@ class Stops:
     def __contains__(self, partition: Partition) -> bool:
         return partition in self.by_partition
 
-    def counts(self) -> Mapping[Reason, int]:
+    def counts(self) -> Mapping[StopReason, int]:
         """How many there are, by reason."""
         reasons = [stop.reason for stop in self.by_partition.values()]
-        return {reason: reasons.count(reason) for reason in Reason}
+        return {reason: reasons.count(reason) for reason in StopReason}
 
     def overtaken(self, partition: Partition, first: int, end: int) -> Stop:
         """The source keeps a partition only from `end` on, and the target has it up to `first`."""
-        stop = Stop(Reason.OVERTAKEN, first, end)
+        stop = Stop(StopReason.OVERTAKEN, first, end)
         self.by_partition[partition] = stop
         return stop
 
@@ -75,8 +75,8 @@ class Stops:
         begun: list[Partition] = []
         for partition, first in heads.diverged.items():
             known = self.by_partition.get(partition)
-            if known is None or known.reason is not Reason.DIVERGED:
-                self.by_partition[partition] = Stop(Reason.DIVERGED, first, first + 1)
+            if known is None or known.reason is not StopReason.DIVERGED:
+                self.by_partition[partition] = Stop(StopReason.DIVERGED, first, first + 1)
                 begun.append(partition)
         ended = [
             partition
@@ -89,7 +89,7 @@ class Stops:
 
 
 def _is_over(partition: Partition, stop: Stop, heads: HeadsRead) -> bool:
-    if stop.reason is Reason.DIVERGED:
+    if stop.reason is StopReason.DIVERGED:
         return partition not in heads.diverged
     if partition not in heads.target or partition in heads.empty:
         return True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.storage.log import Mark
-    from topology.model import Cluster
+    from topology.model import ClusterSpec
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Holdings:
         wants: Whether the link carries a topic.
     """
 
-    def __init__(self, cluster: Cluster, wants: Callable[[str], bool]) -> None:
+    def __init__(self, cluster: ClusterSpec, wants: Callable[[str], bool]) -> None:
         self.cluster = cluster.name
         self._stores = cluster.stores
         self._wants = wants

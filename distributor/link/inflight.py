@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Hop:
+class InflightBatch:
     """A batch on its way."""
 
     end: int
@@ -27,20 +27,20 @@ class Hops:
     """By partition, in order."""
 
     def __init__(self) -> None:
-        self._under_way: dict[Partition, deque[Hop]] = {}
+        self._under_way: dict[Partition, deque[InflightBatch]] = {}
 
-    def add(self, partition: Partition, hop: Hop) -> None:
+    def add(self, partition: Partition, hop: InflightBatch) -> None:
         """A batch was sent, behind all before."""
         hops = self._under_way.setdefault(partition, deque())
         assert not hops or hops[-1].end < hop.end
         hops.append(hop)
 
-    def oldest(self, partition: Partition) -> Hop | None:
+    def oldest(self, partition: Partition) -> InflightBatch | None:
         """The first of a partition."""
         hops = self._under_way.get(partition)
         return hops[0] if hops else None
 
-    def stored(self, partition: Partition, end: int) -> Iterator[Hop]:
+    def stored(self, partition: Partition, end: int) -> Iterator[InflightBatch]:
         """Take out those that end at or below `end`."""
         hops = self._under_way.get(partition)
         while hops and hops[0].end <= end:

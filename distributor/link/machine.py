@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.model import Batch
-from dafka.protocol.effects import Deliver, Dropped, Effect, Found, Lost, Stored, Wanted
-from dafka.protocol.events import Drained, Mirrored, Positioned, Received, Woke
+from dafka.protocol.effects import Deliver, Dropped, Effect, Lost, PartitionFound, Stored, Wanted
+from dafka.protocol.events import Consumed, Mirrored, Received, Seek, Woke
 from dafka.protocol.machine import earliest
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
@@ -40,7 +40,7 @@ from distributor.link.events import (
     Stopped,
     Stops,
 )
-from distributor.link.inflight import Hop, Hops
+from distributor.link.inflight import Hops, InflightBatch
 from distributor.link.rate_limit import Rate
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
@@ -184,12 +184,12 @@ class LinkMachine:
                 longest_ms = max(longest_ms, now_ms - since_ms)
         return records, longest_ms
 
-    def standing(self, now_ms: int) -> tuple[int, int]:
+    def standstill(self, now_ms: int) -> tuple[int, int]:
         """How many partitions the target lacks something of, and how long one stands still (ms).
 
         From the heads of both ends, so it cannot be 0 because the link is stuck.
         """
-        return self._comparison.standing(now_ms)
+        return self._comparison.standstill(now_ms)
 
     def _done(self, partition: Partition) -> int:
         """Sequence below which the link has nothing left to do, or can do nothing."""
@@ -293,14 +293,14 @@ class LinkMachine:
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
         for partition in sorted(unplaced - heads.waiting):
             self._moved_ms[partition] = now_ms
-            position = Positioned(partition, heads.target.get(partition, -1) + 1)
+            position = Seek(partition, heads.target.get(partition, -1) + 1)
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)
         return effects
 
     def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[Sided]:
         self._hops.forget(partition)
         effects = self._drain(self._mirror.forget(partition), now_ms)
-        position = Positioned(partition, sequence)
+        position = Seek(partition, sequence)
         return effects + self._from_source(self._source.handle(position, now_ms), now_ms)
 
     def _from_source(self, effects: list[Effect], now_ms: int) -> list[Sided]:
@@ -309,7 +309,7 @@ class LinkMachine:
             match effect:
                 case Deliver():
                     sided += self._decide(effect, now_ms)
-                case Found():
+                case PartitionFound():
                     self._unplaced[effect.partition] = None
                 case Lost():
                     sided.append(self._lost(effect))
@@ -359,7 +359,7 @@ class LinkMachine:
                 return [(Side.SOURCE, Dropped(error.reason)), *self._drain(size, now_ms)]
             effects += self._drain(size - len(batch.content), now_ms)
         mirrored = Mirrored(self._copied(batch, envelope, flags))
-        hop = Hop(batch.end, batch.count, len(batch.content), now_ms, pulled)
+        hop = InflightBatch(batch.end, batch.count, len(batch.content), now_ms, pulled)
         self._hops.add(partition, hop)
         self._sent[partition] = batch.end
         self._rate.sent(len(batch.content), batch.count, now_ms)
@@ -395,4 +395,4 @@ class LinkMachine:
         if not self._owed or now_ms < self._rate.due_ms:
             return []
         size, self._owed = self._owed, 0
-        return self._from_source(self._source.handle(Drained(size), now_ms), now_ms)
+        return self._from_source(self._source.handle(Consumed(size), now_ms), now_ms)

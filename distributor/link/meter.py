@@ -12,7 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 from dafka.process.metrics import Tally
-from distributor.link.events import Reason
+from distributor.link.events import StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,15 +97,15 @@ class LinkMeter:
         """Records need not cross this level."""
         self._skipped_records += skipped.records
 
-    def standing(self, behind: int, standstill_ms: int) -> None:
+    def standstill(self, behind: int, standstill_ms: int) -> None:
         """What the last survey of both ends has found."""
         self._behind.set(behind)
         self._standstill.set(standstill_ms / 1_000)
 
-    def stopped(self, counts: Mapping[Reason, int], shortened: int) -> None:
+    def stopped(self, counts: Mapping[StopReason, int], shortened: int) -> None:
         """How many partitions are not copied, by reason, and are copied without their beginning."""
-        self._diverged.set(counts[Reason.DIVERGED])
-        self._overtaken.set(counts[Reason.OVERTAKEN])
+        self._diverged.set(counts[StopReason.DIVERGED])
+        self._overtaken.set(counts[StopReason.OVERTAKEN])
         self._shortened.set(shortened)
 
     def lag(self, records: int, age_ms: int) -> None:

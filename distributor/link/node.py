@@ -27,13 +27,13 @@ from distributor.link.events import (
     Hold,
     Hopped,
     LinkEvent,
-    Reason,
     Resumed,
     Side,
     Sided,
     Skipped,
     Stop,
     Stopped,
+    StopReason,
 )
 from distributor.link.holdings import ANSWER_TIMEOUT_MS, Holdings
 from distributor.link.machine import LinkMachine, LinkSettings
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.transport.mesh import Mesh
     from dafka.transport.sockets import Pollable
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
     from topology.plan import Link
 
 log = logging.getLogger(__name__)
@@ -181,8 +181,8 @@ class _LinkRole:
         self,
         machine: LinkMachine,
         meter: LinkMeter,
-        source: Cluster,
-        target: Cluster,
+        source: ClusterSpec,
+        target: ClusterSpec,
         wants: Callable[[str], bool],
         answered: Callable[[LinkEvent], None],
     ) -> None:
@@ -247,7 +247,7 @@ class _LinkRole:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def _tell(self, now_ms: int) -> None:
-        self._meter.standing(*self._machine.standing(now_ms))
+        self._meter.standstill(*self._machine.standstill(now_ms))
         self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
         self.stops = dict(self._machine.stops.by_partition)
         self.shortened = len(self._machine.shortened)
@@ -306,8 +306,8 @@ class _LinkRole:
 
 
 _MEANS = {
-    Reason.DIVERGED: "same name, other record: this partition is not copied",
-    Reason.OVERTAKEN: "the source keeps no more what follows: this partition is not copied",
+    StopReason.DIVERGED: "same name, other record: this partition is not copied",
+    StopReason.OVERTAKEN: "the source keeps no more what follows: this partition is not copied",
 }
 
 

@@ -20,7 +20,7 @@ NOTE = "up.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class PidFile:
     """A running `distributor up`.
 
     Attributes:
@@ -77,7 +77,7 @@ def refuse_second(logs: Path) -> None:
         )
 
 
-def find(logs: Path) -> Running:
+def find(logs: Path) -> PidFile:
     """Return what runs.
 
     Raises:
@@ -87,7 +87,7 @@ def find(logs: Path) -> Running:
         f"no `distributor up` has its logs in {str(logs)!r}: name its directory with --logs"
     )
     try:
-        found = Running(**json.loads((logs / NOTE).read_bytes()))
+        found = PidFile(**json.loads((logs / NOTE).read_bytes()))
         os.kill(found.pid, 0)
     except (OSError, OverflowError, TypeError, ValueError) as error:
         raise none from error

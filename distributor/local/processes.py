@@ -9,20 +9,20 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
-from topology.model import HEARTBEATS, Retention, host_and_port
+from topology.model import HEARTBEATS, RetentionSpec, host_and_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
     from topology.plan import Distributor, Plan
 
 
-_HEARTBEATS_KEPT = Retention(topics=HEARTBEATS, age_s=3_600)
+_HEARTBEATS_KEPT = RetentionSpec(topics=HEARTBEATS, age_s=3_600)
 """They are of interest while they are young."""
 
 
-class Kind(Enum):
+class ProcessKind(Enum):
     """What a process is, in the order of starting; stopping goes the other way."""
 
     TOWER = "tower"
@@ -46,7 +46,7 @@ class Process:
     """
 
     name: str
-    kind: Kind
+    kind: ProcessKind
     cluster: str
     command: tuple[str, ...]
     metrics: str | None
@@ -73,25 +73,25 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
         for distributor in plan.distributors
     }
     everything = repr((plan.topology.clusters, plan.topology.fields, plan.topology.primary))
-    reads |= {draft[0]: everything for draft in drafts if draft[1] is Kind.SCHEMAS}
+    reads |= {draft[0]: everything for draft in drafts if draft[1] is ProcessKind.SCHEMAS}
     processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
     return [replace(process, reads=reads.get(process.name, "")) for process in processes]
 
 
-_Draft = tuple[str, Kind, str, list[str]]
+_Draft = tuple[str, ProcessKind, str, list[str]]
 
 
-def _keys(cluster: Cluster, directory: Path) -> list[str]:
+def _keys(cluster: ClusterSpec, directory: Path) -> list[str]:
     """What a tower or store of a cluster is told of keys."""
     return _told(cluster, directory, cluster.security.cluster_key if cluster.security else "")
 
 
-def _client_keys(cluster: Cluster, directory: Path) -> list[str]:
+def _client_keys(cluster: ClusterSpec, directory: Path) -> list[str]:
     """What others are told of them."""
     return _told(cluster, directory, cluster.security.key if cluster.security else "")
 
 
-def _told(cluster: Cluster, directory: Path, key: str) -> list[str]:
+def _told(cluster: ClusterSpec, directory: Path, key: str) -> list[str]:
     if cluster.security is None:
         return ["--insecure"] if cluster.insecure else []
     return ["--access", str(directory / cluster.security.access), "--key", str(directory / key)]
@@ -101,7 +101,7 @@ def _towers(topology: Topology, directory: Path) -> list[_Draft]:
     return [
         (
             f"{cluster.name}-tower-{number}",
-            Kind.TOWER,
+            ProcessKind.TOWER,
             cluster.name,
             ["dafka", "tower", "--endpoint", endpoint, *_keys(cluster, directory)],
         )
@@ -123,11 +123,13 @@ def _stores(topology: Topology, directory: Path) -> list[_Draft]:
             command += ["--wire", cluster.wire, *_keys(cluster, directory)]
             for tower in cluster.towers:
                 command += ["--tower", tower]
-            drafts.append((f"{cluster.name}-store-{number}", Kind.STORE, cluster.name, command))
+            drafts.append(
+                (f"{cluster.name}-store-{number}", ProcessKind.STORE, cluster.name, command)
+            )
     return drafts
 
 
-def _retained(rule: Retention) -> str:
+def _retained(rule: RetentionSpec) -> str:
     """A rule as `dafka store --retain` reads it."""
     age = "" if rule.age_s is None else f",age_s={rule.age_s}"
     size = "" if rule.bytes_max is None else f",bytes={rule.bytes_max}"
@@ -138,7 +140,7 @@ def _distributors(plan: Plan, file: Path) -> list[_Draft]:
     return [
         (
             _name(distributor),
-            Kind.DISTRIBUTOR,
+            ProcessKind.DISTRIBUTOR,
             distributor.cluster,
             [
                 *("distributor", "run", "--topology", str(file)),
@@ -161,14 +163,14 @@ def _registries(topology: Topology, directory: Path) -> list[_Draft]:
                 command += ["--tower", tower]
             for store in cluster.stores:
                 command += ["--store", store.query]
-            drafts.append((f"{cluster.name}-registry", Kind.REGISTRY, cluster.name, command))
+            drafts.append((f"{cluster.name}-registry", ProcessKind.REGISTRY, cluster.name, command))
     return drafts
 
 
 def _schema_distributors(topology: Topology, file: Path) -> list[_Draft]:
     words = ["distributor", "schemas", "--topology", str(file), "--cluster"]
     return [
-        (f"{cluster.name}-schemas", Kind.SCHEMAS, cluster.name, [*words, cluster.name])
+        (f"{cluster.name}-schemas", ProcessKind.SCHEMAS, cluster.name, [*words, cluster.name])
         for cluster in topology.clusters
         if cluster.registry
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distributor.errors import ProcessError
-from distributor.local.processes import Kind, Process
+from distributor.local.processes import Process, ProcessKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ProcessChanges:
     """Names of the processes that a new topology has started, stopped and started again."""
 
     started: tuple[str, ...]
@@ -129,7 +129,7 @@ class Supervisor:
                 self._respawn(child, now)
         return died
 
-    def apply(self, processes: Sequence[Process]) -> Changes:
+    def apply(self, processes: Sequence[Process]) -> ProcessChanges:
         """Run these from now on; what is in both and the same is left alone.
 
         What is gone or changed is stopped, in order, before anything new is started. What cannot
@@ -144,7 +144,7 @@ class Supervisor:
         for child in self.children:
             if child.process.name in new:
                 self._try(child, now)
-        return Changes(
+        return ProcessChanges(
             started=tuple(name for name in new if name not in old),
             stopped=tuple(sorted(old - {process.name for process in processes})),
             restarted=tuple(name for name in new if name in old),
@@ -155,7 +155,7 @@ class Supervisor:
         self._stop(self.children)
 
     def _stop(self, children: Sequence[Child]) -> None:
-        for kind in reversed(Kind):
+        for kind in reversed(ProcessKind):
             alive = [
                 child.running
                 for child in children

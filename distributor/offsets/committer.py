@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dafka.groups.commit import Commit, CommitKey
-    from topology.model import Cluster
+    from topology.model import ClusterSpec
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Committer:
         host: Where its producer is bound.
     """
 
-    def __init__(self, cluster: Cluster, host: str) -> None:
+    def __init__(self, cluster: ClusterSpec, host: str) -> None:
         self._cluster = cluster
         self._host = host
         self._producer: Producer | None = None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from dafka.groups.commit import Commit, CommitKey
     from dafka.model import Partition
-    from distributor.offsets.translation import Absent, Reason
+    from distributor.offsets.translation import Absent, SkipReason
 
 
 class RecordAt(NamedTuple):
@@ -27,7 +27,7 @@ class PlaceAt(NamedTuple):
     timestamp_ms: int
 
 
-class Place(NamedTuple):
+class TargetPlace(NamedTuple):
     """What the target has there.
 
     Attributes:
@@ -76,7 +76,7 @@ class TimesRead:
 class PlacesRead:
     """Event, answers `AskPlaces`."""
 
-    places: Mapping[PlaceAt, Place]
+    places: Mapping[PlaceAt, TargetPlace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Write:
 class PassedOver:
     """Effect, for the metrics: so many commits are not brought to the target, or not now."""
 
-    reason: Reason
+    reason: SkipReason
     count: int
 
 

@@ -36,7 +36,7 @@ class GroupView:
     error: str = ""
 
 
-class Row(NamedTuple):
+class OffsetRow(NamedTuple):
     """Where a group stands in one partition at one cluster.
 
     Attributes:
@@ -62,7 +62,9 @@ class Row(NamedTuple):
     why: str
 
 
-def explain(topology: Topology, group: str, views: Sequence[GroupView], wall_ms: int) -> list[Row]:
+def explain(
+    topology: Topology, group: str, views: Sequence[GroupView], wall_ms: int
+) -> list[OffsetRow]:
     """Return a row for every partition of the group and every cluster, in the order of the file."""
     names = {view.number: view.cluster for view in views}
     margin_ms = topology.offsets.margin_of(group)
@@ -72,7 +74,7 @@ def explain(topology: Topology, group: str, views: Sequence[GroupView], wall_ms:
             held = view.commits.get(partition)
             origin = "" if held is None else names.get(held.origin or view.number, "")
             rows.append(
-                Row(
+                OffsetRow(
                     topic=partition.topic,
                     address=partition.address,
                     cluster=view.cluster,

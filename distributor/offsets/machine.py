@@ -40,7 +40,7 @@ from distributor.offsets.events import (
 )
 from distributor.offsets.translation import (
     Absent,
-    Reason,
+    SkipReason,
     advanced,
     needs_time,
     translated,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dafka.groups.commit import Commit, CommitKey
-    from topology.model import Offsets
+    from topology.model import OffsetSettings
 
 ROUND_MAX = 1_000
 """Keys that one round looks at: an answer of a second, not of minutes."""
@@ -71,7 +71,7 @@ class _Followed:
 
     commit: Commit
     lacking_ms: int | None
-    reason: Reason | None = None
+    reason: SkipReason | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class OffsetsMachine:
         level: int,
         source: int,
         target: int,
-        offsets: Offsets,
+        offsets: OffsetSettings,
         wants: Callable[[str], bool],
     ) -> None:
         self._level = level
@@ -158,7 +158,7 @@ class OffsetsMachine:
         ages = dict.fromkeys({key.group for key in self._followed}, 0)
         for key in self._waiting:
             one = self._followed[key]
-            if one.lacking_ms is not None and one.reason is not Reason.LIVE:
+            if one.lacking_ms is not None and one.reason is not SkipReason.LIVE:
                 ages[key.group] = max(ages[key.group], wall_ms - one.lacking_ms)
         return ages
 
@@ -174,28 +174,28 @@ class OffsetsMachine:
         assert self._round is None or self._round.commits.keys() <= self._followed.keys()
 
     def _read(self, event: CommitsRead) -> list[OffsetsEffect]:
-        passed: Counter[Reason] = Counter()
+        passed: Counter[SkipReason] = Counter()
         for key, commit in event.commits:
             known = self._followed.get(key)
             if known is not None and commit.rank() <= known.commit.rank():
-                if event.whole and known.reason in (None, Reason.STALE):
+                if event.whole and known.reason in (None, SkipReason.STALE):
                     self._waiting[key] = None
                 continue
             reason = self._refusal(key, commit)
             if reason is not None:
                 passed[reason] += 1
-            if reason is not Reason.FULL:
+            if reason is not SkipReason.FULL:
                 self._follow(key, commit, reason)
         return _passed(passed)
 
-    def _refusal(self, key: CommitKey, commit: Commit) -> Reason | None:
+    def _refusal(self, key: CommitKey, commit: Commit) -> SkipReason | None:
         if key not in self._followed and len(self._followed) >= POSITIONS_MAX:
-            return Reason.FULL
+            return SkipReason.FULL
         if not should_forward(commit.copy_flags, self._level):
-            return Reason.FLAGS
-        return None if self._wants(key.partition.topic) else Reason.TOPIC
+            return SkipReason.FLAGS
+        return None if self._wants(key.partition.topic) else SkipReason.TOPIC
 
-    def _follow(self, key: CommitKey, commit: Commit, reason: Reason | None) -> None:
+    def _follow(self, key: CommitKey, commit: Commit, reason: SkipReason | None) -> None:
         known = self._followed.get(key)
         if reason is not None:
             self._followed[key] = _Followed(commit, None, reason)
@@ -221,16 +221,16 @@ class OffsetsMachine:
         """Leave out what the target has, what is older than that, and who is alive there."""
         if self._round is None:
             return []
-        passed: Counter[Reason] = Counter()
+        passed: Counter[SkipReason] = Counter()
         for key, commit in list(self._round.commits.items()):
             held = event.commits.get(key)
             order = _order(held, commit, self._target)
             if order > 0:
-                self._settle(key, Reason.STALE, passed)
+                self._settle(key, SkipReason.STALE, passed)
             elif held is not None and order == 0 and self._has(key, held, commit):
                 self._settle(key, None, passed)
             elif key.group in event.live:
-                self._put_off(key, Reason.LIVE, passed)
+                self._put_off(key, SkipReason.LIVE, passed)
             elif held is not None and _covers(commit, held):
                 self._round.held[key] = held
         records = {
@@ -249,13 +249,13 @@ class OffsetsMachine:
     def _timed(self, event: TimesRead) -> list[OffsetsEffect]:
         if self._round is None:
             return []
-        passed: Counter[Reason] = Counter()
+        passed: Counter[SkipReason] = Counter()
         for key, commit in list(self._round.commits.items()):
             if not commit.position or not needs_time(commit, self._offsets.margin_of(key.group)):
                 continue
             time = event.times.get(RecordAt(key.partition, commit.position - 1), Absent.AHEAD)
             if time is Absent.AHEAD:
-                self._put_off(key, Reason.AHEAD, passed)
+                self._put_off(key, SkipReason.AHEAD, passed)
             elif isinstance(time, int):
                 self._round.commits[key] = replace(commit, record_ms=time)
         return [*_passed(passed), *self._locate()]
@@ -275,12 +275,12 @@ class OffsetsMachine:
     def _placed(self, event: PlacesRead) -> list[OffsetsEffect]:
         if self._round is None:
             return []
-        passed: Counter[Reason] = Counter()
+        passed: Counter[SkipReason] = Counter()
         for key, commit in list(self._round.commits.items()):
             place = self._place_of(key, commit)
             found, end = (None, 0) if place is None else event.places.get(place, (None, 0))
             there = translated(commit, self._offsets.margin_of(key.group), found, end)
-            if isinstance(there, Reason):
+            if isinstance(there, SkipReason):
                 self._put_off(key, there, passed)
                 continue
             held = self._round.held.get(key)
@@ -302,7 +302,9 @@ class OffsetsMachine:
         self._round = None
         return [Brought(count)]
 
-    def _settle(self, key: CommitKey, reason: Reason | None, passed: Counter[Reason]) -> None:
+    def _settle(
+        self, key: CommitKey, reason: SkipReason | None, passed: Counter[SkipReason]
+    ) -> None:
         """The target has it or a newer one, unless the source has had one since."""
         assert self._round is not None
         del self._round.commits[key]
@@ -315,7 +317,7 @@ class OffsetsMachine:
         one.lacking_ms, one.reason = None, reason
         self._waiting.pop(key, None)
 
-    def _put_off(self, key: CommitKey, reason: Reason, passed: Counter[Reason]) -> None:
+    def _put_off(self, key: CommitKey, reason: SkipReason, passed: Counter[SkipReason]) -> None:
         """Not now; counted once for a commit, however often it is tried."""
         assert self._round is not None
         del self._round.commits[key]
@@ -342,5 +344,5 @@ def _covers(one: Commit, other: Commit) -> bool:
     return one.position >= other.position
 
 
-def _passed(passed: Counter[Reason]) -> list[OffsetsEffect]:
+def _passed(passed: Counter[SkipReason]) -> list[OffsetsEffect]:
     return [PassedOver(reason, count) for reason, count in passed.items()]

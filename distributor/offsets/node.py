@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dafka.groups.commit import Commit, CommitKey
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
     from topology.plan import Link
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class OffsetsNode:
 class _Clusters:
     """Both ends, over their query ports; what is committed goes through a producer."""
 
-    def __init__(self, source: Cluster, target: Cluster) -> None:
+    def __init__(self, source: ClusterSpec, target: ClusterSpec) -> None:
         self._source_stores = _Stores(source)
         self._target_stores = _Stores(target)
         # The source's host is this process's own, on which nodes of both meshes are bound.
@@ -170,7 +170,7 @@ class _Clusters:
 class _Stores:
     """The stores of a cluster, of which one is asked until it fails."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterSpec) -> None:
         self._name = cluster.name
         self._clients = [StoreClient(store.query, ANSWER_TIMEOUT_MS) for store in cluster.stores]
         self._index = 0

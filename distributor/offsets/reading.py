@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from dafka.errors import CommitError, RecordError
 from dafka.groups.commit import TOPIC, CommitKey, decode
 from dafka.records.batch import newest_ms, raw_records
-from distributor.offsets.events import CommitsRead, Place, PlaceAt, RecordAt
+from distributor.offsets.events import CommitsRead, PlaceAt, RecordAt, TargetPlace
 from distributor.offsets.translation import Absent
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _time(store: StoreView, at: RecordAt, ranges: _Ranges) -> int | Absent:
     return Absent.TIMELESS
 
 
-def places(store: StoreView, asked: Iterable[PlaceAt]) -> Mapping[PlaceAt, Place]:
+def places(store: StoreView, asked: Iterable[PlaceAt]) -> Mapping[PlaceAt, TargetPlace]:
     """Return where a store has records of these times.
 
     Raises:
@@ -146,9 +146,9 @@ def places(store: StoreView, asked: Iterable[PlaceAt]) -> Mapping[PlaceAt, Place
     return {at: _place(store, at, ranges) for at in asked}
 
 
-def _place(store: StoreView, at: PlaceAt, ranges: _Ranges) -> Place:
+def _place(store: StoreView, at: PlaceAt, ranges: _Ranges) -> TargetPlace:
     found = store.find(at.partition, at.timestamp_ms)
-    return Place(found, 0 if found is not None else ranges.of(at.partition).stop)
+    return TargetPlace(found, 0 if found is not None else ranges.of(at.partition).stop)
 
 
 class _Ranges:

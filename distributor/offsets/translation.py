@@ -49,7 +49,7 @@ class Absent(Enum):
     """It has none."""
 
 
-class Reason(Enum):
+class SkipReason(Enum):
     """Why a commit is not brought to the target."""
 
     FLAGS = "flags"
@@ -85,7 +85,7 @@ def needs_time(commit: Commit, margin_ms: int | None) -> bool:
 
 def translated(
     commit: Commit, margin_ms: int | None, found: int | None, end: int
-) -> Commit | Reason:
+) -> Commit | SkipReason:
     """Return what to commit at the target, or why not now.
 
     Args:
@@ -99,7 +99,7 @@ def translated(
         return commit
     if found is not None:
         return replace(commit, position=min(found, commit.position))
-    return commit if end >= commit.position else Reason.BEHIND
+    return commit if end >= commit.position else SkipReason.BEHIND
 
 
 def advanced(commit: Commit, held: Commit | None) -> Commit:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dafka.errors import DafkaError
 from dafka.plural import counted
 from dafka.query.client import StoreClient
-from distributor.local.processes import Kind
+from distributor.local.processes import ProcessKind
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import status_of
 from distributor.survey import ANSWER_TIMEOUT_MS, survey
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from distributor.local.processes import Process
     from distributor.operations.status import ClusterStatus, LinkStatus
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
     from topology.plan import Plan
 
 LATE_S = 60.0
@@ -42,7 +42,7 @@ SETTLE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that is wrong.
 
     Attributes:
@@ -60,7 +60,7 @@ class Finding:
         return asdict(self)
 
 
-def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[Finding]:
+def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[Diagnosis]:
     """Ask every process, store and link of a topology; what is wrong, causes first."""
     status = status_of(plan, now_wall_ms)
     return [
@@ -73,24 +73,24 @@ def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[
 
 
 _MEANS = {
-    Kind.TOWER: "nodes that start now do not find each other there",
-    Kind.STORE: "its cluster has one place less where records are kept",
-    Kind.DISTRIBUTOR: "nothing of its cluster crosses its level",
-    Kind.REGISTRY: "serializers there find no schema that they have not met yet",
-    Kind.SCHEMAS: "if its cluster is the primary, other clusters get no new schemas",
+    ProcessKind.TOWER: "nodes that start now do not find each other there",
+    ProcessKind.STORE: "its cluster has one place less where records are kept",
+    ProcessKind.DISTRIBUTOR: "nothing of its cluster crosses its level",
+    ProcessKind.REGISTRY: "serializers there find no schema that they have not met yet",
+    ProcessKind.SCHEMAS: "if its cluster is the primary, other clusters get no new schemas",
 }
 
 
 _WAITS_FOR = {
-    Kind.TOWER: "wait a moment",
-    Kind.STORE: "make room on its disk, or mend it",
-    Kind.DISTRIBUTOR: "start the clusters that it does not find",
-    Kind.REGISTRY: "start stores of its cluster",
-    Kind.SCHEMAS: "start stores of all clusters with registries",
+    ProcessKind.TOWER: "wait a moment",
+    ProcessKind.STORE: "make room on its disk, or mend it",
+    ProcessKind.DISTRIBUTOR: "start the clusters that it does not find",
+    ProcessKind.REGISTRY: "start stores of its cluster",
+    ProcessKind.SCHEMAS: "start stores of all clusters with registries",
 }
 
 
-def _of_processes(all_vitals: list[Vitals]) -> Iterator[Finding]:
+def _of_processes(all_vitals: list[Vitals]) -> Iterator[Diagnosis]:
     for vitals in all_vitals:
         process = vitals.process
         reasons = "; ".join(vitals.reasons)
@@ -98,13 +98,13 @@ def _of_processes(all_vitals: list[Vitals]) -> Iterator[Finding]:
         match vitals.state:
             case "no answer":
                 what = f"does not answer ({reasons}): {means}"
-                yield Finding(process.name, what, f"start it: {_command(process)}")
+                yield Diagnosis(process.name, what, f"start it: {_command(process)}")
             case "unwell":
                 what = f"runs but does not work ({reasons}): {means}"
-                yield Finding(process.name, what, "read the end of its log, then restart it")
+                yield Diagnosis(process.name, what, "read the end of its log, then restart it")
             case "not ready":
                 what = f"runs but waits ({reasons}): {means} until then"
-                yield Finding(
+                yield Diagnosis(
                     process.name, what, f"{_WAITS_FOR[process.kind]}; it goes on by itself"
                 )
             case _:
@@ -116,7 +116,7 @@ def _command(process: Process) -> str:
     return " ".join(process.command[2:])
 
 
-def _of_stores(topology: Topology) -> Iterator[Finding]:
+def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
     for cluster in topology.clusters:
         for store in cluster.stores:
             try:
@@ -127,12 +127,12 @@ def _of_stores(topology: Topology) -> Iterator[Finding]:
                 what = f"its store does not answer ({error})"
                 if alone:
                     what += ": producers there keep their records until it is back, then wait"
-                yield Finding(
+                yield Diagnosis(
                     cluster.name, what, "start the store, or mend the network on the way to it"
                 )
 
 
-def _of_disks(topology: Topology) -> Iterator[Finding]:
+def _of_disks(topology: Topology) -> Iterator[Diagnosis]:
     """Only those of this machine can be seen."""
     for cluster in topology.clusters:
         if not _is_here(cluster):
@@ -142,7 +142,7 @@ def _of_disks(topology: Topology) -> Iterator[Finding]:
                 continue
             usage = shutil.disk_usage(store.data)
             if usage.free < usage.total * DISK_FREE_SHARE_MIN:
-                yield Finding(
+                yield Diagnosis(
                     f"{cluster.name} {store.data}",
                     f"the disk has {usage.free / 1e9:.1f} of {usage.total / 1e9:.1f} GB left: "
                     "a store that cannot write does not acknowledge",
@@ -150,14 +150,14 @@ def _of_disks(topology: Topology) -> Iterator[Finding]:
                 )
 
 
-def _is_here(cluster: Cluster) -> bool:
+def _is_here(cluster: ClusterSpec) -> bool:
     try:
         return cluster.host == "localhost" or ip_address(cluster.host.strip("[]")).is_loopback
     except ValueError:
         return False
 
 
-def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterator[Finding]:
+def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterator[Diagnosis]:
     down = {cluster.cluster for cluster in clusters if cluster.error}
     for link in links:
         name = f"{link.source} → {link.target}, level {link.level}"
@@ -165,13 +165,13 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
         if waits_for:
             answer = "does not answer" if len(waits_for) == 1 else "do not answer"
             what = f"cannot be judged: {' and '.join(waits_for)} {answer}"
-            yield Finding(name, what, "mend that first; the link catches up by itself")
+            yield Diagnosis(name, what, "mend that first; the link catches up by itself")
         elif link.error:
-            yield Finding(name, link.error, "run distributor status again in a moment")
+            yield Diagnosis(name, link.error, "run distributor status again in a moment")
         elif link.diverged or link.overtaken:
             yield _of_stopped(name, link)
         elif (link.lag_seconds or 0) > LATE_S:
-            yield Finding(
+            yield Diagnosis(
                 name,
                 f"is behind by {counted(link.lag_records or 0, 'record')}, the oldest "
                 f"{link.lag_seconds:,.0f} s old, in {counted(link.partitions or 0, 'partition')}",
@@ -180,7 +180,7 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
             )
 
 
-def _of_stopped(name: str, link: LinkStatus) -> Finding:
+def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
     what = []
     if link.diverged:
         what.append(
@@ -193,10 +193,10 @@ def _of_stopped(name: str, link: LinkStatus) -> Finding:
             f"more what {link.target} lacks"
         )
     do = "see distributor status for which, and docs/operations.md for what to decide"
-    return Finding(name, "; ".join(what), do)
+    return Diagnosis(name, "; ".join(what), do)
 
 
-def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Finding]:
+def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Diagnosis]:
     """What somebody has, somebody else lacks, and nobody brings. Flags alone do not show that."""
     if any(link.error or link.lag_records for link in links):
         return  # that is said already, or under way
@@ -212,7 +212,7 @@ def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Findin
         short = [head - holding.heads.get(partition, -1) for partition, head in due.items()]
         lacks = [records for records in short if records > 0]
         if lacks:
-            yield Finding(
+            yield Diagnosis(
                 holding.cluster,
                 f"lacks {counted(sum(lacks), 'record')} in {counted(len(lacks), 'partition')} that "
                 "other clusters have, and no link has them to bring",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dafka.model import Record
-    from topology.model import Cluster, Topology
+    from topology.model import ClusterSpec, Topology
 
 
 class Recovery:
@@ -81,7 +81,7 @@ def recovery_points(topology: Topology, now_wall_ms: int) -> list[RecoveryPoint]
     return points
 
 
-def _newest(cluster: Cluster) -> Iterator[Record]:
+def _newest(cluster: ClusterSpec) -> Iterator[Record]:
     """The last heartbeat of every partition that a cluster's stores keep."""
     for store in cluster.stores:
         try:

@@ -15,7 +15,7 @@ from distributor.schemas.translation import UntranslatableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from dafka.schemas.entries import Entry, Key
+    from dafka.schemas.entries import Key, SchemaEntry
     from dafka.schemas.state import State
     from distributor.schemas.translation import Translation
 
@@ -30,7 +30,7 @@ class Lack:
         skipped: Which entries cannot be written, and why.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SchemaEntry, ...] = ()
     skipped: Mapping[Key, str] = field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ def lacking(
         translation: Between the two.
         keys: Of `ahead`, those to look at; all by default.
     """
-    wanted: dict[Key, Entry] = {}
+    wanted: dict[Key, SchemaEntry] = {}
     skipped: dict[Key, str] = {}
     for key in ahead.entries if keys is None else keys:
         try:
@@ -59,7 +59,7 @@ def lacking(
     return Lack(tuple(order), skipped)
 
 
-def _translated(ahead: State, key: Key, behind: State, translation: Translation) -> Entry:
+def _translated(ahead: State, key: Key, behind: State, translation: Translation) -> SchemaEntry:
     """Return an entry as the other one writes it.
 
     Raises:
@@ -84,14 +84,14 @@ def _check_schema(ahead: State, id_: int, behind: State, translation: Translatio
         raise UntranslatableError("no schema", f"id {id_}") from error
 
 
-def _is_news(entry: Entry, behind: State) -> bool:
+def _is_news(entry: SchemaEntry, behind: State) -> bool:
     known = behind.entries.get(entry.key)
     if known is None or known.stamp != entry.stamp:
         return known is None or known.stamp < entry.stamp
     return known != entry and known.rank() < entry.rank()
 
 
-def _is_taken(entry: Entry, behind: State) -> bool:
+def _is_taken(entry: SchemaEntry, behind: State) -> bool:
     """Whether its id means another schema there: two clusters have given ids under one number."""
     if not isinstance(entry.key, SchemaKey) or not isinstance(entry.value, Schema):
         return False

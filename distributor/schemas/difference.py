@@ -22,7 +22,7 @@ from distributor.schemas.translation import UntranslatableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dafka.schemas.entries import Entry, Key
+    from dafka.schemas.entries import Key, SchemaEntry
     from distributor.schemas.site import Site
 
 _TEXT_SHOWN = 60
@@ -30,7 +30,7 @@ _TEXT_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SchemaDifference:
     """Something of which two registries do not say the same.
 
     Attributes:
@@ -68,7 +68,7 @@ class SchemaDiff:
     primary: str = ""
     epoch: int = 0
     clusters: dict[str, int] = field(default_factory=dict)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[SchemaDifference] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ def diff(sites: Sequence[Site]) -> SchemaDiff:
     return found
 
 
-def _differences(site: Site, reference: Site, skipped: dict[str, int]) -> list[Difference]:
+def _differences(site: Site, reference: Site, skipped: dict[str, int]) -> list[SchemaDifference]:
     """Compare in the spelling of the reference, as far as names can be spelled by both."""
     there, left_there = _translated(reference, site)
     here, left_here = _translated(site, reference)
@@ -116,16 +116,16 @@ def _differences(site: Site, reference: Site, skipped: dict[str, int]) -> list[D
         )
     ours = {entry.key: entry for entry in here.values()}
     return [
-        Difference(site.name, _named(key), _shown(ours.get(key)), _shown(there.get(key)))
+        SchemaDifference(site.name, _named(key), _shown(ours.get(key)), _shown(there.get(key)))
         for key in sorted(ours.keys() | there.keys(), key=_named)
         if _says(ours.get(key)) != _says(there.get(key))
     ]
 
 
-def _translated(source: Site, target: Site) -> tuple[dict[Key, Entry], Counter[str]]:
+def _translated(source: Site, target: Site) -> tuple[dict[Key, SchemaEntry], Counter[str]]:
     """Entries as the target would write them, by their key at the source; and what it cannot."""
     translation = source.translation_to(target)
-    entries: dict[Key, Entry] = {}
+    entries: dict[Key, SchemaEntry] = {}
     skipped: Counter[str] = Counter()
     for key, entry in source.state.entries.items():
         try:
@@ -135,7 +135,7 @@ def _translated(source: Site, target: Site) -> tuple[dict[Key, Entry], Counter[s
     return entries, skipped
 
 
-def _says(entry: Entry | None) -> object:
+def _says(entry: SchemaEntry | None) -> object:
     """What counts of an entry: not when it was decided, but for who decides."""
     match entry.value if entry is not None else None:
         case Schema() as schema:
@@ -146,7 +146,7 @@ def _says(entry: Entry | None) -> object:
             return value
 
 
-def _shown(entry: Entry | None) -> str:
+def _shown(entry: SchemaEntry | None) -> str:
     match entry.value if entry is not None else None:
         case None:
             return ""

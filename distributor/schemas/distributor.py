@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from distributor.schemas.comparison import Lack
 from distributor.schemas.site import claimed_twice, latest_claim
 
@@ -58,7 +58,7 @@ class Part(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DistributorState:
     """What it does, and why, for people."""
 
     part: Part
@@ -84,9 +84,9 @@ class SchemaDistributor:
         """By source and target, how much of the source's decisions the target did not lack."""
         self._skipped: dict[tuple[Site, Site], dict[Key, str]] = {}
         """By source and target, what cannot be copied, and why."""
-        self.standing = Standing(Part.STARTING)
+        self.standing = DistributorState(Part.STARTING)
 
-    def step(self, now_ms: int) -> Standing:
+    def step(self, now_ms: int) -> DistributorState:
         """Do what there is to do now."""
         standing = self._step(now_ms)
         self._meter.acting(standing.part is Part.ACTING)
@@ -95,16 +95,16 @@ class SchemaDistributor:
         self.standing = standing
         return standing
 
-    def _step(self, now_ms: int) -> Standing:
+    def _step(self, now_ms: int) -> DistributorState:
         own = self._own
         if not own.read():
-            return Standing(Part.WAITING, f"{own.name}: {own.error}")
+            return DistributorState(Part.WAITING, f"{own.name}: {own.error}")
         if own.primary and own.primary != own.name:
-            return Standing(Part.STANDBY, f"{own.primary} is the primary")
+            return DistributorState(Part.STANDBY, f"{own.primary} is the primary")
         reached = [own, *(other for other in self._others if other.read())]
         contested = claimed_twice(reached)
         if contested:
-            return Standing(Part.CONFLICT, contested)
+            return DistributorState(Part.CONFLICT, contested)
         claim = latest_claim(reached)
         if claim is None:
             return self._claim_first(reached)
@@ -113,25 +113,25 @@ class SchemaDistributor:
             # Somebody was made the primary while we could not hear of it. Our registry has to know
             # before anything else: it would go on registering.
             own.write([claim])
-            return Standing(Part.STANDBY, f"{claim.value.cluster} has become the primary")
+            return DistributorState(Part.STANDBY, f"{claim.value.cluster} has become the primary")
         for other in self._others:
             if not other.error:
                 self._take_in(other)
         for other in self._others:
             self._bring(other, now_ms)
-        return Standing(Part.ACTING)
+        return DistributorState(Part.ACTING)
 
-    def _claim_first(self, reached: Sequence[Site]) -> Standing:
+    def _claim_first(self, reached: Sequence[Site]) -> DistributorState:
         own = self._own
         if not self._first:
-            return Standing(Part.WAITING, "no cluster is the primary yet")
+            return DistributorState(Part.WAITING, "no cluster is the primary yet")
         silent = [other.name for other in self._others if other not in reached]
         if silent:
             why = f"no cluster is the primary, as far as is known: {silent[0]} does not answer"
-            return Standing(Part.WAITING, why)
+            return DistributorState(Part.WAITING, why)
         # Epoch 0 has no ids. It only says whose registry may open the first one that has.
-        own.write([Entry(PrimaryKey(), Stamp(0, 0), Primary(own.name, own.address))])
-        return Standing(Part.WAITING, f"{own.name} becomes the first primary")
+        own.write([SchemaEntry(PrimaryKey(), Stamp(0, 0), Primary(own.name, own.address))])
+        return DistributorState(Part.WAITING, f"{own.name} becomes the first primary")
 
     def _take_in(self, other: Site) -> None:
         """Take what the other knows and we do not: left by an earlier primary, or lost by us."""

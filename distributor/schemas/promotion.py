@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from dafka.schemas.state import EPOCH_MAX, LEAP, next_epoch
 from distributor.errors import CommandError, PlanError
 from distributor.schemas.site import claimed_twice, latest_claim
@@ -99,14 +99,14 @@ def _check_reached(chosen: Site, silent: Sequence[Site], *, force: bool) -> None
         )
 
 
-def _claim(chosen: Site, known: int) -> Entry:
+def _claim(chosen: Site, known: int) -> SchemaEntry:
     epoch = next_epoch(known, chosen.number)
     if epoch > EPOCH_MAX:
         raise CommandError(f"all {EPOCH_MAX} epochs are used up")
-    return Entry(PrimaryKey(), Stamp(epoch, 0), Primary(chosen.name, chosen.address))
+    return SchemaEntry(PrimaryKey(), Stamp(epoch, 0), Primary(chosen.name, chosen.address))
 
 
-def _fence(old: Site, chosen: Site, claim: Entry) -> Entry:
+def _fence(old: Site, chosen: Site, claim: SchemaEntry) -> SchemaEntry:
     """Tell the old primary; its registry may open an epoch of its own at the same moment."""
     for _ in range(FENCES_MAX):
         _write(old, [claim])
@@ -116,6 +116,6 @@ def _fence(old: Site, chosen: Site, claim: Entry) -> Entry:
     raise CommandError(f"the registry of {old.name} has taken over {FENCES_MAX} times: try again")
 
 
-def _write(site: Site, entries: Sequence[Entry]) -> None:
+def _write(site: Site, entries: Sequence[SchemaEntry]) -> None:
     if entries and not site.write(entries):
         raise CommandError(f"{site.name} cannot be written: {site.error}. Repeat the command")

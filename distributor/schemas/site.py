@@ -17,8 +17,8 @@ from topology.formats import parse_format
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dafka.schemas.entries import Entry, Key
-    from topology.formats import Format
+    from dafka.schemas.entries import Key, SchemaEntry
+    from topology.formats import NameFormat
     from topology.model import Topology
 
 WRITTEN_AT_ONCE = 64
@@ -47,7 +47,7 @@ class Site:
         self,
         name: str,
         number: int,
-        spelling: Format,
+        spelling: NameFormat,
         fields: Mapping[str, str],
         open_log: Callable[[], ClosableLog],
     ) -> None:
@@ -67,7 +67,7 @@ class Site:
         return self._opened().address
 
     @property
-    def claim(self) -> Entry | None:
+    def claim(self) -> SchemaEntry | None:
         """Who the primary is and since when, as far as it is known here."""
         return self.state.entries.get(PrimaryKey())
 
@@ -87,7 +87,7 @@ class Site:
         self.error = ""
         return True
 
-    def write(self, entries: Sequence[Entry]) -> bool:
+    def write(self, entries: Sequence[SchemaEntry]) -> bool:
         """Write entries and read them back; whether more than half of the stores have them."""
         log = self._opened()
         try:
@@ -142,7 +142,7 @@ def sites_of(topology: Topology) -> list[Site]:
     ]
 
 
-def latest_claim(sites: Iterable[Site]) -> Entry | None:
+def latest_claim(sites: Iterable[Site]) -> SchemaEntry | None:
     """Return the claim of the latest epoch, None if there is none."""
     claims = [site.claim for site in sites if site.claim is not None]
     return max(claims, key=lambda claim: claim.rank(), default=None)

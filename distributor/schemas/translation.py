@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.limits import SUBJECT_BYTES_MAX
-from dafka.schemas.entries import ConfigKey, Entry, Key, ModeKey, Schema, VersionKey
+from dafka.schemas.entries import ConfigKey, Key, ModeKey, Schema, SchemaEntry, VersionKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from topology.formats import Format
+    from topology.formats import NameFormat
 
 
 class UntranslatableError(ValueError):
@@ -35,7 +35,7 @@ class Translation:
         fields: Those that have one value in all names.
     """
 
-    def __init__(self, source: Format, target: Format, fields: Mapping[str, str]) -> None:
+    def __init__(self, source: NameFormat, target: NameFormat, fields: Mapping[str, str]) -> None:
         self._source = source
         self._target = target
         self._fields = fields
@@ -57,7 +57,7 @@ class Translation:
             raise UntranslatableError("length", name)
         return translated
 
-    def entry(self, entry: Entry) -> Entry:
+    def entry(self, entry: SchemaEntry) -> SchemaEntry:
         """Return an entry as the target writes it, decided at the same time.
 
         Raises:
@@ -69,7 +69,7 @@ class Translation:
                 one._replace(subject=self.subject(one.subject)) for one in value.references
             )
             value = replace(value, references=references)
-        return Entry(self.key(entry.key), entry.stamp, value)
+        return SchemaEntry(self.key(entry.key), entry.stamp, value)
 
     def key(self, key: Key) -> Key:
         """Return a key as the target writes it.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from distributor.survey import Holding
-    from topology import Cluster, Topology
+    from topology import ClusterSpec, Topology
 
 RANGE_RECORDS = 10_000
 """Records of a partition that are compared at once."""
@@ -36,10 +36,10 @@ RANGE_RECORDS = 10_000
 _PLACE = ("topic", "partition", "range")
 
 _Held = tuple[str, str, str]
-"""Cluster, topic, partition."""
+"""ClusterSpec, topic, partition."""
 
 
-class Finding(NamedTuple):
+class AuditFinding(NamedTuple):
     """Something is not as it should be.
 
     Attributes:
@@ -69,7 +69,7 @@ class Audit:
 
     Attributes:
         records: How many each cluster has.
-        findings: What is not as it should be; a DataFrame with the fields of `Finding`.
+        findings: What is not as it should be; a DataFrame with the fields of `AuditFinding`.
     """
 
     records: dict[str, int]
@@ -80,10 +80,10 @@ class Audit:
         """Whether all is as it should be; clusters may keep partitions from other places on."""
         return bool(self.findings.where("kind <> 'expired'").isEmpty())
 
-    def first_findings(self, count: int) -> list[Finding]:
+    def first_findings(self, count: int) -> list[AuditFinding]:
         """The first so many findings, in order."""
         ordered = self.findings.orderBy("kind", "cluster", "topic", "partition", "first")
-        return [Finding(*row) for row in ordered.limit(count).collect()]
+        return [AuditFinding(*row) for row in ordered.limit(count).collect()]
 
 
 def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> Audit:
@@ -153,7 +153,7 @@ def write_report(found: Audit, directory: Path, text: str) -> None:
 def _records(
     spark: SparkSession,
     topology: Topology,
-    cluster: Cluster,
+    cluster: ClusterSpec,
     directory: Path,
     ends: str = "latest",
 ) -> DataFrame:
@@ -177,7 +177,7 @@ def _records(
     )
 
 
-def _in_order(topology: Topology, cluster: Cluster) -> Column:
+def _in_order(topology: Topology, cluster: ClusterSpec) -> Column:
     """Whether a record's flags are those of a way from its origin to here."""
     flags = F.col("copy_flags")
     permitted = [

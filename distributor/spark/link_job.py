@@ -23,7 +23,7 @@ from pyspark.errors import StreamingQueryException
 
 from dafka.errors import QueryError
 from dafka.process.clock import now_ms
-from dafka.spark.options import Topics
+from dafka.spark.options import TopicSelection
 from dafka.spark.planning import Progress
 from dafka.spark.stores import Stores
 from distributor.errors import ProcessError
@@ -257,8 +257,8 @@ class LinkJob:
         with Stores([store.query for store in stores]) as asked:
             return asked.there(self._topics())
 
-    def _topics(self) -> Topics:
-        return Topics(pattern=pattern_of(self._topology))
+    def _topics(self) -> TopicSelection:
+        return TopicSelection(pattern=pattern_of(self._topology))
 
 
 def pattern_of(topology: Topology) -> str:

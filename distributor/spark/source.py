@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from topology import Cluster
+    from topology import ClusterSpec
 
 
 def register(spark: SparkSession) -> None:
@@ -72,7 +72,7 @@ def with_endpoints(options: Mapping[str, str]) -> dict[str, str]:
     raise MisuseError(f"option 'cluster': there is no {name!r} in {file!r}; there are {known}")
 
 
-def endpoints(cluster: Cluster, directory: Path) -> dict[str, str]:
+def endpoints(cluster: ClusterSpec, directory: Path) -> dict[str, str]:
     """The options that lead to a cluster.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dafka.groups.commit import TOPIC, decode, encode
 from dafka.groups.commit_table import commit_of, commits_of, fold, groups_of
 from dafka.model import Batch, Partition
-from dafka.query.messages import Find, Found, decode_answer
+from dafka.query.messages import FindRequest, FindResponse, decode_answer
 from dafka.query.messages import encode as encoded
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from dafka.groups.commit import Commit, CommitKey
     from dafka.storage.log import RecordLog
-    from distributor.offsets.translation import Reason
-    from topology.model import Offsets, Topology
+    from distributor.offsets.translation import SkipReason
+    from topology.model import OffsetSettings, Topology
     from topology.plan import Link
 
 ROWS_MAX = 100_000
@@ -65,15 +65,17 @@ class LogView:
         """As a client asks for it."""
         return {
             partition: range(one.start, one.head + 1)
-            for partition, one in self._log.standings().items()
+            for partition, one in self._log.extents().items()
             if topic in (None, partition.topic)
         }
 
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
         """As a client asks for it."""
-        question = Find(octets_of(partition.topic), octets_of(partition.address), timestamp_ms)
+        question = FindRequest(
+            octets_of(partition.topic), octets_of(partition.address), timestamp_ms
+        )
         found = decode_answer(answer(encoded(question), self._log))
-        assert isinstance(found, Found)
+        assert isinstance(found, FindResponse)
         return found.sequence
 
     def read(
@@ -144,7 +146,7 @@ class LogLink:
     target: LogCluster
     machine: OffsetsMachine
     follower: Follower = field(default_factory=Follower)
-    passed: dict[Reason, int] = field(default_factory=dict)
+    passed: dict[SkipReason, int] = field(default_factory=dict)
     brought: int = 0
 
     def turn(self, now_ms: int = 0) -> None:
@@ -166,7 +168,7 @@ class LogWorld:
         offsets: How to translate.
     """
 
-    def __init__(self, topology: Topology, offsets: Offsets) -> None:
+    def __init__(self, topology: Topology, offsets: OffsetSettings) -> None:
         self.clusters = {
             cluster.name: LogCluster(cluster.name, cluster.id) for cluster in topology.clusters
         }

@@ -23,22 +23,22 @@ class QueryPort:
 
     def digest(
         self, partition: Partition, start: int, end: int, *, exact: bool
-    ) -> messages.Digested:
+    ) -> messages.DigestResponse:
         """As a client asks for it."""
         topic, address = map(octets_of, partition)
-        question = messages.Digest(topic, address, start, end - start, exact)
+        question = messages.DigestRequest(topic, address, start, end - start, exact)
         found = messages.decode_answer(answer(messages.encode(question), self._log))
-        assert isinstance(found, messages.Digested)
+        assert isinstance(found, messages.DigestResponse)
         return found
 
     def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
         """As a client asks for them."""
-        question = messages.Digests(
+        question = messages.DigestsRequest(
             tuple(
                 (octets_of(topic), octets_of(address), span.start, len(span))
                 for (topic, address), span in spans.items()
             )
         )
         found = messages.decode_answer(answer(messages.encode(question), self._log))
-        assert isinstance(found, messages.DigestPage)
+        assert isinstance(found, messages.DigestsResponse)
         return dict(zip(spans, found.digests, strict=True))

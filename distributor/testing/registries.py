@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RegistryError
 from dafka.schemas.entries import Schema, SchemaKey
-from dafka.schemas.schema_log import MemoryLog
+from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
 from distributor.errors import CommandError
 from distributor.schemas.difference import diff
@@ -26,7 +26,7 @@ from topology.formats import TOPIC, parse_format
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dafka.schemas.entries import Entry
+    from dafka.schemas.entries import SchemaEntry
 
 TOPICS = ("orders", "orders-value", "notes-key")
 TYPES = ("int", "long", "string", "bytes", "double", "boolean")
@@ -64,11 +64,11 @@ class RegistryWorld:
     def __init__(self, formats: Sequence[str], fields: Mapping[str, str]) -> None:
         self.formats = {f"c{number}": text for number, text in enumerate(formats, 1)}
         self.fields = fields
-        self.records: dict[str, list[Entry]] = {name: [] for name in self.formats}
+        self.records: dict[str, list[SchemaEntry]] = {name: [] for name in self.formats}
         self.cuts: set[frozenset[str]] = set()
         self.acknowledged: dict[int, str] = {}
         """What clients were told: by id, the text of the schema."""
-        self._logs: dict[tuple[str, str], list[MemoryLog]] = defaultdict(list)
+        self._logs: dict[tuple[str, str], list[MemorySchemaLog]] = defaultdict(list)
         self._addresses = 0
         self.services: dict[str, Service] = {}
         self.distributors: dict[str, SchemaDistributor] = {}
@@ -180,9 +180,9 @@ class RegistryWorld:
                 assert schema is not None, f"{site.name} has lost id {id_}"
                 assert schema.text == text
 
-    def _log(self, viewer: str, name: str) -> MemoryLog:
+    def _log(self, viewer: str, name: str) -> MemorySchemaLog:
         self._addresses += 1
-        log = MemoryLog(self.records[name], f"{viewer}-{self._addresses}")
+        log = MemorySchemaLog(self.records[name], f"{viewer}-{self._addresses}")
         self._logs[viewer, name].append(log)
         self._connect()
         return log

@@ -30,7 +30,7 @@ CONVERGENCE_MS_MAX = 120_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TreeOutcome:
     """What came of a run.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome:
     fingerprint: str
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int) -> TreeOutcome:
     """Run one seed; a quarter of them without any faults."""
     chance = random.Random(seed)
     plan = plan_of(random_topology(chance, chance.randint(2, 6)))
@@ -74,7 +74,9 @@ def run(seed: int) -> Outcome:
     problems += flags_tell_the_way(sim, plan)
     first = next(iter(sim.clusters.values()))
     records = sum(head + 1 for head in first.store.log.heads().values())
-    return Outcome(problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint)
+    return TreeOutcome(
+        problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint
+    )
 
 
 def _random_faults(chance: random.Random) -> Faults:

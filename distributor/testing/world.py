@@ -12,7 +12,7 @@ from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
-from dafka.testing.world import Faults, Mesh, Node, World
+from dafka.testing.world import Faults, SimMesh, SimNode, World
 from distributor.link.events import (
     AskHeads,
     HeadsRead,
@@ -52,7 +52,7 @@ class SimCluster:
     ) -> None:
         self.name = name
         self.number = number
-        self.mesh = Mesh(world)
+        self.mesh = SimMesh(world)
         names = [name, *(f"{name}-{index}" for index in range(1, stores))]
         self.stores = [
             SimStore(world, f"store-{one}", self.mesh, MemoryLog(f"STORE-{one}")) for one in names
@@ -92,7 +92,7 @@ REPAIRING = SimSettings(
 """Links that leave silent targets and pull what nobody brings."""
 
 
-class SimLink(Node[Side]):
+class SimLink(SimNode[Side]):
     """A link as a process: forgets everything when it dies, also where it aimed."""
 
     def __init__(
@@ -251,9 +251,9 @@ class SimLink(Node[Side]):
         heads = HeadsRead(
             target.heads(),
             source.heads(),
-            begins={place: one.start for place, one in source.standings().items() if one.start},
+            begins={place: one.start for place, one in source.extents().items() if one.start},
             empty=frozenset(
-                place for place, one in target.standings().items() if one.start > one.head
+                place for place, one in target.extents().items() if one.start > one.head
             ),
         )
         spans = self._witness.due(heads.source, heads.target)

@@ -78,7 +78,7 @@ class Coverage(NamedTuple):
     damage: str = ""
 
 
-class Finding(NamedTuple):
+class Mismatch(NamedTuple):
     """Records that are not the same everywhere.
 
     Attributes:
@@ -109,7 +109,7 @@ class Bisection:
         self._ranges: list[tuple[int, int, bool]] = [(segment.start, segment.end, False)]
         """What is still to be compared, the next one last; exactly or not."""
         self._halvings = 0
-        self.findings: list[Finding] = []
+        self.findings: list[Mismatch] = []
         """What differs, in order; neighbours that differ alike are one."""
 
     @property
@@ -142,7 +142,7 @@ class Bisection:
             return
         absent = [name for name, coverage in answers.items() if coverage.end <= start]
         if absent:
-            self._find(Finding(start, self._end, (), (), tuple(absent)))
+            self._find(Mismatch(start, self._end, (), (), tuple(absent)))
             for name in absent:
                 self.leave(name)
             self._push(start, stop, exact=exact)
@@ -178,13 +178,13 @@ class Bisection:
             return
         # The sort is stable: among groups of one size the first cluster's is the first.
         ordered = sorted(groups.values(), key=len, reverse=True)
-        self._find(Finding(start, end, tuple(map(tuple, ordered)), damaged, ()))
+        self._find(Mismatch(start, end, tuple(map(tuple, ordered)), damaged, ()))
 
     def _push(self, start: int, end: int, *, exact: bool) -> None:
         if start < end:
             self._ranges.append((start, end, exact))
 
-    def _find(self, finding: Finding) -> None:
+    def _find(self, finding: Mismatch) -> None:
         if self.findings:
             last = self.findings[-1]
             if (last.end, *last[2:]) == (finding.start, *finding[2:]):

@@ -18,7 +18,7 @@ from dafka.errors import QueryError
 from dafka.query.client import StoreClient
 from distributor.survey import survey
 from distributor.verify.bisection import Bisection, Coverage, segments
-from distributor.verify.verdict import Difference, Kind, Verdict, differences
+from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -144,12 +144,14 @@ def _lacking(
         if begins > first:
             # Whoever holds nothing begins where the others' logs do, and misses nothing by it.
             if held:
-                yield Difference(Kind.GONE, topic, address, cluster, first, begins - 1, others)
+                yield Difference(
+                    DifferenceKind.GONE, topic, address, cluster, first, begins - 1, others
+                )
             first = begins
         if first <= due:
             moving = held.stop > began[cluster].get(partition, -1) + 1
             yield Difference(
-                Kind.BEHIND, topic, address, cluster, first, due, others, moving=moving
+                DifferenceKind.BEHIND, topic, address, cluster, first, due, others, moving=moving
             )
 
 

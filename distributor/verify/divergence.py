@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Partition
-    from dafka.query.messages import Digested
+    from dafka.query.messages import DigestResponse
 
 FIRST_LOOKS_MAX = 1_000
 """Partitions looked at for the first time in one survey; where they are not batched alike, each
@@ -33,10 +33,10 @@ LOOK_RECORDS_MAX = 10_000
 """Records of a partition in one look: a few megabytes that two stores read."""
 
 
-class Digests(Protocol):
+class DigestSource(Protocol):
     """What is asked of a store."""
 
-    def digest(self, partition: Partition, start: int, end: int, *, exact: bool) -> Digested:
+    def digest(self, partition: Partition, start: int, end: int, *, exact: bool) -> DigestResponse:
         """Return the digest of a range; see `StoreClient.digest`."""
 
     def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
@@ -96,7 +96,9 @@ class Witness:
             first[partition] = range(max(0, end - 1), end)
         return first | again
 
-    def look(self, source: Digests, target: Digests, spans: Mapping[Partition, range]) -> None:
+    def look(
+        self, source: DigestSource, target: DigestSource, spans: Mapping[Partition, range]
+    ) -> None:
         """Compare what both ends have of partitions.
 
         Args:
@@ -144,7 +146,9 @@ def _alike(
     return start <= span.start and end >= span.stop
 
 
-def _parting(source: Digests, target: Digests, partition: Partition, span: range) -> int | None:
+def _parting(
+    source: DigestSource, target: DigestSource, partition: Partition, span: range
+) -> int | None:
     """Where the histories part, if they do within `span`."""
     bisection = Bisection(Segment(span.start, span.stop, ("source", "target")))
     while (question := bisection.question) is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge
 
-from distributor.verify.verdict import Kind
+from distributor.verify.verdict import DifferenceKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,9 @@ class AuditMeter:
         AUDIT_LAST.labels(topology).set(now_wall_ms / 1_000)
         for cluster in self._clusters:
             mine = [one for one in verdict.differences if one.cluster == cluster]
-            missing = sum(one.records for one in mine if one.kind is Kind.BEHIND)
-            differing = {(one.topic, one.address) for one in mine if one.kind is not Kind.BEHIND}
+            missing = sum(one.records for one in mine if one.kind is DifferenceKind.BEHIND)
+            differing = {
+                (one.topic, one.address) for one in mine if one.kind is not DifferenceKind.BEHIND
+            }
             AUDIT_MISSING.labels(topology, cluster).set(missing)
             AUDIT_DIFFERING.labels(topology, cluster).set(len(differing))

@@ -20,7 +20,7 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import checked_count, cut
 from dafka.records.envelope import FRESH, Envelope, stamped, unpack
 from distributor.survey import survey
-from distributor.verify.verdict import Kind
+from distributor.verify.verdict import DifferenceKind
 from topology.copyflags import EVERY_FLAG
 
 if TYPE_CHECKING:
@@ -55,11 +55,13 @@ class Repair:
 
 def repairable(found: Sequence[Difference]) -> tuple[list[Difference], list[str]]:
     """Return what may be repaired, and why the rest may not."""
-    disputed = {(one.topic, one.address) for one in found if one.kind is Kind.DIFFERS}
-    holes = {(one.topic, one.address, one.cluster) for one in found if one.kind is Kind.GONE}
+    disputed = {(one.topic, one.address) for one in found if one.kind is DifferenceKind.DIFFERS}
+    holes = {
+        (one.topic, one.address, one.cluster) for one in found if one.kind is DifferenceKind.GONE
+    }
     chosen, left = [], []
     for one in found:
-        if one.kind is not Kind.BEHIND:
+        if one.kind is not DifferenceKind.BEHIND:
             continue
         if (one.topic, one.address) in disputed:
             left.append(f"{one}; left alone, as the partition's history differs between clusters")

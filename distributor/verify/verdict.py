@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dafka.model import Partition
-    from distributor.verify.bisection import Finding
+    from distributor.verify.bisection import Mismatch
 
 DIFFERENCES_MAX = 10_000
 """Differences that are kept: some megabytes. More are counted."""
 
 
-class Kind(Enum):
+class DifferenceKind(Enum):
     """How a cluster differs from others in some records."""
 
     BEHIND = "behind"
@@ -48,7 +48,7 @@ class Difference:
         moving: Whether the cluster took records of the partition in while it was looked at.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     topic: str
     address: str
     cluster: str
@@ -69,14 +69,14 @@ class Difference:
         records = f"{self.first:,}" if self.records == 1 else f"{self.first:,} to {self.last:,}"
         others = ", ".join(self.others)
         match self.kind:
-            case Kind.BEHIND:
+            case DifferenceKind.BEHIND:
                 catching_up = ", and is catching up" if self.moving else ""
                 return f"{place}: {self.cluster} lacks {records}, there on {others}{catching_up}"
-            case Kind.GONE:
+            case DifferenceKind.GONE:
                 return f"{place}: {self.cluster} lacks {records}, which nobody keeps any more"
-            case Kind.DIFFERS:
+            case DifferenceKind.DIFFERS:
                 return f"{place}: {self.cluster} has other records than {others}: {records}"
-            case Kind.UNREADABLE:
+            case DifferenceKind.UNREADABLE:
                 return f"{place}: {self.cluster} cannot read {records}: {self.detail}"
 
     def as_json(self) -> dict[str, Any]:
@@ -84,22 +84,22 @@ class Difference:
         return {**asdict(self), "kind": self.kind.value, "records": self.records}
 
 
-def differences(partition: Partition, finding: Finding) -> list[Difference]:
+def differences(partition: Partition, finding: Mismatch) -> list[Difference]:
     """Say of each cluster that is not with the largest group what is the matter with it."""
     place = (partition.topic, partition.address)
     span = (finding.start, finding.end - 1)
     reference = finding.groups[0] if finding.groups else ()
     return [
         *(
-            Difference(Kind.DIFFERS, *place, name, *span, reference)
+            Difference(DifferenceKind.DIFFERS, *place, name, *span, reference)
             for group in finding.groups[1:]
             for name in group
         ),
         *(
-            Difference(Kind.UNREADABLE, *place, name, *span, reference, reason)
+            Difference(DifferenceKind.UNREADABLE, *place, name, *span, reference, reason)
             for name, reason in finding.damaged
         ),
-        *(Difference(Kind.BEHIND, *place, name, *span) for name in finding.absent),
+        *(Difference(DifferenceKind.BEHIND, *place, name, *span) for name in finding.absent),
     ]
 
 
@@ -140,7 +140,7 @@ class Verdict:
 
         The gravest counts: 3 needs a decision, 4 could hide anything, 1 passes or can be repaired.
         """
-        if any(one.kind is not Kind.BEHIND for one in self.differences):
+        if any(one.kind is not DifferenceKind.BEHIND for one in self.differences):
             return 3
         if self.unreachable:
             return 4

@@ -136,38 +136,42 @@ def with_checksum(frames: Frames) -> Frames:
 
 
 QUESTIONS = [
-    query.Topics(b"a"),
-    query.Partitions(b"flights", (b"flights", b"AA")),
-    query.Ranges(None, None),
-    query.Read(b"flights", b"AA", 7, 100, 1_000),
-    query.Find(b"flights", b"AA", 1_000),
-    query.Digest(b"flights", b"AA", 7, 3, True),
-    query.Digests(((b"flights", b"AA", 7, 3), (b"flights", b"BB", 0, 1))),
-    query.Delete(b"flights"),
-    query.Groups(b"g"),
-    query.Offsets(b"g", (b"flights", b"AA")),
-    query.Health(),
+    query.TopicsRequest(b"a"),
+    query.PartitionsRequest(b"flights", (b"flights", b"AA")),
+    query.RangesRequest(None, None),
+    query.ReadRequest(b"flights", b"AA", 7, 100, 1_000),
+    query.FindRequest(b"flights", b"AA", 1_000),
+    query.DigestRequest(b"flights", b"AA", 7, 3, True),
+    query.DigestsRequest(((b"flights", b"AA", 7, 3), (b"flights", b"BB", 0, 1))),
+    query.DeleteRequest(b"flights"),
+    query.GroupsRequest(b"g"),
+    query.CommitsRequest(b"g", (b"flights", b"AA")),
+    query.HealthRequest(),
 ]
 ANSWERS = [
-    query.TopicPage((b"a", b"b"), True),
-    query.PartitionPage(((b"flights", b"AA"),), False),
-    query.RangePage(((b"flights", b"AA", 0, 10),), False),
-    query.Batches(((7, 3, content()),)),
-    query.Found(None),
-    query.Digested(7, 10, b"digest"),
-    query.DigestPage(((7, 10, b"digest"),)),
-    query.GroupPage((b"g",), True),
-    query.OffsetPage(((b"key", b"value"),), False),
-    query.Deleted(3, False),
-    query.Status("AA", 1, 2),
-    query.Refused("storage", "no room"),
+    query.TopicsResponse((b"a", b"b"), True),
+    query.PartitionsResponse(((b"flights", b"AA"),), False),
+    query.RangesResponse(((b"flights", b"AA", 0, 10),), False),
+    query.ReadResponse(((7, 3, content()),)),
+    query.FindResponse(None),
+    query.DigestResponse(7, 10, b"digest"),
+    query.DigestsResponse(((7, 10, b"digest"),)),
+    query.GroupsResponse((b"g",), True),
+    query.CommitsResponse(((b"key", b"value"),), False),
+    query.DeleteResponse(3, False),
+    query.HealthResponse("AA", 1, 2),
+    query.ErrorResponse("storage", "no room"),
 ]
-COMMANDS = [control.AskLinks(), control.Retarget("cluster-2"), control.DeclareLost("cluster-3")]
+COMMANDS = [
+    control.LinksCommand(),
+    control.RetargetCommand("cluster-2"),
+    control.LostCommand("cluster-3"),
+]
 ROW = control.LinkRow("c1", 1, 0, "c2", "serving", "", "", 0, -1)
 REPLIES = [
-    control.Rows((ROW, ROW)),
+    control.LinkRows((ROW, ROW)),
     control.Remembered(5, ((b"flights", b"AA", 9),)),
-    control.Refused("no such target"),
+    control.CommandRefused("no such target"),
 ]
 
 KEYS = [new_keys()[0] for _ in range(3)]
@@ -201,12 +205,12 @@ SCHEMAS = [
 COMMIT_KEY = commit.CommitKey("group", Partition("flights", "AA"))
 STAMP = entries.Stamp(1, 2)
 ENTRIES = [
-    entries.Entry(entries.SchemaKey(1), STAMP, schema_of(SCHEMAS[2])),
-    entries.Entry(entries.VersionKey("a", 1), STAMP, entries.Version(1, True)),
-    entries.Entry(entries.ConfigKey(None), STAMP, "FULL"),
-    entries.Entry(entries.ModeKey("a"), STAMP, "READONLY"),
-    entries.Entry(entries.PrimaryKey(), STAMP, entries.Primary("one", "A")),
-    entries.Entry(entries.ModeKey("a"), STAMP, None),
+    entries.SchemaEntry(entries.SchemaKey(1), STAMP, schema_of(SCHEMAS[2])),
+    entries.SchemaEntry(entries.VersionKey("a", 1), STAMP, entries.Version(1, True)),
+    entries.SchemaEntry(entries.ConfigKey(None), STAMP, "FULL"),
+    entries.SchemaEntry(entries.ModeKey("a"), STAMP, "READONLY"),
+    entries.SchemaEntry(entries.PrimaryKey(), STAMP, entries.Primary("one", "A")),
+    entries.SchemaEntry(entries.ModeKey("a"), STAMP, None),
 ]
 
 
@@ -219,7 +223,7 @@ def bundled(together: list[messages.Message]) -> list[bytes]:
     return frames
 
 
-def pair(frames: Frames) -> entries.Entry:
+def pair(frames: Frames) -> entries.SchemaEntry:
     key, value = (*frames, None, None)[:2]
     return entries.decode(key, value)
 

@@ -78,7 +78,7 @@ class Peers:
         return self.pick(
             messages.Records(topic, address, sequence, count, content),
             messages.DirectRecords(OURS, topic, address, sequence, count, content),
-            messages.Record(topic, address, sequence, content),
+            messages.RecordMessage(topic, address, sequence, content),
             messages.DirectRecord(OURS, topic, address, sequence, content),
             messages.Head(topic, address, told, self.pick(True, False)),
             messages.DirectHead(OURS, topic, address, told, self.pick(None, store)),

@@ -30,7 +30,7 @@ def test_a_message_begins_with_what_its_receivers_subscribe_to(wire, message):
 
 def message_key(message):
     match message:
-        case messages.Record() | messages.Records() | messages.Head() | messages.GetHeads():
+        case messages.RecordMessage() | messages.Records() | messages.Head() | messages.GetHeads():
             return message.topic
         case messages.Fetch() | messages.Ack():
             return message.address

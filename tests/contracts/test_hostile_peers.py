@@ -29,7 +29,7 @@ from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Compared,
-    Drained,
+    Consumed,
     Mirrored,
     RangeRead,
     Received,
@@ -42,7 +42,7 @@ from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.presence import Heard, PresenceMachine, PresenceSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
-from dafka.query.messages import RangePage, Ranges, decode_answer, encode
+from dafka.query.messages import RangesRequest, RangesResponse, decode_answer, encode
 from dafka.query.service import answer
 from dafka.reasons import REASONS
 from dafka.records.batch import BatchBuilder
@@ -150,7 +150,7 @@ def test_a_consumer(seed, start, committed):
 
     def perform(effect):
         if isinstance(effect, Deliver):
-            return Drained(len(effect.batch.content))
+            return Consumed(len(effect.batch.content))
         return None
 
     assert "not for a consumer" in given_to(machine, peers, perform)
@@ -177,7 +177,7 @@ def test_a_store(seed, on_disk, tmp_path):
                 read = log.read(
                     effect.partition, effect.sequence, effect.count_max, effect.bytes_max
                 )
-                start = log.standings()[effect.partition].start
+                start = log.extents()[effect.partition].start
                 return RangeRead(
                     effect.requester, effect.partition, tuple(read), start, effect.alone_end
                 )
@@ -189,7 +189,7 @@ def test_a_store(seed, on_disk, tmp_path):
 
     assert "not for a store" in given_to(machine, peers, perform)
     assert machine.heads == log.heads()
-    assert isinstance(decode_answer(answer(encode(Ranges()), log)), RangePage)
+    assert isinstance(decode_answer(answer(encode(RangesRequest()), log)), RangesResponse)
     if on_disk:
         log.close()
 
@@ -216,8 +216,8 @@ def test_a_store_at_the_end_of_the_sequences(on_disk, tmp_path):
                         log.append(effect.batches, trims=dict(effect.trims))
                         fits(machine.handle(Appended(effect.token), now_ms))
     assert log.heads() == {place: SEQUENCE_MAX}
-    found = decode_answer(answer(encode(Ranges()), log))
-    assert found == RangePage(((b"flights", b"AA", SEQUENCE_MAX, SEQUENCE_MAX + 1),), False)
+    found = decode_answer(answer(encode(RangesRequest()), log))
+    assert found == RangesResponse(((b"flights", b"AA", SEQUENCE_MAX, SEQUENCE_MAX + 1),), False)
     if on_disk:
         log.close()
 

@@ -28,7 +28,7 @@ from dafka.model import Partition, checked_topic
 from dafka.protocol.effects import Dropped
 from dafka.protocol.presence import Heard, PresenceMachine, PresenceSettings
 from dafka.protocol.receiver import Inflow
-from dafka.protocol.stores import Stores
+from dafka.protocol.stores import KnownStores
 from dafka.query import messages as questions
 from dafka.query.messages import decode_question
 from dafka.records.batch import BatchBuilder, checked_count, enclosed
@@ -149,7 +149,7 @@ def test_the_largest_questions_fit_into_what_a_store_takes():
     accept = Accept(
         "g" * GROUP_BYTES_MAX, Ballot(2**62, "A" * ADDRESS_BYTES_MAX), bytes(MEMBERSHIP_BYTES_MAX)
     )
-    for question in (questions.Digests(spans), questions.Accept(accept)):
+    for question in (questions.DigestsRequest(spans), questions.AcceptRequest(accept)):
         octets = questions.encode(question)
         assert len(octets) <= QUESTION_BYTES_MAX
         assert decode_question(octets) == question
@@ -172,7 +172,7 @@ def test_partitions():
 
 
 def test_stores():
-    machine = Stores()
+    machine = KnownStores()
     assert [machine.heard_from(str(n), 0) for n in range(STORES_MAX + 1)].index(False) == STORES_MAX
 
 

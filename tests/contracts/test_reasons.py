@@ -271,7 +271,7 @@ CAUSES = {
     "query message": asks(b"12345678", b"\1question"),
     "query size": with_limit(query, "QUERY_BYTES_MAX", asks(b"12345678", b"\1")),
     "query version": asks(b"12345678", b"\2"),
-    "membership": asks(b"12345678", query.encode(query.Members(b"g" * 250))),
+    "membership": asks(b"12345678", query.encode(query.MembersRequest(b"g" * 250))),
     "control message": commands(b"12345678", b"\1command"),
     "control size": with_limit(control, "QUERY_BYTES_MAX", commands(b"12345678", b"\1")),
     "control version": commands(b"12345678", b"\2"),

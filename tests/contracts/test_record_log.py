@@ -12,7 +12,7 @@ from record_logs import ORDERS, OTHERS, Lmdb, Memory, batch
 from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.storage.log import Entry, Outline
+from dafka.storage.log import Outline, TableEntry
 from dafka.wire.primitives import text
 
 
@@ -151,11 +151,11 @@ def test_trimming_drops_whole_batches(holder):
     held = [batch(ORDERS, 0, 10, b"0"), batch(ORDERS, 10, 1, b"22"), batch(ORDERS, 11, 5, b"333")]
     holder.log.append([*held, batch(OTHERS, 0, 50)])
     holder.log.append([], trims={ORDERS: 9})
-    assert holder.log.standings()[ORDERS].start == 0
+    assert holder.log.extents()[ORDERS].start == 0
     holder.log.append([], trims={ORDERS: 12})
     holder.reopen()
-    standing = holder.log.standings()[ORDERS]
-    assert (standing.start, standing.head, standing.size) == (11, 15, 3)
+    extent = holder.log.extents()[ORDERS]
+    assert (extent.start, extent.head, extent.size) == (11, 15, 3)
     for sequence in (0, 9, 10):
         assert holder.log.read(ORDERS, sequence, 100, 1_000) == []
     assert holder.log.read(ORDERS, 11, 100, 1_000) == held[2:]
@@ -167,7 +167,7 @@ def test_a_partition_remembers_where_it_ended(holder):
     holder.log.append([], trims={ORDERS: 10})
     holder.reopen()
     assert holder.log.heads() == {ORDERS: 9}
-    assert holder.log.standings()[ORDERS][:3] == (10, 9, 0)
+    assert holder.log.extents()[ORDERS][:3] == (10, 9, 0)
     assert holder.log.read(ORDERS, 9, 1, 1) == []
     assert holder.log.outlines(ORDERS, 9, 1) == []
     assert holder.log.find(ORDERS, 0) is None
@@ -179,7 +179,7 @@ def test_skipping_ahead_drops_what_is_there(holder):
     holder.log.append([batch(ORDERS, 0, 10)])
     holder.log.append([batch(ORDERS, 100, 5, b"abc")], trims={ORDERS: 100})
     holder.reopen()
-    assert holder.log.standings()[ORDERS][:3] == (100, 104, 3)
+    assert holder.log.extents()[ORDERS][:3] == (100, 104, 3)
     assert holder.log.outlines(ORDERS, 100, 9)[0][:3] == (100, 105, 3)
 
 
@@ -193,16 +193,16 @@ def test_a_log_start_never_goes_back(holder):
     holder.log.append([batch(ORDERS, 0, 10), batch(ORDERS, 10, 10)])
     holder.log.append([], trims={ORDERS: 10})
     holder.log.append([], trims={ORDERS: 5})
-    assert holder.log.standings()[ORDERS][:2] == (10, 19)
+    assert holder.log.extents()[ORDERS][:2] == (10, 19)
 
 
 def test_a_refused_append_trims_nothing(holder):
     holder.log.append([batch(ORDERS, 0, 10)])
     with pytest.raises(StorageError):
         holder.log.append(
-            [batch(OTHERS, 1, 1)], trims={ORDERS: 10}, entries=[Entry("t", b"k", b"")]
+            [batch(OTHERS, 1, 1)], trims={ORDERS: 10}, entries=[TableEntry("t", b"k", b"")]
         )
-    assert holder.log.standings()[ORDERS].start == 0
+    assert holder.log.extents()[ORDERS].start == 0
     assert holder.log.get("t", b"k") is None
 
 
@@ -215,27 +215,31 @@ def test_outlines_are_batches_without_content(holder):
     assert third == Outline(3, 4, size, 80)
     assert holder.log.outlines(ORDERS, 2, 1) == [second]
     assert holder.log.outlines(ORDERS, 4, 1) == []
-    standing = holder.log.standings()[ORDERS]
-    assert (standing.oldest_ms, standing.newest_ms) == (70, 80)
+    extent = holder.log.extents()[ORDERS]
+    assert (extent.oldest_ms, extent.newest_ms) == (70, 80)
 
 
 def test_tables_change_with_the_batches(holder):
-    entries = [Entry("a", b"k", b"1"), Entry("a", b"", b"2"), Entry("ab", b"k", b"3")]
+    entries = [
+        TableEntry("a", b"k", b"1"),
+        TableEntry("a", b"", b"2"),
+        TableEntry("ab", b"k", b"3"),
+    ]
     holder.log.append([batch(ORDERS, 0, 1)], entries=entries)
     holder.reopen()
     assert holder.log.get("a", b"k") == b"1"
     assert holder.log.get("a", b"") == b"2"
     assert holder.log.get("ab", b"k") == b"3"
     assert holder.log.get("b", b"k") is None
-    holder.log.append([], entries=[Entry("a", b"k", None), Entry("a", b"", b"")])
+    holder.log.append([], entries=[TableEntry("a", b"k", None), TableEntry("a", b"", b"")])
     assert holder.log.get("a", b"k") is None
     assert holder.log.get("a", b"") == b""
 
 
 def test_tables_are_scanned_in_order_and_in_pages(holder):
     keys = [b"", b"\0", b"a", b"a\0", b"a\0b", b"ab", b"b", b"\xff" * 470]
-    holder.log.append([], entries=[Entry("t", key, key[:3]) for key in reversed(keys)])
-    holder.log.append([], entries=[Entry("s", b"a", b"x"), Entry("u", b"a", b"x")])
+    holder.log.append([], entries=[TableEntry("t", key, key[:3]) for key in reversed(keys)])
+    holder.log.append([], entries=[TableEntry("s", b"a", b"x"), TableEntry("u", b"a", b"x")])
     assert holder.log.scan("t", b"", 100) == [(key, key[:3]) for key in keys]
     assert [key for key, _ in holder.log.scan("t", b"a", 100)] == keys[2:6]
     assert [key for key, _ in holder.log.scan("t", b"a", 2)] == keys[2:4]

@@ -99,20 +99,20 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def standings_agree(self):
-        for partition, standing in self.holder.log.standings().items():
+        for partition, extent in self.holder.log.extents().items():
             held = self.model[partition]
-            assert standing.start == (held[0].sequence if held else self.end(partition))
-            assert standing.size == sum(len(b.content) for b in held)
+            assert extent.start == (held[0].sequence if held else self.end(partition))
+            assert extent.size == sum(len(b.content) for b in held)
 
     @invariant()
     def changes_are_all_there(self):
         log = self.holder.log
         changed = log.changes.since(self.mark)
         if changed is None:  # opened anew: all may have changed
-            changed = [(partition, None) for partition in log.standings()]
-        self.followed |= {partition: log.standings()[partition] for partition, _ in changed}
+            changed = [(partition, None) for partition in log.extents()]
+        self.followed |= {partition: log.extents()[partition] for partition, _ in changed}
         self.mark = log.changes.now
-        assert self.followed == log.standings()
+        assert self.followed == log.extents()
 
     def teardown(self):
         self.holder.log.close()

@@ -16,7 +16,7 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import values_of
 from dafka.storage.lmdb_log import Durability
 from dafka.testing.checker import check, vacuous
-from dafka.testing.history import Began, Held, History, Polled, Settled
+from dafka.testing.history import Began, History, Polled, ReadBack, Settled
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -40,7 +40,7 @@ def read_stores(history, queries):
             for partition, head in client.heads().items():
                 for batch in client.scan(partition, 0, head + 1):
                     values = tuple(values_of(batch))
-                    history.record(Held(now_ms(), query, partition, batch.sequence, values))
+                    history.record(ReadBack(now_ms(), query, partition, batch.sequence, values))
 
 
 def test_a_real_cluster_passes_the_checker_and_a_forged_history_does_not(tmp_path, free_ports):

@@ -181,7 +181,7 @@ def test_a_late_consumer_is_told_where_the_log_starts(cluster, caplog):
     store.close()
     log = LmdbLog(cluster.data("A"))
     log.append([], trims={partition: 9_000})
-    start = log.standings()[partition].start
+    start = log.extents()[partition].start
     log.close()
     assert 0 < start <= 9_000
     cluster.store()

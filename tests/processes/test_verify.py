@@ -17,7 +17,7 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from distributor.local.processes import Kind, processes_of
+from distributor.local.processes import ProcessKind, processes_of
 from topology import load, plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -48,7 +48,9 @@ def write(topology, number, *parts):
 def stores(file, tmp_path):
     """Towers and stores of the file, without the distributors that would mend everything."""
     wanted = [
-        one for one in processes_of(plan(load(file)), file) if one.kind is not Kind.DISTRIBUTOR
+        one
+        for one in processes_of(plan(load(file)), file)
+        if one.kind is not ProcessKind.DISTRIBUTOR
     ]
     running = []
     try:

@@ -8,11 +8,11 @@ from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
-from dafka.protocol.events import Drained, Submitted
+from dafka.protocol.events import Consumed, Submitted
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore
-from dafka.testing.world import Faults, Mesh, World
+from dafka.testing.world import Faults, SimMesh, World
 from dafka.wire import messages
 
 pytestmark = pytest.mark.sim
@@ -46,7 +46,7 @@ class Counting(SimConsumer):
         assert effect.start == self.next.get(batch.partition, 0)
         self.next[batch.partition] = batch.end
         self._free_ms = max(self._free_ms, self.world.now_ms) + self._pause_ms
-        self.later(self._free_ms - self.world.now_ms, side, Drained(len(batch.content)))
+        self.later(self._free_ms - self.world.now_ms, side, Consumed(len(batch.content)))
 
     @property
     def delivered(self):
@@ -70,7 +70,7 @@ def filled(batches, count, size):
 def test_five_million_records_of_a_dead_producer_are_read_to_their_end():
     log, partition = filled(50, BATCH_RECORDS_MAX, 1)
     world = World(1, Faults())
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     SimStore(world, "S", mesh, log).boot()
     consumer = Counting(world, "C", mesh, ConsumerSettings(topics=("flights",)))
     consumer.boot()
@@ -83,7 +83,7 @@ def test_five_million_records_of_a_dead_producer_are_read_to_their_end():
 def test_a_late_consumer_under_load_reaches_the_live_edge_and_stays_there(seed):
     log, old = filled(300, 100, 1_000)
     world = World(seed, Faults(delay_ms_max=0))
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     stores = [SimStore(world, "S", mesh, log), SimStore(world, "T", mesh, MemoryLog("T"))]
     producer = SimProducer(world, "P", mesh)
     for node in (*stores, producer):
@@ -116,7 +116,7 @@ def a_hundred_kilobytes():
 @pytest.mark.parametrize("start", [Start.EARLIEST, Start.LATEST])
 def test_a_consumer_far_behind_leaves_what_it_cannot_use_and_comes_back_without_a_gap(start):
     world = World(1, Faults(delay_ms_max=0))
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     store, producer = SimStore(world, "S", mesh, MemoryLog("S")), SimProducer(world, "P", mesh)
     # Ten milliseconds a batch: twice as fast as the producer sends.
     settings = ConsumerSettings(topics=("flights",), start=start)
@@ -148,7 +148,7 @@ def test_a_consumer_far_behind_leaves_what_it_cannot_use_and_comes_back_without_
 
 def test_a_consumer_too_slow_for_ever_reads_from_stores_at_its_own_pace():
     world = World(1, Faults(delay_ms_max=0))
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     store, producer = SimStore(world, "S", mesh, MemoryLog("S")), SimProducer(world, "P", mesh)
     settings = ConsumerSettings(topics=("flights",), buffer_bytes_max=1_000_000)
     consumer = Counting(world, "C", mesh, settings, pause_ms=40)
@@ -168,7 +168,7 @@ def test_a_consumer_too_slow_for_ever_reads_from_stores_at_its_own_pace():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_slow_consumer_loses_nothing_and_holds_nobody_up(seed):
     world = World(seed, Faults(delay_ms_max=2))
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     store = SimStore(world, "S", mesh, MemoryLog("S"))
     producer = SimProducer(world, "P", mesh)
     settings = ConsumerSettings(topics=("flights",), buffer_bytes_max=20_000)

@@ -12,7 +12,7 @@ import pytest
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from distributor.testing.positions import LogWorld
-from topology.model import Offsets
+from topology.model import OffsetSettings
 from topology.testing import topology_of, tree_of
 
 STEP_MS = 10
@@ -89,13 +89,13 @@ def bound(margin_ms):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_record_is_unseen_and_few_are_seen_twice_by_timestamp(seed):
-    again = run(seed, Offsets(margin_ms=250))
+    again = run(seed, OffsetSettings(margin_ms=250))
     assert min(again.values()) >= 0  # below 0, records would be passed over
     assert max(again.values()) <= bound(250)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_record_is_unseen_and_few_are_seen_twice_exactly(seed):
-    again = run(seed, Offsets(translation="exact"))
+    again = run(seed, OffsetSettings(translation="exact"))
     assert min(again.values()) >= 0
     assert max(again.values()) <= bound(-LAG_MS_MAX)

@@ -12,7 +12,7 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check
 from dafka.testing.history import Polled, Positioned
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
-from dafka.testing.world import Faults, Mesh, World
+from dafka.testing.world import Faults, SimMesh, World
 from dafka.wire import messages
 
 pytestmark = pytest.mark.sim
@@ -25,7 +25,7 @@ class Cluster:
 
     def __init__(self, seed: int, **faults) -> None:
         self.world = World(seed, Faults(**faults))
-        self.mesh = Mesh(self.world)
+        self.mesh = SimMesh(self.world)
 
     def store(self, name: str) -> SimStore:
         node = SimStore(self.world, name, self.mesh, MemoryLog(name))
@@ -81,7 +81,7 @@ class Cluster:
 
 def values(log: MemoryLog, partition: Partition) -> list[bytes]:
     """The contents a store has, to be compared with those of another."""
-    standing = log.standings()[partition]
+    standing = log.extents()[partition]
     return [b.content for b in log.read(partition, standing.start, 1 << 40, 1 << 40)]
 
 
@@ -256,7 +256,7 @@ def test_a_new_store_begins_where_the_logs_of_the_others_start(seed):
     cluster.run(5_000)
     cluster.published(producer, 2)
     cluster.run(20_000)
-    assert late.log.standings()[partition][:2] == (40, 119)
+    assert late.log.extents()[partition][:2] == (40, 119)
     assert values(late.log, partition) == values(one.log, partition)
 
 

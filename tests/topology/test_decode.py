@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from topology.decode import KEYS, OPTIONAL, REQUIRED, decode
 from topology.model import (
     Branch,
-    Cluster,
+    ClusterSpec,
     Levels,
     Links,
     Placement,
     Ports,
-    Retention,
+    RetentionSpec,
     Security,
     StoreSpec,
     Topics,
@@ -91,7 +91,7 @@ def test_every_key_becomes_its_field():
     assert topology == Topology(
         name="two",
         clusters=(
-            Cluster(
+            ClusterSpec(
                 name="a",
                 id=1,
                 host="10.0.0.1",
@@ -101,7 +101,7 @@ def test_every_key_becomes_its_field():
                 registry="http://10.0.0.1:8081",
                 subject_format="{tenant}-{topic}",
             ),
-            Cluster(
+            ClusterSpec(
                 name="b",
                 id=2,
                 receive_only=True,
@@ -133,8 +133,8 @@ def test_what_stores_need_not_keep():
     topology, problems = decode(changed("retention", rules))
     assert problems == []
     assert topology.retention == (
-        Retention(topics="logs-*", age_s=60),
-        Retention(topics="*", bytes_max=7),
+        RetentionSpec(topics="logs-*", age_s=60),
+        RetentionSpec(topics="*", bytes_max=7),
     )
 
 

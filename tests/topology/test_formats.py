@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from topology.formats import IDENTITY, TOPIC, Format, is_field, is_value, parse_format
+from topology.formats import IDENTITY, TOPIC, NameFormat, is_field, is_value, parse_format
 
 NAMES = ("tenant", "instance", "environment", "region")
 VALUES = st.text("ab1_.", min_size=1, max_size=3)
@@ -52,7 +52,7 @@ def test_the_formats_of_the_distribution_model():
     assert ours.split("acme-prod-dev") is None
     assert ours.split("acme-prod--x") is None
     assert parse_format("{tenant}-{topic}-value").split("acme-orders-key") is None
-    assert parse_format(IDENTITY) == Format((TOPIC,), ("", ""))
+    assert parse_format(IDENTITY) == NameFormat((TOPIC,), ("", ""))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from topology.errors import InvalidError, TopologyError, UnreadableError
 from topology.loading import DEPTH_MAX, FILE_BYTES_MAX, load, parse
-from topology.model import GroupMargin, Offsets, Ports, Topology, host_and_port
+from topology.model import GroupMargin, OffsetSettings, Ports, Topology, host_and_port
 from topology.plan import plan
 from topology.rules import distributor_count, process_count
 
@@ -345,7 +345,7 @@ def test_how_positions_are_translated(written):
         "groups": [{"pattern": "billing-*", "margin_ms": 5_000}],
     }
     topology = load(written(with_offsets(values)))
-    assert topology.offsets == Offsets(
+    assert topology.offsets == OffsetSettings(
         translation="exact",
         margin_ms=0,
         groups=(GroupMargin(pattern="billing-*", margin_ms=5_000),),

@@ -3,9 +3,9 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from topology.model import (
-    Cluster,
+    ClusterSpec,
     GroupMargin,
-    Offsets,
+    OffsetSettings,
     Placement,
     Topics,
     branches,
@@ -53,7 +53,7 @@ def test_every_value_is_frozen():
 
 def test_targets_cannot_be_changed_neither_here_nor_where_they_came_from():
     given = {1: ("c2",)}
-    cluster = Cluster(name="c1", id=1, targets=given)
+    cluster = ClusterSpec(name="c1", id=1, targets=given)
     given[3] = ("c4",)
     assert dict(cluster.targets) == {1: ("c2",)}
     with pytest.raises(TypeError):
@@ -83,12 +83,12 @@ def test_a_topic_is_copied_if_it_is_included_and_not_excluded(topics, topic, wan
 
 def test_the_first_pattern_that_matches_gives_a_groups_margin():
     rules = (GroupMargin(pattern="a*", margin_ms=1), GroupMargin(pattern="*", margin_ms=2))
-    assert [Offsets(groups=rules).margin_of(group) for group in ("ab", "b")] == [1, 2]
-    assert Offsets().margin_of("b") == 60_000
+    assert [OffsetSettings(groups=rules).margin_of(group) for group in ("ab", "b")] == [1, 2]
+    assert OffsetSettings().margin_of("b") == 60_000
 
 
 def test_exact_positions_have_no_margin():
-    assert Offsets(translation="exact", margin_ms=5).margin_of("any") is None
+    assert OffsetSettings(translation="exact", margin_ms=5).margin_of("any") is None
 
 
 def test_a_topic_is_where_the_first_rule_that_matches_places_it():

@@ -6,7 +6,7 @@ import pytest
 
 from topology.decode import decode
 from topology.formats import parse_format
-from topology.model import Retention
+from topology.model import RetentionSpec
 from topology.naming_rules import naming_problems
 from topology.testing import topology_of, tree_of
 
@@ -89,7 +89,7 @@ def test_a_format_without_a_registry_and_an_id_too_large_are_refused():
 
 
 def test_no_retention_of_what_clusters_keep_for_themselves():
-    rules = (Retention(topics="*", age_s=1), Retention(topics="_schemas", age_s=1))
+    rules = (RetentionSpec(topics="*", age_s=1), RetentionSpec(topics="_schemas", age_s=1))
     assert told(replace(with_registries("", "", primary=None), retention=rules)) == [
         (
             "$.retention[1].topics",

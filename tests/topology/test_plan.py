@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.model import Cluster, Placement, Topology, branches, leaves
+from topology.model import ClusterSpec, Placement, Topology, branches, leaves
 from topology.plan import Distributor, Link, plan
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -17,7 +17,7 @@ FOUR = tree_of((3, (1, "c1", "c2"), (1, "c3", "c4")))
 def with_targets(tree, cluster, targets):
     topology = topology_of(tree)
     clusters = tuple(
-        Cluster(name=other.name, id=other.id, targets=targets if other.name == cluster else {})
+        ClusterSpec(name=other.name, id=other.id, targets=targets if other.name == cluster else {})
         for other in topology.clusters
     )
     return Topology(name="test", clusters=clusters, tree=tree)

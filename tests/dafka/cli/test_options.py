@@ -20,7 +20,8 @@ def test_the_default_endpoints_do_not_collide():
 
 
 @pytest.mark.parametrize(
-    "shared", ["Towers", "Stores", "Host", "Json", "Metrics", "LogLevel", "LogFormat", "ShutdownMs"]
+    "shared",
+    ["Towers", "Stores", "Host", "Json", "Metrics", "LogLevel", "LogFormat", "ShutdownMs"],
 )
 def test_shared_options_are_spelled_out(shared):
     _, option = get_args(getattr(options, shared))

@@ -9,7 +9,6 @@ from dafka.groups.consumer import PATIENCE_MS, RETRY_MS, GroupMachine, GroupSett
 from dafka.groups.events import (
     AskOffsets,
     Assigned,
-    Began,
     Closing,
     Collect,
     Collected,
@@ -21,10 +20,11 @@ from dafka.groups.events import (
     Left,
     OffsetsAnswered,
     Overdue,
+    PartitionAssigned,
     PublishCommits,
+    Rebalanced,
     Revoke,
     Revoked,
-    Settled,
     Sought,
 )
 from dafka.groups.membership import Member
@@ -170,7 +170,7 @@ class Scene:
     def settle(self, generation, members, *commits):
         """A generation comes and is settled; returns what comes of that."""
         effects = self.comes(Assigned("M", generation, dict.fromkeys(members, ABOUT)))
-        (settled, ask) = self.comes(Settled(generation))
+        (settled, ask) = self.comes(Rebalanced(generation))
         assert isinstance(ask, AskOffsets)
         found = tuple((CommitKey("g", place), Commit(at, 1, 1)) for place, at in commits)
         answered = OffsetsAnswered(0, ask.token, found, False)
@@ -186,7 +186,7 @@ def scene():
 
 
 def begun(effects):
-    return {one.partition: one.position for one in effects if isinstance(one, Began)}
+    return {one.partition: one.position for one in effects if isinstance(one, PartitionAssigned)}
 
 
 def test_nothing_is_begun_before_the_generation_is_settled_and_positions_are_known():
@@ -194,7 +194,7 @@ def test_nothing_is_begun_before_the_generation_is_settled_and_positions_are_kno
     assert scene.find(A1) == []
     assert scene.comes(Assigned("M", 1, {"M": ABOUT})) == []
     assert scene.member.log == [("released", 1)]
-    _, ask = scene.comes(Settled(1))
+    _, ask = scene.comes(Rebalanced(1))
     answered = OffsetsAnswered(0, ask.token, ((CommitKey("g", A1), Commit(5, 1, 1)),), False)
     assert begun(scene.tell(answered)) == {A1: 5}
 

@@ -9,7 +9,7 @@ import pytest
 from dafka.groups import membership
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import fold
-from dafka.groups.events import Answered, Ask, Assigned, Barred, Expelled, Left, Settled
+from dafka.groups.events import Answered, Ask, Assigned, Barred, Expelled, Left, Rebalanced
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Beat, Member, Prepare
 from dafka.limits import GROUP_NUMBER_MAX
@@ -81,7 +81,7 @@ def test_the_first_member(group):
     assert member.said == [Assigned("A.1", 1, {"A.1": ABOUT})]
     assert not member.machine.settled
     group.release(member)
-    assert member.said[1:] == [Settled(1)]
+    assert member.said[1:] == [Rebalanced(1)]
     assert member.machine.generation == 1
 
 
@@ -98,7 +98,7 @@ def test_a_second_member_waits_for_what_the_first_gives_back(group):
     group.release(first)
     group.now_ms += 200
     group.wake(second)
-    assert second.said[-1] == Settled(2)
+    assert second.said[-1] == Rebalanced(2)
 
 
 def test_a_member_that_falls_silent_is_dropped_after_its_session(group):

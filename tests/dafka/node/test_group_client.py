@@ -131,4 +131,4 @@ def test_an_endpoint_that_is_none():
 def test_all_requests_have_a_question():
     for request in (Prepare("g", FIRST), Accept("g", FIRST, b""), Beat("g", "A", 1)):
         assert group_client._request(request).request is request
-    assert isinstance(group_client._request(Beat("g", "A", 1)), messages.Beat)
+    assert isinstance(group_client._request(Beat("g", "A", 1)), messages.HeartbeatRequest)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.groups.events import Began, Handed, Revoke, Revoked
+from dafka.groups.events import Handed, PartitionAssigned, Revoke, Revoked
 from dafka.model import Batch, Partition, Record
 from dafka.node.progress import Hand
 
@@ -15,8 +15,8 @@ class Holding:
     def __init__(self):
         self.returned = []
         self.hand = Hand(self.returned.append)
-        self.hand.begin(Began(A1, 1, 10))
-        self.hand.begin(Began(B2, 2, 0))
+        self.hand.begin(PartitionAssigned(A1, 1, 10))
+        self.hand.begin(PartitionAssigned(B2, 2, 0))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_what_the_application_vouches_for_is_processed_though_it_is_held(hand):
 
 
 def test_what_belongs_to_an_earlier_run_is_not_taken(hand):
-    hand.begin(Began(A1, 3, 20))
+    hand.begin(PartitionAssigned(A1, 3, 20))
     assert not hand.take(handed(A1, 10, 5, 1))
     assert hand.take(handed(A1, 20, 5, 3))
 
@@ -122,7 +122,7 @@ def test_seeking_stops_what_is_held_and_what_is_on_its_way(hand):
     hand.put()
     assert hand.processed()[A1] == 3
     assert not hand.take(handed(A1, 15, 5, 1))
-    hand.begin(Began(A1, 4, 3))
+    hand.begin(PartitionAssigned(A1, 4, 3))
     assert hand.take(handed(A1, 3, 5, 4))
 
 

@@ -14,7 +14,7 @@ from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
-from dafka.query.messages import Health, encode
+from dafka.query.messages import HealthRequest, encode
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.retention import Retention
@@ -44,8 +44,8 @@ def test_a_store_started_again_has_everything_and_the_same_identity(cluster, tak
 def test_questions_that_take_long_are_answered_one_a_turn(stored, monkeypatch, until):
     monkeypatch.setattr(module, "REQUESTS_S_MAX", -1.0)
     with QueryClient(stored.query) as client:
-        client.ask(encode(Health()), 5_000)
-        asked = [client.send(encode(Health())) for _ in range(5)]
+        client.ask(encode(HealthRequest()), 5_000)
+        asked = [client.send(encode(HealthRequest())) for _ in range(5)]
         answered = []
         while len(answered) < len(asked):
             answered.append(until(client.receive)[0])

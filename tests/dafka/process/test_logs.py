@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.process.logs import Format, JsonFormatter, KeyValueFormatter, set_up_logs
+from dafka.process.logs import JsonFormatter, KeyValueFormatter, LineFormat, set_up_logs
 
 
 def line(message, *arguments, exc_info=None, **facts):
@@ -79,7 +79,7 @@ def test_an_unknown_level_is_refused(root, level):
 
 
 def test_a_line_of_json_has_all_of_it(root, capsys):
-    set_up_logs("info", Format.JSON)
+    set_up_logs("info", LineFormat.JSON)
     logging.getLogger("dafka.test").info("store is %s", "up", extra={"address": "A\nB", "n": 3})
     (line,) = capsys.readouterr().err.splitlines()
     found = json.loads(line)
@@ -99,7 +99,7 @@ def test_what_json_does_not_know_and_tracebacks_are_text():
     except ValueError as error:
         info = (type(error), error, error.__traceback__)
     record = logging.LogRecord("dafka.x", logging.ERROR, "f", 1, "failed", (), info)
-    vars(record).update(level="mine", kind=Format.JSON)
+    vars(record).update(level="mine", kind=LineFormat.JSON)
     found = json.loads(JsonFormatter().format(record))
     assert found["level"] == "error"
     assert found["fact_level"] == "mine"

@@ -22,9 +22,9 @@ from consumer_bench import (
 from dafka.model import Partition, replace
 from dafka.protocol import consumer, live_edge
 from dafka.protocol import consumer as module
-from dafka.protocol.consumer import LIVE_PATIENCE_MS, Acknowledged, Start
-from dafka.protocol.effects import Dropped, Found, Listen, Publish, Unlisten
-from dafka.protocol.events import Drained, PeerListened, Positioned, Submitted, Unassigned, Woke
+from dafka.protocol.consumer import LIVE_PATIENCE_MS, HighWatermarks, Start
+from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
+from dafka.protocol.events import Consumed, PeerListened, Seek, Submitted, Unassigned, Woke
 from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
@@ -34,7 +34,7 @@ Q, R = (Partition("flights", address) for address in ("BB", "CC"))
 
 
 def test_it_knows_how_far_stores_have_a_partition():
-    durable = Acknowledged()
+    durable = HighWatermarks()
     assert durable.end(P) == 0
     assert durable.reached(P, 7)
     assert (durable.end(P), durable.end(Q)) == (7, 0)
@@ -42,7 +42,7 @@ def test_it_knows_how_far_stores_have_a_partition():
 
 def test_partitions_are_bounded_and_those_known_go_on(monkeypatch):
     monkeypatch.setattr(consumer, "PARTITIONS_MAX", 2)
-    durable = Acknowledged()
+    durable = HighWatermarks()
     assert durable.reached(P, 1)
     assert durable.reached(Q, 1)
     assert not durable.reached(R, 1)
@@ -51,7 +51,7 @@ def test_partitions_are_bounded_and_those_known_go_on(monkeypatch):
 
 
 def test_each_is_waited_for_as_long_from_the_first_time_on():
-    durable = Acknowledged()
+    durable = HighWatermarks()
     assert durable.wakeup_ms() is None
     durable.reached(P, 3)
     durable.wait_for(P, 0)
@@ -65,7 +65,7 @@ def test_each_is_waited_for_as_long_from_the_first_time_on():
 
 
 def test_what_is_overdue_may_be_waited_for_again_at_once():
-    durable = Acknowledged()
+    durable = HighWatermarks()
     durable.wait_for(P, 0)
     for _ in durable.overdue(LIVE_PATIENCE_MS):
         durable.wait_for(P, LIVE_PATIENCE_MS)
@@ -136,7 +136,7 @@ def test_away_from_the_live_topics_nothing_is_waited_for(batch, monkeypatch):
     bench.hear(*(live(batch(number)) for number in range(4)))
     assert bench.machine._live.away
     assert fetched(bench.hear(ack(5))) == []  # full
-    bench.give(Drained(2 * size))
+    bench.give(Consumed(2 * size))
     assert bench.machine.heads == {P: 5}
 
 
@@ -156,9 +156,9 @@ def test_who_hears_acks_leaves_and_comes_back_without_asking_for_heads(
     assert bench.machine._live.away
     assert bool(asked_for_heads(bench.wait(1))) is not committed
     bench.hear(ack(3))
-    bench.give(Drained(2 * size))
+    bench.give(Consumed(2 * size))
     bench.hear(direct(batch(2)), direct(batch(3)))
-    bench.give(Drained(2 * size))
+    bench.give(Consumed(2 * size))
     bench.wait(AWAY_MS)
     assert not bench.machine._live.away
     assert bool(asked_for_heads(bench.wait(1))) is not committed
@@ -170,7 +170,7 @@ def test_what_is_known_to_be_durable_is_asked_for_when_it_is_positioned(batch):
     bench.hear(live(batch(0)), ack(9))
     bench.give(Unassigned(P))
     bench.wait(LIVE_PATIENCE_MS)
-    assert fetched(bench.give(Positioned(P, 1))) == [(1, 9)]
+    assert fetched(bench.give(Seek(P, 1))) == [(1, 9)]
 
 
 def test_who_is_behind_learns_from_an_ack_at_once(batch):
@@ -182,7 +182,7 @@ def test_who_is_behind_learns_from_an_ack_at_once(batch):
 def test_a_partition_given_up_while_it_is_awaited_is_not_asked_for(batch):
     bench = Bench(committed=True, start=Start.ASSIGNED)
     bench.hear(live(batch(0)))
-    bench.give(Positioned(P, 0))
+    bench.give(Seek(P, 0))
     bench.hear(ack(9))
     bench.give(Unassigned(P))
     assert fetched(bench.wait(LIVE_PATIENCE_MS)) == []
@@ -264,7 +264,7 @@ def test_records_are_delivered_as_they_come_and_never_twice(batch):
 
 def test_a_single_record_is_a_batch_of_one(batch):
     one = batch(0)
-    message = messages.Record("flights", "AA", 0, one.content)
+    message = messages.RecordMessage("flights", "AA", 0, one.content)
     assert delivered(Bench().hear(message)) == [(0, 1)]
 
 
@@ -312,26 +312,26 @@ def test_explicit_positions_come_before_the_start(batch):
 
 def test_assigned_waits_for_a_position_and_asks_for_it_once(batch):
     bench = Bench(start=Start.ASSIGNED)
-    assert bench.hear(head(7), live(batch(8)), head(8)) == [Found(P, 8)]
-    assert fetched(bench.give(Positioned(P, 5))) == [(5, 4)]
+    assert bench.hear(head(7), live(batch(8)), head(8)) == [PartitionFound(P, 8)]
+    assert fetched(bench.give(Seek(P, 5))) == [(5, 4)]
     assert delivered(bench.hear(direct(batch(5, 4)))) == [(5, 9)]
 
 
 def test_what_is_unassigned_is_neither_delivered_nor_fetched_until_it_is_positioned(batch):
     bench = Bench(start=Start.ASSIGNED)
     bench.hear(head(7))
-    assert fetched(bench.give(Positioned(P, 5))) == [(5, 3)]
+    assert fetched(bench.give(Seek(P, 5))) == [(5, 3)]
     assert bench.give(Unassigned(P), Unassigned(P)) == []
     assert bench.hear(direct(batch(5, 4)), live(batch(9)), stored_head(11)) == []
     bench.now_ms = 10_000
     assert fetched(bench.give(Woke())) == []
-    assert fetched(bench.give(Positioned(P, 6))) == [(6, 6)]
+    assert fetched(bench.give(Seek(P, 6))) == [(6, 6)]
 
 
 def test_it_can_be_sent_back(batch):
     bench = Bench()
     bench.hear(live(batch(0, 4)))
-    assert fetched(bench.give(Positioned(P, 1))) == [(1, 3)]
+    assert fetched(bench.give(Seek(P, 1))) == [(1, 3)]
     assert delivered(bench.hear(direct(batch(0, 4)))) == [(1, 4)]
 
 
@@ -343,7 +343,7 @@ def test_a_full_consumer_takes_nothing_and_catches_up_later(batch):
     assert reasons(effects) == ["consumer full"] * 3
     assert fetched(effects) == []
     # As much as there is room for; the rest when that is taken.
-    assert fetched(bench.give(Drained(size))) == [(2, 1)]
+    assert fetched(bench.give(Consumed(size))) == [(2, 1)]
     assert delivered(bench.hear(direct(batch(2)))) == [(2, 3)]
 
 
@@ -372,7 +372,7 @@ def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_ha
     assert changes(bench.hear(live(batch(9)))) == [], "it was on its way"
     bench.now_ms = AWAY_MS
     assert changes(bench.give(Woke())) == [], "still full"
-    bench.give(Drained(8 * size))
+    bench.give(Consumed(8 * size))
     bench.now_ms += CHECK_MS
     effects = bench.give(Woke())
     assert changes(effects) == left_and_back(Listen)
@@ -393,7 +393,7 @@ def test_what_was_fetched_and_finds_no_room_makes_nobody_leave(batch):
 def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(batch, start):
     bench = Bench(buffer_bytes_max=1, start=start)
     bench.hear(live(batch(0)), live(batch(1)))
-    bench.give(Drained(len(batch(0).content)))
+    bench.give(Consumed(len(batch(0).content)))
     bench.hear(head(7, address="BB"))
     assert bench.machine.next(Partition("flights", "BB")) == 0
 

@@ -147,7 +147,7 @@ class Bench:
                 elif isinstance(effect, ReadRange):
                     self.compared += 1
                     held = self.log.read(effect.partition, effect.sequence, effect.count_max, 0)
-                    start = self.log.standings()[effect.partition].start
+                    start = self.log.extents()[effect.partition].start
                     to, read = effect.requester, tuple(held)
                     answer = RangeRead(to, effect.partition, read, start, effect.alone_end)
                     events.insert(0, answer)

@@ -40,20 +40,20 @@ def test_our_own_peers_get_batches():
 def test_a_classic_node_sends_every_record_too_and_says_that_it_is_in_a_batch():
     assert list(Singles(Shape.CLASSIC).outbound(RECORDS)) == [
         RECORDS,
-        messages.Record("he", "AB", 5, b"five", batched=True),
-        messages.Record("he", "AB", 6, b"", batched=True),
+        messages.RecordMessage("he", "AB", 5, b"five", batched=True),
+        messages.RecordMessage("he", "AB", 6, b"", batched=True),
     ]
 
 
 def test_a_raw_node_sends_single_records_only():
     assert list(Singles(Shape.RAW).outbound(RECORDS)) == [
-        messages.Record("he", "AB", 5, b"five"),
-        messages.Record("he", "AB", 6, b""),
+        messages.RecordMessage("he", "AB", 5, b"five"),
+        messages.RecordMessage("he", "AB", 6, b""),
     ]
 
 
 def test_a_marked_batch_is_followed_by_its_last_record():
-    last = messages.Record("he", "AB", 6, b"", batched=True)
+    last = messages.RecordMessage("he", "AB", 6, b"", batched=True)
     assert list(Singles(Shape.MARKED).outbound(RECORDS)) == [RECORDS, last]
 
 
@@ -92,7 +92,7 @@ def test_questions_of_those_without_batches_are_marked():
 
 
 def test_bare_values_that_follow_each_other_become_one_batch():
-    (event,) = inbound(*[messages.Record("he", "AB", 5 + n, b"%d" % n) for n in range(3)])
+    (event,) = inbound(*[messages.RecordMessage("he", "AB", 5 + n, b"%d" % n) for n in range(3)])
     message = event.message
     assert isinstance(message, messages.Records)
     assert (message.sequence, message.count) == (5, 3)
@@ -107,13 +107,13 @@ def test_bare_values_that_follow_each_other_become_one_batch():
 def test_a_gap_another_partition_or_another_message_ends_a_batch():
     head = messages.Head("he", "AB", 9)
     found = inbound(
-        messages.Record("he", "AB", 0, b""),
-        messages.Record("he", "AB", 2, b""),
-        messages.Record("he", "CD", 3, b""),
+        messages.RecordMessage("he", "AB", 0, b""),
+        messages.RecordMessage("he", "AB", 2, b""),
+        messages.RecordMessage("he", "CD", 3, b""),
         messages.DirectRecord("ME", "he", "CD", 4, b""),
         messages.DirectRecord("ME", "he", "CD", 5, b""),
         head,
-        messages.Record("he", "AB", 3, b""),
+        messages.RecordMessage("he", "AB", 3, b""),
     )
     kinds = [
         (type(event.message).__name__, event.message.sequence, getattr(event.message, "count", 0))
@@ -130,21 +130,21 @@ def test_a_gap_another_partition_or_another_message_ends_a_batch():
 
 
 def test_a_record_that_is_in_a_batch_too_is_left_to_the_batch():
-    assert inbound(messages.Record("he", "AB", 5, b"five", batched=True), RECORDS) == [
+    assert inbound(messages.RecordMessage("he", "AB", 5, b"five", batched=True), RECORDS) == [
         Received(RECORDS)
     ]
 
 
 def test_a_record_with_an_envelope_is_taken_as_it_is():
-    enclosed_one = messages.Record("he", "AB", 5, content_of(5, b"five"))
+    enclosed_one = messages.RecordMessage("he", "AB", 5, content_of(5, b"five"))
     assert inbound(enclosed_one) == [Received(enclosed_one)]
 
 
 def test_a_value_too_large_for_any_batch_is_dropped():
     found = inbound(
-        messages.Record("he", "AB", 0, bytes(RECORD_BYTES_MAX + 1)),
-        messages.Record("he", "AB", 1, bytes(RECORD_BYTES_MAX)),
-        messages.Record("he", "AB", 2, bytes(RECORD_BYTES_MAX)),
+        messages.RecordMessage("he", "AB", 0, bytes(RECORD_BYTES_MAX + 1)),
+        messages.RecordMessage("he", "AB", 1, bytes(RECORD_BYTES_MAX)),
+        messages.RecordMessage("he", "AB", 2, bytes(RECORD_BYTES_MAX)),
     )
     assert found[0] == Dropped("content size")
     assert [(event.message.sequence, event.message.count) for event in found[1:]] == [

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Listen, Publish, Stored, Wanted
-from dafka.protocol.events import Drained, Mirrored, PeerListened, Received, Woke
+from dafka.protocol.events import Consumed, Mirrored, PeerListened, Received, Woke
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -151,4 +151,4 @@ def test_messages_for_others_are_dropped(mirror):
 
 def test_an_event_of_another_role_is_a_bug(mirror):
     with pytest.raises(AssertionError):
-        mirror.handle(Drained(1), 0)
+        mirror.handle(Consumed(1), 0)

@@ -9,7 +9,7 @@ from dafka.protocol.effects import Append, Disputed, Dropped, Listen, Publish, S
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
-    Drained,
+    Consumed,
     PeerListened,
     Received,
     Submitted,
@@ -311,7 +311,7 @@ def test_messages_for_others_are_dropped(producer):
 
 def test_an_event_of_another_role_is_a_bug(producer):
     with pytest.raises(AssertionError):
-        producer.handle(Drained(1), 0)
+        producer.handle(Consumed(1), 0)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Compared,
-    Drained,
+    Consumed,
     PeerListened,
     RangeRead,
     Received,
@@ -379,7 +379,7 @@ def test_messages_for_others_are_dropped():
 
 def test_an_event_of_another_role_is_a_bug():
     with pytest.raises(AssertionError):
-        Bench().give(Drained(1))
+        Bench().give(Consumed(1))
 
 
 def test_a_forged_batch_that_cannot_be_cut_does_not_stop_the_store(batch):

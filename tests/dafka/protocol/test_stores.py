@@ -8,11 +8,17 @@ from dafka.limits import FETCH_ANSWER_BYTES_MAX, FETCHED_BYTES_MAX, STORES_MAX
 from dafka.model import Partition
 from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import Inflow
-from dafka.protocol.stores import FRESH_MS, HEADS_INTERVAL_MS_MAX, STORE_SILENCE_MS, Inquiry, Stores
+from dafka.protocol.stores import (
+    FRESH_MS,
+    HEADS_INTERVAL_MS_MAX,
+    STORE_SILENCE_MS,
+    Inquiry,
+    KnownStores,
+)
 
 
 def test_a_store_is_alive_until_it_has_been_silent_for_long():
-    stores = Stores()
+    stores = KnownStores()
     assert stores.heard_from("S1", 0)
     assert stores.heard_from("S2", 5)
     assert [*stores.alive(STORE_SILENCE_MS - 1)] == ["S1", "S2"]
@@ -26,7 +32,7 @@ def test_whoever_is_there_is_heard_of_in_time():
 
 
 def test_none_is_taken_for_gone_that_was_not_asked_in_time():
-    stores = Stores()
+    stores = KnownStores()
     assert not stores.all_fresh(0)
     asked = []
     for now_ms in range(0, 200_000, HEADS_INTERVAL_MS_MAX):
@@ -41,7 +47,7 @@ def test_none_is_taken_for_gone_that_was_not_asked_in_time():
 
 
 def test_who_speaks_all_the_time_need_not_be_asked_but_for_those_that_are_silent():
-    stores = Stores()
+    stores = KnownStores()
     stores.heard_from("S1", 0)
     stores.heard_from("S2", 5_000)
     assert stores.all_fresh(5_000)
@@ -52,7 +58,7 @@ def test_who_speaks_all_the_time_need_not_be_asked_but_for_those_that_are_silent
 
 
 def test_who_does_not_answer_is_not_asked_alone_until_heard_of():
-    stores = Stores()
+    stores = KnownStores()
     stores.heard_from("S1", 0)
     stores.fell_silent({"S1", "never heard of"})
     assert not stores.answers("S1")
@@ -63,7 +69,7 @@ def test_who_does_not_answer_is_not_asked_alone_until_heard_of():
 
 
 def test_invented_stores_do_not_pile_up():
-    stores = Stores()
+    stores = KnownStores()
     assert all(stores.heard_from(f"S{number}", 0) for number in range(STORES_MAX))
     assert not stores.heard_from("one more", 0)
     assert stores.heard_from("S0", 1)
@@ -71,7 +77,7 @@ def test_invented_stores_do_not_pile_up():
 
 
 def test_the_silent_make_room():
-    stores = Stores()
+    stores = KnownStores()
     for number in range(STORES_MAX):
         stores.heard_from(f"S{number}", 0)
     assert stores.heard_from("later", STORE_SILENCE_MS)

@@ -50,7 +50,7 @@ def test_an_empty_store(client):
     assert client.heads() == {}
     assert client.read(ORDERS, 0) == []
     assert list(client.scan(ORDERS, 0, 10)) == []
-    assert client.health() == messages.Status("AB" * 16, 0, 0)
+    assert client.health() == messages.HealthResponse("AB" * 16, 0, 0)
 
 
 def test_what_it_holds(serving, client):
@@ -74,7 +74,7 @@ def test_digests(serving, client):
 
 @pytest.mark.parametrize(("start", "end"), [(0, 3), (1, 4), (3, 2)])
 def test_a_digest_of_other_records_is_no_answer(serving, client, start, end):
-    serving.respond = lambda _: encode(messages.Digested(start, end, b""))
+    serving.respond = lambda _: encode(messages.DigestResponse(start, end, b""))
     with pytest.raises(QueryError, match="other records than asked for"):
         client.digest(ORDERS, 1, 3, exact=True)
 
@@ -104,7 +104,7 @@ def test_as_many_digests_as_are_asked_for_at_once(serving, client):
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_more_or_no_digests_are_no_answer(serving, client, count):
-    serving.respond = lambda _: encode(messages.DigestPage(((0, 0, b""),) * count))
+    serving.respond = lambda _: encode(messages.DigestsResponse(((0, 0, b""),) * count))
     with pytest.raises(QueryError, match="other digests than asked for"):
         client.digests({ORDERS: range(1)})
 
@@ -140,7 +140,7 @@ def test_what_has_changed_since(serving, client, monkeypatch):
 
 
 def test_a_store_of_before_that_question_refuses_it(serving, client):
-    serving.respond = lambda _: encode(messages.Refused("query message", "version 1"))
+    serving.respond = lambda _: encode(messages.ErrorResponse("query message", "version 1"))
     with pytest.raises(RefusedError, match="refused: query message"):
         client.changes(None)
 
@@ -151,14 +151,14 @@ def test_where_something_always_changes_what_was_told_counts(serving, client, mo
 
     def page(_question):
         end = next(numbers)
-        return encode(messages.ChangePage(((b"t", b"A", 0, end),), ("one", end), True))
+        return encode(messages.ChangesResponse(((b"t", b"A", 0, end),), ("one", end), True))
 
     serving.respond = page
     assert client.changes(None) == ({Partition("t", "A"): range(5)}, ("one", 5))
 
 
 def test_a_store_that_stands_still_with_changes_is_left(serving, client):
-    serving.respond = lambda _: encode(messages.ChangePage((), ("one", 1), True))
+    serving.respond = lambda _: encode(messages.ChangesResponse((), ("one", 1), True))
     with pytest.raises(QueryError, match="leads nowhere"):
         client.changes(None)
 
@@ -175,7 +175,7 @@ def test_deleting_a_topic(serving, client, monkeypatch):
 
 
 def test_a_store_that_does_not_get_on_with_deleting(serving, client):
-    serving.respond = lambda _: encode(messages.Deleted(0, True))
+    serving.respond = lambda _: encode(messages.DeleteResponse(0, True))
     with pytest.raises(QueryError, match="does not get on"):
         client.delete("orders")
 
@@ -228,12 +228,12 @@ def test_an_endpoint_that_is_none():
 @pytest.mark.parametrize(
     ("answered", "complaint"),
     [
-        (encode(messages.Refused("storage", "broken")), r"refused: storage \(broken\)"),
-        (encode(messages.Batches(())), "answered with Batches"),
+        (encode(messages.ErrorResponse("storage", "broken")), r"refused: storage \(broken\)"),
+        (encode(messages.ReadResponse(())), "answered with ReadResponse"),
         (b"\x02new", "query version this version cannot read"),
         (b"\x01\xff", "query message this version cannot read"),
-        (encode(messages.RangePage((), True)), "leads nowhere"),
-        (encode(messages.RangePage(((b"t", b"A", 0, 1),), True)), "leads nowhere"),
+        (encode(messages.RangesResponse((), True)), "leads nowhere"),
+        (encode(messages.RangesResponse(((b"t", b"A", 0, 1),), True)), "leads nowhere"),
     ],
 )
 def test_bad_answers(serving, client, answered, complaint):
@@ -245,7 +245,7 @@ def test_bad_answers(serving, client, answered, complaint):
 
 @pytest.mark.parametrize("batch", [(0, 1, b""), (9, 1, b"")])
 def test_scanning_what_was_not_asked_for(serving, client, batch):
-    serving.respond = lambda _: encode(messages.Batches((batch,)))
+    serving.respond = lambda _: encode(messages.ReadResponse((batch,)))
     with pytest.raises(QueryError, match="other batches"):
         list(client.scan(ORDERS, 5, 10))
 
@@ -262,13 +262,13 @@ def test_positions_of_groups_in_pages(serving, client, committed, monkeypatch):
 
 
 def test_commits_that_are_none_are_the_stores_fault(serving, client):
-    serving.respond = lambda _: encode(messages.OffsetPage(((b"key", b"value"),), False))
+    serving.respond = lambda _: encode(messages.CommitsResponse(((b"key", b"value"),), False))
     with pytest.raises(QueryError, match="a commit that is none"):
         client.offsets("billing")
 
 
 def test_a_store_that_turns_no_page_is_left(serving, client):
-    serving.respond = lambda _: encode(messages.OffsetPage((), True))
+    serving.respond = lambda _: encode(messages.CommitsResponse((), True))
     with pytest.raises(QueryError, match="leads nowhere"):
         client.offsets("billing")
 
@@ -279,7 +279,7 @@ def test_a_store_that_never_comes_to_an_end_is_left(serving, client, monkeypatch
 
     def page(_question):
         name = str(next(numbers)).encode()
-        return encode(messages.RangePage(((name, b"A", 0, 1),), True))
+        return encode(messages.RangesResponse(((name, b"A", 0, 1),), True))
 
     serving.respond = page
     with pytest.raises(QueryError, match="names more than 4"):

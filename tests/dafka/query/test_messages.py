@@ -30,74 +30,76 @@ pulses = st.lists(
 moments = st.tuples(st.text(max_size=OPENING_CHARACTERS_MAX), sequences)
 
 questions = st.one_of(
-    st.builds(messages.Topics, st.none() | names),
-    st.builds(messages.Partitions, st.none() | names, st.none() | places),
-    st.builds(messages.Ranges, st.none() | names, st.none() | places),
-    st.builds(messages.Changes, st.none() | moments),
-    st.builds(messages.Find, names, names, sequences),
-    st.builds(messages.Read, names, names, sequences, counts, counts),
-    st.builds(messages.Digest, names, names, sequences, counts, st.booleans()),
+    st.builds(messages.TopicsRequest, st.none() | names),
+    st.builds(messages.PartitionsRequest, st.none() | names, st.none() | places),
+    st.builds(messages.RangesRequest, st.none() | names, st.none() | places),
+    st.builds(messages.ChangesRequest, st.none() | moments),
+    st.builds(messages.FindRequest, names, names, sequences),
+    st.builds(messages.ReadRequest, names, names, sequences, counts, counts),
+    st.builds(messages.DigestRequest, names, names, sequences, counts, st.booleans()),
     st.builds(
-        messages.Digests,
+        messages.DigestsRequest,
         st.lists(st.tuples(names, names, sequences, counts), max_size=5).map(tuple),
     ),
-    st.builds(messages.Delete, names),
-    st.just(messages.Health()),
-    st.builds(messages.Groups, st.none() | names),
-    st.builds(messages.Offsets, names, st.none() | places),
-    st.builds(messages.Members, names),
-    st.builds(messages.Prepare, st.builds(membership.Prepare, st.text(), ballots)),
-    st.builds(messages.Accept, st.builds(membership.Accept, st.text(), ballots, st.binary())),
+    st.builds(messages.DeleteRequest, names),
+    st.just(messages.HealthRequest()),
+    st.builds(messages.GroupsRequest, st.none() | names),
+    st.builds(messages.CommitsRequest, names, st.none() | places),
+    st.builds(messages.MembersRequest, names),
+    st.builds(messages.PrepareRequest, st.builds(membership.Prepare, st.text(), ballots)),
     st.builds(
-        messages.Beat,
+        messages.AcceptRequest, st.builds(membership.Accept, st.text(), ballots, st.binary())
+    ),
+    st.builds(
+        messages.HeartbeatRequest,
         st.builds(membership.Beat, st.text(), st.text(), sequences, st.booleans()),
     ),
 )
 answers = st.one_of(
-    st.builds(messages.TopicPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
-    st.builds(messages.PartitionPage, st.lists(places, max_size=4).map(tuple), st.booleans()),
+    st.builds(messages.TopicsResponse, st.lists(names, max_size=4).map(tuple), st.booleans()),
+    st.builds(messages.PartitionsResponse, st.lists(places, max_size=4).map(tuple), st.booleans()),
     st.builds(
-        messages.RangePage,
+        messages.RangesResponse,
         st.lists(st.tuples(names, names, sequences, sequences), max_size=4).map(tuple),
         st.booleans(),
     ),
     st.builds(
-        messages.ChangePage,
+        messages.ChangesResponse,
         st.lists(st.tuples(names, names, sequences, sequences), max_size=4).map(tuple),
         moments,
         st.booleans(),
         st.booleans(),
     ),
     st.builds(
-        messages.Batches,
+        messages.ReadResponse,
         st.lists(st.tuples(sequences, counts, st.binary(max_size=50)), max_size=4).map(tuple),
     ),
-    st.builds(messages.Digested, sequences, sequences, st.binary(max_size=16), st.text()),
+    st.builds(messages.DigestResponse, sequences, sequences, st.binary(max_size=16), st.text()),
     st.builds(
-        messages.DigestPage,
+        messages.DigestsResponse,
         st.lists(st.tuples(sequences, sequences, st.binary(max_size=16)), max_size=5).map(tuple),
     ),
-    st.builds(messages.GroupPage, st.lists(names, max_size=4).map(tuple), st.booleans()),
+    st.builds(messages.GroupsResponse, st.lists(names, max_size=4).map(tuple), st.booleans()),
     st.builds(
-        messages.OffsetPage,
+        messages.CommitsResponse,
         st.lists(st.tuples(st.binary(), st.binary()), max_size=4).map(tuple),
         st.booleans(),
     ),
     st.builds(
-        messages.Promise,
+        messages.PrepareResponse,
         st.builds(
             membership.Promise, ballots, ballots, st.binary(), sequences, st.just(()) | alive
         ),
     ),
-    st.builds(messages.Accepted, st.builds(membership.Accepted, st.booleans(), ballots)),
+    st.builds(messages.AcceptResponse, st.builds(membership.Accepted, st.booleans(), ballots)),
     st.builds(
-        messages.Roster,
+        messages.MembersResponse,
         st.builds(membership.Roster, ballots, st.binary(), sequences, st.booleans(), pulses),
     ),
-    st.builds(messages.Deleted, sequences, st.booleans()),
-    st.builds(messages.Found, st.none() | sequences),
-    st.builds(messages.Status, st.text(), sequences, sequences),
-    st.builds(messages.Refused, st.text(), st.text()),
+    st.builds(messages.DeleteResponse, sequences, st.booleans()),
+    st.builds(messages.FindResponse, st.none() | sequences),
+    st.builds(messages.HealthResponse, st.text(), sequences, sequences),
+    st.builds(messages.ErrorResponse, st.text(), st.text()),
 )
 
 
@@ -113,23 +115,23 @@ def test_answers_survive(answer):
 
 def test_literal_bytes():
     # Version, array of two, text "topics", nil.
-    assert encode(messages.Topics()) == b"\x01\x92\xa6topics\xc0"
-    read = messages.Read(b"he", b"AB", 1, 2, 3)
+    assert encode(messages.TopicsRequest()) == b"\x01\x92\xa6topics\xc0"
+    read = messages.ReadRequest(b"he", b"AB", 1, 2, 3)
     assert encode(read) == b"\x01\x96\xa4read\xc4\x02he\xc4\x02AB\x01\x02\x03"
 
 
 def test_a_later_version_may_add_fields():
     later = b"\x01" + msgspec.msgpack.encode(["read", b"t", b"A", 0, 1, 1, "new", {"a": [1]}])
-    assert decode_question(later) == messages.Read(b"t", b"A", 0, 1, 1)
+    assert decode_question(later) == messages.ReadRequest(b"t", b"A", 0, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("reason", "frame"),
     [
         ("query version", b""),
-        ("query version", b"\x02" + encode(messages.Health())[1:]),
+        ("query version", b"\x02" + encode(messages.HealthRequest())[1:]),
         ("query message", b"\x01"),
-        ("query message", encode(messages.Health()) + b"x"),
+        ("query message", encode(messages.HealthRequest()) + b"x"),
         ("query message", b"\x01" + msgspec.msgpack.encode(["erase"])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["ranges", b"t" * 256, None])),
         ("query message", b"\x01" + msgspec.msgpack.encode(["ranges", "text", None])),
@@ -158,13 +160,13 @@ def test_mutated_bytes_raise_nothing_else():
     frames = [
         encode(message)
         for message in (
-            messages.Topics(b"he"),
-            messages.Ranges(b"he", (b"he", b"AB")),
-            messages.Changes(("opening", 7)),
-            messages.Read(b"he", b"AB", 5, 10, 1_000),
-            messages.RangePage(((b"he", b"AB", 0, 6),), True),
-            messages.Batches(((0, 1, b"x"),)),
-            messages.Status("AB", 1, 2),
+            messages.TopicsRequest(b"he"),
+            messages.RangesRequest(b"he", (b"he", b"AB")),
+            messages.ChangesRequest(("opening", 7)),
+            messages.ReadRequest(b"he", b"AB", 5, 10, 1_000),
+            messages.RangesResponse(((b"he", b"AB", 0, 6),), True),
+            messages.ReadResponse(((0, 1, b"x"),)),
+            messages.HealthResponse("AB", 1, 2),
         )
     ]
     refused = 0

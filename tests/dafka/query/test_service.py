@@ -39,24 +39,28 @@ def ask(agreed, question):
 
 
 def test_groups(agreed):
-    assert ask(agreed, messages.Groups()) == messages.GroupPage((b"audit", b"billing"), False)
-    assert ask(agreed, messages.Groups(b"audit")) == messages.GroupPage((b"billing",), False)
+    assert ask(agreed, messages.GroupsRequest()) == messages.GroupsResponse(
+        (b"audit", b"billing"), False
+    )
+    assert ask(agreed, messages.GroupsRequest(b"audit")) == messages.GroupsResponse(
+        (b"billing",), False
+    )
 
 
 def test_commits_of_a_group_as_they_were_made(agreed):
-    page = ask(agreed, messages.Offsets(b"billing"))
+    page = ask(agreed, messages.CommitsRequest(b"billing"))
     first = encode_commit(CommitKey("billing", A1), Commit(3, 1, 10))
     second = encode_commit(CommitKey("billing", B2), Commit(None, 1, 10))
     assert set(page.commits) == {first, second}
     assert not page.more
-    assert ask(agreed, messages.Offsets(b"nobody")) == messages.OffsetPage((), False)
+    assert ask(agreed, messages.CommitsRequest(b"nobody")) == messages.CommitsResponse((), False)
 
 
 def test_a_page_has_so_many_rows_and_says_whether_there_are_more(agreed, monkeypatch):
     monkeypatch.setattr(service, "ROWS_MAX", 1)
-    assert ask(agreed, messages.Groups()) == messages.GroupPage((b"audit",), True)
-    assert ask(agreed, messages.Groups(b"billing")) == messages.GroupPage((), False)
-    assert len(ask(agreed, messages.Offsets(b"billing")).commits) == 1
+    assert ask(agreed, messages.GroupsRequest()) == messages.GroupsResponse((b"audit",), True)
+    assert ask(agreed, messages.GroupsRequest(b"billing")) == messages.GroupsResponse((), False)
+    assert len(ask(agreed, messages.CommitsRequest(b"billing")).commits) == 1
 
 
 FIRST = Ballot(1, "A")
@@ -69,11 +73,11 @@ def test_agreeing_on_members(agreed):
     def asked(question, now_ms=0):
         return answered(question, agreed, registers, now_ms).reply
 
-    assert asked(messages.Prepare(Prepare("billing", FIRST))).promised == FIRST
-    accept = messages.Accept(membership.Accept("billing", FIRST, TAKEN))
+    assert asked(messages.PrepareRequest(Prepare("billing", FIRST))).promised == FIRST
+    accept = messages.AcceptRequest(membership.Accept("billing", FIRST, TAKEN))
     assert asked(accept) == membership.Accepted(True, FIRST)
-    assert asked(messages.Beat(Beat("billing", "A", 1)), 500).renewed
-    roster = asked(messages.Members(b"billing"), 700)
+    assert asked(messages.HeartbeatRequest(Beat("billing", "A", 1)), 500).renewed
+    roster = asked(messages.MembersRequest(b"billing"), 700)
     assert (roster.accepted, roster.membership, roster.renewed) == (FIRST, TAKEN, False)
     assert roster.pulses == (membership.Pulse("A", 200, True, 1),)
 
@@ -81,10 +85,10 @@ def test_agreeing_on_members(agreed):
 @pytest.mark.parametrize(
     "question",
     [
-        messages.Members(b""),
-        messages.Prepare(Prepare("g" * 250, FIRST)),
-        messages.Accept(membership.Accept("a\0b", FIRST, b"")),
-        messages.Accept(membership.Accept("billing", FIRST, b"[]")),
+        messages.MembersRequest(b""),
+        messages.PrepareRequest(Prepare("g" * 250, FIRST)),
+        messages.AcceptRequest(membership.Accept("a\0b", FIRST, b"")),
+        messages.AcceptRequest(membership.Accept("billing", FIRST, b"[]")),
     ],
     ids=repr,
 )
@@ -116,60 +120,72 @@ def asked(question, log):
 
 
 def test_topics(log):
-    assert asked(messages.Topics(), log) == messages.TopicPage((b"a", b"b", b"\xff\xfe"), False)
-    assert asked(messages.Topics(b"a"), log) == messages.TopicPage((b"b", b"\xff\xfe"), False)
+    assert asked(messages.TopicsRequest(), log) == messages.TopicsResponse(
+        (b"a", b"b", b"\xff\xfe"), False
+    )
+    assert asked(messages.TopicsRequest(b"a"), log) == messages.TopicsResponse(
+        (b"b", b"\xff\xfe"), False
+    )
 
 
 def test_partitions(log):
     everything = ((b"a", b"9"), (b"b", b"1"), (b"b", b"2"), (b"\xff\xfe", b"\xff\xfe"))
-    assert asked(messages.Partitions(), log) == messages.PartitionPage(everything, False)
-    assert asked(messages.Partitions(b"b"), log).partitions == everything[1:3]
-    assert asked(messages.Partitions(None, everything[1]), log).partitions == everything[2:]
-    assert asked(messages.Partitions(b"none"), log).partitions == ()
+    assert asked(messages.PartitionsRequest(), log) == messages.PartitionsResponse(
+        everything, False
+    )
+    assert asked(messages.PartitionsRequest(b"b"), log).partitions == everything[1:3]
+    assert asked(messages.PartitionsRequest(None, everything[1]), log).partitions == everything[2:]
+    assert asked(messages.PartitionsRequest(b"none"), log).partitions == ()
 
 
 def test_ranges(log):
     ranges = ((b"b", b"1", 0, 2), (b"b", b"2", 5, 6))
     log.append([], trims={Partition("b", "2"): 5})
-    assert asked(messages.Ranges(b"b"), log) == messages.RangePage(ranges, False)
-    assert asked(messages.Ranges(b"b", (b"b", b"1")), log) == messages.RangePage(ranges[1:], False)
+    assert asked(messages.RangesRequest(b"b"), log) == messages.RangesResponse(ranges, False)
+    assert asked(messages.RangesRequest(b"b", (b"b", b"1")), log) == messages.RangesResponse(
+        ranges[1:], False
+    )
 
 
 def test_changes(log):
-    beginning = asked(messages.Changes(), log)
-    assert beginning == messages.ChangePage((), beginning.until, more=False)
-    since = messages.Changes(beginning.until)
+    beginning = asked(messages.ChangesRequest(), log)
+    assert beginning == messages.ChangesResponse((), beginning.until, more=False)
+    since = messages.ChangesRequest(beginning.until)
     assert asked(since, log) == beginning
     log.append([Batch(Partition("b", "2"), 6, 2, b"two")])
     log.append([], trims={Partition("a", "9"): 1})
     found = asked(since, log)
     assert found.ranges == ((b"b", b"2", 0, 8), (b"a", b"9", 1, 1))
-    assert asked(messages.Changes(found.until), log).ranges == ()
-    unknown = asked(messages.Changes(("another opening", 1)), log)
-    assert unknown == messages.ChangePage((), found.until, more=False, unknown=True)
+    assert asked(messages.ChangesRequest(found.until), log).ranges == ()
+    unknown = asked(messages.ChangesRequest(("another opening", 1)), log)
+    assert unknown == messages.ChangesResponse((), found.until, more=False, unknown=True)
 
 
 def test_many_changes_come_in_pages(monkeypatch):
     monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 1_000)
     log = MemoryLog("AB" * 16)
-    question, found, pages = messages.Changes(("AB" * 16, 0)), [], 0
+    question, found, pages = messages.ChangesRequest(("AB" * 16, 0)), [], 0
     log.append([Batch(Partition("t", f"{n:032X}"), 0, 1, b"") for n in range(100)])
     while question is not None:
         page = asked(question, log)
         found += page.ranges
         pages += 1
-        question = messages.Changes(page.until) if page.more else None
+        question = messages.ChangesRequest(page.until) if page.more else None
     assert pages > 5
     assert [row[1] for row in found] == [b"%032X" % n for n in range(100)]
     assert page.until == log.changes.now
 
 
 def test_read(log):
-    whole = messages.Batches(((0, 5, b"five"), (5, 1, b"one")))
-    assert asked(messages.Read(b"b", b"2", 3, 100, 100), log) == whole
-    assert asked(messages.Read(b"b", b"2", 9, 100, 100), log) == messages.Batches(())
-    assert asked(messages.Read(b"b", b"missing", 0, 100, 100), log) == messages.Batches(())
-    assert asked(messages.Read(b"\xff\xfe", b"\xff\xfe", 0, 1, 1), log).batches[0][2] == b"odd"
+    whole = messages.ReadResponse(((0, 5, b"five"), (5, 1, b"one")))
+    assert asked(messages.ReadRequest(b"b", b"2", 3, 100, 100), log) == whole
+    assert asked(messages.ReadRequest(b"b", b"2", 9, 100, 100), log) == messages.ReadResponse(())
+    assert asked(messages.ReadRequest(b"b", b"missing", 0, 100, 100), log) == messages.ReadResponse(
+        ()
+    )
+    assert (
+        asked(messages.ReadRequest(b"\xff\xfe", b"\xff\xfe", 0, 1, 1), log).batches[0][2] == b"odd"
+    )
 
 
 def test_read_is_bounded_whatever_is_asked():
@@ -177,7 +193,7 @@ def test_read_is_bounded_whatever_is_asked():
     partition = Partition("t", "A")
     log.append([Batch(partition, n, 1, bytes(1 << 20)) for n in range(20)])
     most = 2**63 - 1
-    found = asked(messages.Read(b"t", b"A", 0, most, most), log)
+    found = asked(messages.ReadRequest(b"t", b"A", 0, most, most), log)
     assert len(found.batches) == READ_BYTES_MAX >> 20
 
 
@@ -197,7 +213,7 @@ def tens():
 
 
 def digested(log, sequence, count, *, exact):
-    return asked(messages.Digest(b"n", b"A", sequence, count, exact), log)
+    return asked(messages.DigestRequest(b"n", b"A", sequence, count, exact), log)
 
 
 def test_a_digest_covers_whole_batches_or_exactly_what_is_asked(tens):
@@ -215,10 +231,10 @@ def test_a_digest_says_what_it_could_not_cover(tens, exact):
     tens.append([], trims={Partition("n", "A"): 10})
     found = digested(tens, 5, 10, exact=exact)
     assert (found.start, found.end) == (10, 15 if exact else 20)
-    assert digested(tens, 2, 3, exact=exact) == messages.Digested(10, 10, b"")
-    assert digested(tens, 30, 3, exact=exact) == messages.Digested(30, 30, b"")
-    nowhere = messages.Digest(b"n", b"none", 3, 3, exact)
-    assert asked(nowhere, tens) == messages.Digested(3, 3, b"")
+    assert digested(tens, 2, 3, exact=exact) == messages.DigestResponse(10, 10, b"")
+    assert digested(tens, 30, 3, exact=exact) == messages.DigestResponse(30, 30, b"")
+    nowhere = messages.DigestRequest(b"n", b"none", 3, 3, exact)
+    assert asked(nowhere, tens) == messages.DigestResponse(3, 3, b"")
 
 
 def test_a_digest_is_bounded_whatever_is_asked(tens, monkeypatch):
@@ -229,7 +245,7 @@ def test_a_digest_is_bounded_whatever_is_asked(tens, monkeypatch):
 
 
 def spans(*found):
-    return messages.Digests(tuple((b"n", b"A", *one) for one in found))
+    return messages.DigestsRequest(tuple((b"n", b"A", *one) for one in found))
 
 
 def test_digests_of_many_ranges_are_those_of_each(tens):
@@ -244,7 +260,7 @@ def test_digests_of_many_ranges_are_those_of_each(tens):
         (30, 30, b""),
     )
     assert asked(spans(), tens).digests == ()
-    assert asked(messages.Digests(((b"n", b"none", 3, 3),)), tens).digests == ((3, 3, b""),)
+    assert asked(messages.DigestsRequest(((b"n", b"none", 3, 3),)), tens).digests == ((3, 3, b""),)
 
 
 def test_the_work_of_one_answer_with_digests_is_bounded(tens, monkeypatch):
@@ -260,22 +276,22 @@ def test_the_work_of_one_answer_with_digests_is_bounded(tens, monkeypatch):
 
 
 def test_what_is_damaged_is_digested_as_it_stands_and_its_records_said_to_be(log):
-    assert asked(messages.Digest(b"b", b"2", 0, 6, False), log).end == 6
-    found = asked(messages.Digest(b"b", b"2", 0, 6, True), log)
+    assert asked(messages.DigestRequest(b"b", b"2", 0, 6, False), log).end == 6
+    found = asked(messages.DigestRequest(b"b", b"2", 0, 6, True), log)
     assert (found.start, found.end, found.digest) == (0, 6, b"")
     assert "cannot read record batch" in found.damage
 
 
 def deleted(topic, log):
-    return decode_answer(answer(encode(messages.Delete(topic)), log, deletable=True))
+    return decode_answer(answer(encode(messages.DeleteRequest(topic)), log, deletable=True))
 
 
 def test_a_deleted_topic_is_gone_and_its_ends_are_remembered(log):
     log.append([], trims={Partition("b", "2"): 5})
-    assert deleted(b"b", log) == messages.Deleted(3, False)
-    assert deleted(b"b", log) == messages.Deleted(0, False)
-    assert asked(messages.Topics(), log).topics == (b"a", b"\xff\xfe")
-    assert asked(messages.Ranges(b"b"), log).ranges == (
+    assert deleted(b"b", log) == messages.DeleteResponse(3, False)
+    assert deleted(b"b", log) == messages.DeleteResponse(0, False)
+    assert asked(messages.TopicsRequest(), log).topics == (b"a", b"\xff\xfe")
+    assert asked(messages.RangesRequest(b"b"), log).ranges == (
         (b"b", b"1", 2, 2),
         (b"b", b"2", 6, 6),
     )
@@ -286,20 +302,20 @@ def test_deleting_is_done_a_bounded_part_at_a_time(monkeypatch):
     log = MemoryLog("AB" * 16)
     places = Partition("t", "A"), Partition("t", "B")
     log.append([Batch(place, n, 1, b"") for place in places for n in range(3)])
-    assert deleted(b"t", log) == messages.Deleted(4, True)
-    assert deleted(b"t", log) == messages.Deleted(2, False)
+    assert deleted(b"t", log) == messages.DeleteResponse(4, True)
+    assert deleted(b"t", log) == messages.DeleteResponse(2, False)
 
 
 def test_deleting_must_have_been_allowed(log):
-    assert asked(messages.Delete(b"b"), log).reason == "delete"
+    assert asked(messages.DeleteRequest(b"b"), log).reason == "delete"
     assert log.heads()[Partition("b", "1")] == 1
 
 
 def test_health(log):
-    assert asked(messages.Health(), log) == messages.Status("AB" * 16, 4, 10)
+    assert asked(messages.HealthRequest(), log) == messages.HealthResponse("AB" * 16, 4, 10)
 
 
-@pytest.mark.parametrize("kind", [messages.Partitions, messages.Ranges])
+@pytest.mark.parametrize("kind", [messages.PartitionsRequest, messages.RangesRequest])
 def test_long_lists_come_in_pages(monkeypatch, kind):
     monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 1_000)
     log = MemoryLog("AB" * 16)
@@ -307,7 +323,7 @@ def test_long_lists_come_in_pages(monkeypatch, kind):
     found, after, pages = [], None, 0
     while True:
         page = asked(kind(b"t", after), log)
-        items = page.ranges if kind is messages.Ranges else page.partitions
+        items = page.ranges if kind is messages.RangesRequest else page.partitions
         assert len(items) > 0
         found += items
         pages += 1
@@ -323,7 +339,7 @@ def test_the_largest_page_fits_into_an_answer():
     names = [text(b"\xff" * 245 + b"%04d" % n) for n in range(10_000)]
     log = MemoryLog("AB" * 16)
     log.append([Batch(Partition(name, name), 0, 1, b"") for name in names])
-    octets = answer(encode(messages.Ranges()), log)
+    octets = answer(encode(messages.RangesRequest()), log)
     assert decode_answer(octets).more
     assert len(octets) <= READ_BYTES_MAX
 
@@ -331,13 +347,13 @@ def test_the_largest_page_fits_into_an_answer():
 def test_short_names_fit_too():
     log = MemoryLog("AB" * 16)
     log.append([Batch(Partition("t", f"{n:x}"), 0, 2**62, b"") for n in range(PARTITIONS_MAX)])
-    octets = answer(encode(messages.Ranges()), log)
+    octets = answer(encode(messages.RangesRequest()), log)
     assert len(octets) <= READ_BYTES_MAX
 
 
 def test_refusals_name_their_reason(log):
     refused = decode_answer(answer(b"\x09hello", log))
-    assert refused == messages.Refused("query version", "this store speaks version 1")
+    assert refused == messages.ErrorResponse("query version", "this store speaks version 1")
     assert decode_answer(answer(b"\x01hello", log)).reason == "query message"
 
 
@@ -346,9 +362,9 @@ def test_finding_in_a_damaged_batch_finds_its_beginning(log):
     builder = BatchBuilder(1_000)
     builder.append(5, None, b"value", ())
     log.append([Batch(place, 2, 1, enclosed(builder.build(), 2)[:-3])])
-    assert asked(messages.Find(b"b", b"1", 0), log) == messages.Found(0)
+    assert asked(messages.FindRequest(b"b", b"1", 0), log) == messages.FindResponse(0)
     log.append([], trims={place: 2})
-    assert asked(messages.Find(b"b", b"1", 5), log) == messages.Found(2)
+    assert asked(messages.FindRequest(b"b", b"1", 5), log) == messages.FindResponse(2)
 
 
 def test_a_broken_disk_is_a_refusal(log, monkeypatch):
@@ -356,8 +372,8 @@ def test_a_broken_disk_is_a_refusal(log, monkeypatch):
         raise StorageError("cannot read log: I/O error")
 
     monkeypatch.setattr(log, "read", broken)
-    refused = asked(messages.Read(b"b", b"2", 0, 1, 1), log)
-    assert refused == messages.Refused("storage", "cannot read log: I/O error")
+    refused = asked(messages.ReadRequest(b"b", b"2", 0, 1, 1), log)
+    assert refused == messages.ErrorResponse("storage", "cannot read log: I/O error")
 
 
 @given(st.binary(max_size=100))
@@ -370,37 +386,39 @@ def test_any_bytes_are_answered(octets):
 @pytest.mark.parametrize(
     ("question", "reads", "writes"),
     [
-        (messages.Health(), True, True),
-        (messages.Topics(), False, False),
-        (messages.Partitions(), False, False),
-        (messages.Ranges(b""), False, False),
-        (messages.Changes(), False, False),
-        (messages.Partitions(b"b"), True, False),
-        (messages.Ranges(b"b"), True, False),
-        (messages.Ranges(b"a"), False, False),
-        (messages.Read(b"b", b"1", 0, 1, 1), True, False),
-        (messages.Find(b"b", b"1", 0), True, False),
-        (messages.Digest(b"b", b"1", 0, 1, True), True, False),
-        (messages.Digest(b"a", b"1", 0, 1, False), False, False),
-        (messages.Digests(((b"b", b"1", 0, 1), (b"b", b"2", 0, 1))), True, False),
-        (messages.Digests(((b"b", b"1", 0, 1), (b"a", b"1", 0, 1))), False, False),
-        (messages.Delete(b"b"), False, True),
-        (messages.Delete(b"a"), False, False),
+        (messages.HealthRequest(), True, True),
+        (messages.TopicsRequest(), False, False),
+        (messages.PartitionsRequest(), False, False),
+        (messages.RangesRequest(b""), False, False),
+        (messages.ChangesRequest(), False, False),
+        (messages.PartitionsRequest(b"b"), True, False),
+        (messages.RangesRequest(b"b"), True, False),
+        (messages.RangesRequest(b"a"), False, False),
+        (messages.ReadRequest(b"b", b"1", 0, 1, 1), True, False),
+        (messages.FindRequest(b"b", b"1", 0), True, False),
+        (messages.DigestRequest(b"b", b"1", 0, 1, True), True, False),
+        (messages.DigestRequest(b"a", b"1", 0, 1, False), False, False),
+        (messages.DigestsRequest(((b"b", b"1", 0, 1), (b"b", b"2", 0, 1))), True, False),
+        (messages.DigestsRequest(((b"b", b"1", 0, 1), (b"a", b"1", 0, 1))), False, False),
+        (messages.DeleteRequest(b"b"), False, True),
+        (messages.DeleteRequest(b"a"), False, False),
     ],
     ids=repr,
 )
 def test_questions_take_the_right_to_what_they_ask_for(log, question, reads, writes):
     def permitted(rights):
         found = decode_answer(answer(encode(question), log, rights))
-        return not (isinstance(found, messages.Refused) and found.reason == "not permitted")
+        return not (isinstance(found, messages.ErrorResponse) and found.reason == "not permitted")
 
     assert permitted(Rights(read=("b",))) is reads
     assert permitted(Rights(write=("b",))) is writes
-    assert permitted(Rights()) is isinstance(question, messages.Health)
+    assert permitted(Rights()) is isinstance(question, messages.HealthRequest)
     assert permitted(Rights(EVERYTHING, EVERYTHING))
 
 
-@pytest.mark.parametrize("question", [messages.Groups(), messages.Offsets(b"billing")], ids=repr)
+@pytest.mark.parametrize(
+    "question", [messages.GroupsRequest(), messages.CommitsRequest(b"billing")], ids=repr
+)
 def test_positions_are_read_by_whoever_may_read_their_topic(log, question):
     def reason(rights):
         return getattr(decode_answer(answer(encode(question), log, rights)), "reason", "")
@@ -410,8 +428,8 @@ def test_positions_are_read_by_whoever_may_read_their_topic(log, question):
 
 
 def test_members_of_groups_are_whoever_may_commit(log):
-    beat = messages.Beat(Beat("billing", "A", 0))
-    questions = (beat, messages.Prepare(Prepare("billing", Ballot(1, "A"))))
+    beat = messages.HeartbeatRequest(Beat("billing", "A", 0))
+    questions = (beat, messages.PrepareRequest(Prepare("billing", Ballot(1, "A"))))
 
     def reason(question, rights):
         return getattr(decode_answer(answer(encode(question), log, rights)), "reason", "")

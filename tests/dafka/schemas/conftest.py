@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dafka.schemas.rest import application
-from dafka.schemas.schema_log import MemoryLog
+from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
 
 
@@ -21,7 +21,7 @@ def registry_of(records):
     """A function that starts one more registry process on the log."""
 
     def registry_of(cluster="one", address="A"):
-        return Service(MemoryLog(records, address), cluster)
+        return Service(MemorySchemaLog(records, address), cluster)
 
     return registry_of
 

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from dafka.schemas.entries import (
     ConfigKey,
-    Entry,
     ModeKey,
     Primary,
     PrimaryKey,
     Reference,
     Schema,
+    SchemaEntry,
     SchemaKey,
     Stamp,
     Version,
@@ -31,7 +31,7 @@ ENTRIES = [
 
 @pytest.mark.parametrize(("key", "value"), [*ENTRIES, *((key, None) for key, _ in ENTRIES)])
 def test_what_is_written_is_read_back(key, value):
-    entry = Entry(key, Stamp(2, 3), value)
+    entry = SchemaEntry(key, Stamp(2, 3), value)
     assert decode(*encode(entry)) == entry
 
 
@@ -54,6 +54,6 @@ def test_schemas_that_differ_in_white_space_and_order_of_keys_are_the_same():
 
 
 def test_text_that_no_answer_could_carry_is_refused():
-    key, value = encode(Entry(VersionKey("a\ud800", 1), Stamp(2, 3), Version(1)))
+    key, value = encode(SchemaEntry(VersionKey("a\ud800", 1), Stamp(2, 3), Version(1)))
     with pytest.raises(ValueError, match="surrogates"):
         decode(key, value)

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.errors import RegistryError
 from dafka.limits import SCHEMA_BYTES_MAX
-from dafka.schemas.entries import Entry, Reference, Schema, Stamp
+from dafka.schemas.entries import Reference, Schema, SchemaEntry, Stamp
 from dafka.schemas.registry import Registry, checked_id, checked_version, schema_of
 from dafka.schemas.state import State
 
@@ -76,7 +76,7 @@ class Decided(Registry):
     def apply(self, decision):
         for key, value in decision.changes:
             stamp = Stamp(1, self._state.last.number + 1)
-            self._state.apply(Entry(key, stamp, value))
+            self._state.apply(SchemaEntry(key, stamp, value))
         return decision.answer
 
     def add(self, subject, schema):

@@ -6,8 +6,8 @@ from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.schemas.entries import TOPIC, ConfigKey, Entry, Stamp
-from dafka.schemas.schema_log import MemoryLog, SchemaLog
+from dafka.schemas.entries import TOPIC, ConfigKey, SchemaEntry, Stamp
+from dafka.schemas.schema_log import MemorySchemaLog, SchemaLog
 from dafka.schemas.state import State
 from dafka.storage.lmdb_log import Durability
 
@@ -30,7 +30,7 @@ def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
     state = State()
     try:
         for number, level in enumerate(("NONE", "FULL"), 1):
-            one.write([Entry(ConfigKey(None), Stamp(1, number), level)])
+            one.write([SchemaEntry(ConfigKey(None), Stamp(1, number), level)])
             two.read_into(state)
             assert state.level(None) == level
         assert two.strangers == 1
@@ -56,7 +56,7 @@ def test_a_store_that_has_lost_what_it_told_does_not_count(endpoints, monkeypatc
     tower, query, _ = endpoints
     log, state = SchemaLog([tower], [query]), State()
     try:
-        log.write([Entry(ConfigKey(None), Stamp(1, 1), "NONE")])
+        log.write([SchemaEntry(ConfigKey(None), Stamp(1, 1), "NONE")])
         log.read_into(state)
         (store,) = log._stores
         whole = store.ranges(TOPIC)
@@ -70,12 +70,12 @@ def test_a_store_that_has_lost_what_it_told_does_not_count(endpoints, monkeypatc
         log.close()
 
 
-ENTRY = Entry(ConfigKey("a"), Stamp(1, 1), "FULL")
+ENTRY = SchemaEntry(ConfigKey("a"), Stamp(1, 1), "FULL")
 
 
 def test_what_one_writes_the_others_read_once():
     records = []
-    one, other, state = MemoryLog(records, "A"), MemoryLog(records, "B"), State()
+    one, other, state = MemorySchemaLog(records, "A"), MemorySchemaLog(records, "B"), State()
     one.write([ENTRY])
     other.read_into(state)
     other.read_into(state)
@@ -83,7 +83,7 @@ def test_what_one_writes_the_others_read_once():
 
 
 def test_one_that_is_not_reachable_fails_as_stores_do():
-    log = MemoryLog([], "A")
+    log = MemorySchemaLog([], "A")
     log.reachable = False
     with pytest.raises(QueryError):
         log.read_into(State())

@@ -4,9 +4,9 @@ import pytest
 
 from dafka.errors import QueryError, RegistryError
 from dafka.process.web import WebServer, bind
-from dafka.schemas.entries import Entry, Primary, PrimaryKey, Schema, SchemaKey, Stamp
+from dafka.schemas.entries import Primary, PrimaryKey, Schema, SchemaEntry, SchemaKey, Stamp
 from dafka.schemas.rest import application
-from dafka.schemas.schema_log import MemoryLog
+from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import RunningRegistry, Service
 from dafka.schemas.state import CLUSTERS_MAX, IDS_PER_EPOCH, State, id_range
 
@@ -46,11 +46,11 @@ def test_another_process_of_the_primary_takes_over_with_ids_of_its_own(registry_
 
 
 def test_who_was_overtaken_while_writing_says_so(records):
-    class Slow(MemoryLog):
+    class Slow(MemorySchemaLog):
         def write(self, entries):
             super().write(entries)
             if not isinstance(entries[0].key, PrimaryKey):
-                self.records.append(Entry(PrimaryKey(), Stamp(9, 0), Primary("one", "B")))
+                self.records.append(SchemaEntry(PrimaryKey(), Stamp(9, 0), Primary("one", "B")))
 
     service = Service(Slow(records, "A"), "one")
     assert service.become_first_primary()
@@ -58,11 +58,11 @@ def test_who_was_overtaken_while_writing_says_so(records):
 
 
 def test_two_that_claim_the_same_epoch_both_claim_again(records):
-    class Contested(MemoryLog):
+    class Contested(MemorySchemaLog):
         def write(self, entries):
             super().write(entries)
             if entries[0].stamp == (1, 0):
-                self.records.append(Entry(PrimaryKey(), Stamp(1, 0), Primary("one", "0")))
+                self.records.append(SchemaEntry(PrimaryKey(), Stamp(1, 0), Primary("one", "0")))
 
     service = Service(Contested(records, "A"), "one")
     assert service.become_first_primary()
@@ -82,12 +82,15 @@ def test_a_log_that_does_not_answer_is_an_error_of_the_registry(registry_of):
 def test_a_used_up_range_opens_the_next_epoch(registry_of, records):
     service = registry_of()
     assert service.become_first_primary()
-    records.append(Entry(SchemaKey(IDS_PER_EPOCH - 1), Stamp(1, 1), TEXT))
+    records.append(SchemaEntry(SchemaKey(IDS_PER_EPOCH - 1), Stamp(1, 1), TEXT))
     assert register(service) == id_range(1 + CLUSTERS_MAX)[0]
 
 
 def test_two_clusters_that_were_both_made_the_primary_give_no_id_twice():
-    one, two = Service(MemoryLog([], "A"), "one", 1), Service(MemoryLog([], "B"), "two", 2)
+    one, two = (
+        Service(MemorySchemaLog([], "A"), "one", 1),
+        Service(MemorySchemaLog([], "B"), "two", 2),
+    )
     assert one.become_first_primary()
     assert two.become_first_primary()
     assert register(one) == 1
@@ -100,7 +103,7 @@ def test_a_registry_that_sees_a_newer_epoch_of_another_cluster_registers_nothing
     service = registry_of("one")
     assert service.become_first_primary()
     assert register(service) == 1
-    records.append(Entry(PrimaryKey(), Stamp(2, 0), Primary("two", "B")))
+    records.append(SchemaEntry(PrimaryKey(), Stamp(2, 0), Primary("two", "B")))
     assert code_of(register, service, "b", TEXT) == 42205
     assert not service.become_first_primary()
 

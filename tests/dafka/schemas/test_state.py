@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from dafka.schemas.entries import (
     ConfigKey,
-    Entry,
     Primary,
     PrimaryKey,
     Schema,
+    SchemaEntry,
     SchemaKey,
     Stamp,
     Version,
@@ -52,16 +52,18 @@ def test_the_topology_lets_no_cluster_have_a_registry_that_has_no_epochs():
 STAMPS = st.builds(Stamp, st.integers(1, 3), st.integers(0, 3))
 SCHEMAS = st.sampled_from([Schema("AVRO", '"int"'), Schema("AVRO", ' "int"'), Schema("AVRO", "{}")])
 ENTRIES = st.one_of(
-    st.builds(Entry, st.builds(SchemaKey, st.integers(1, 3)), STAMPS, st.none() | SCHEMAS),
+    st.builds(SchemaEntry, st.builds(SchemaKey, st.integers(1, 3)), STAMPS, st.none() | SCHEMAS),
     st.builds(
-        Entry,
+        SchemaEntry,
         st.builds(VersionKey, st.sampled_from("ab"), st.integers(1, 2)),
         STAMPS,
         st.none() | st.builds(Version, st.integers(1, 3), st.booleans()),
     ),
-    st.builds(Entry, st.just(ConfigKey(None)), STAMPS, st.sampled_from(["NONE", "FULL", None])),
     st.builds(
-        Entry,
+        SchemaEntry, st.just(ConfigKey(None)), STAMPS, st.sampled_from(["NONE", "FULL", None])
+    ),
+    st.builds(
+        SchemaEntry,
         st.just(PrimaryKey()),
         STAMPS,
         st.builds(Primary, st.just("c"), st.sampled_from("xy")),
@@ -88,8 +90,8 @@ def test_the_order_of_entries_and_their_repetition_make_no_difference(entries, r
 def test_an_id_is_given_once_even_if_its_schema_is_gone():
     state = State()
     assert state.next_id(1) == 1
-    state.apply(Entry(SchemaKey(1), Stamp(1, 1), Schema("AVRO", '"int"')))
-    state.apply(Entry(SchemaKey(1), Stamp(1, 2), None))
+    state.apply(SchemaEntry(SchemaKey(1), Stamp(1, 1), Schema("AVRO", '"int"')))
+    state.apply(SchemaEntry(SchemaKey(1), Stamp(1, 2), None))
     assert state.schema(1) is None
     assert state.id_of(Schema("AVRO", '"int"')) is None
     assert state.next_id(1) == 2
@@ -97,12 +99,12 @@ def test_an_id_is_given_once_even_if_its_schema_is_gone():
 
 
 def test_a_used_up_range_says_so():
-    state = State([Entry(SchemaKey(id_range(1)[-1]), Stamp(1, 1), Schema("AVRO", '"int"'))])
+    state = State([SchemaEntry(SchemaKey(id_range(1)[-1]), Stamp(1, 1), Schema("AVRO", '"int"'))])
     assert state.next_id(1) is None
 
 
 def test_ids_that_came_from_other_epochs_use_up_none():
-    state = State([Entry(SchemaKey(id_range(9)[0]), Stamp(9, 1), Schema("AVRO", '"int"'))])
+    state = State([SchemaEntry(SchemaKey(id_range(9)[0]), Stamp(9, 1), Schema("AVRO", '"int"'))])
     assert state.next_id(2) == id_range(2)[0]
     assert state.changes == 1
 
@@ -110,8 +112,8 @@ def test_ids_that_came_from_other_epochs_use_up_none():
 def test_what_changed_since_some_point_is_known_the_last_first():
     state = State()
     for number, subject in enumerate("abca", 1):
-        state.apply(Entry(ConfigKey(subject), Stamp(1, number), "NONE"))
-    state.apply(Entry(ConfigKey("b"), Stamp(0, 1), "FULL"))
+        state.apply(SchemaEntry(ConfigKey(subject), Stamp(1, number), "NONE"))
+    state.apply(SchemaEntry(ConfigKey("b"), Stamp(0, 1), "FULL"))
     assert state.changed_since(0) == [ConfigKey("a"), ConfigKey("c"), ConfigKey("b")]
     assert state.changed_since(2) == [ConfigKey("a"), ConfigKey("c")]
     assert state.changed_since(4) == []

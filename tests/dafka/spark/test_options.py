@@ -11,7 +11,13 @@ from dafka.model import Partition
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.spark import register
-from dafka.spark.options import RECORDS_PER_TASK, Access, Topics, sink_options, source_options
+from dafka.spark.options import (
+    RECORDS_PER_TASK,
+    Access,
+    TopicSelection,
+    sink_options,
+    source_options,
+)
 from dafka.storage.lmdb_log import Durability
 from dafka.transport.curve import Keyring, authenticator
 from dafka.transport.keys import load_credentials, new_keys, write_secret
@@ -104,7 +110,7 @@ ORDERS = Partition("orders", "AB")
 def test_what_is_not_said():
     options = source_options(NEEDED)
     assert options.servers == (SERVER,)
-    assert options.topics == Topics(("orders",))
+    assert options.topics == TopicSelection(("orders",))
     assert options.starting.of(ORDERS, range(3, 9)) == 3
     assert options.ending.of(ORDERS, range(3, 9)) == 9
     assert options.records_per_trigger is None

@@ -9,9 +9,9 @@ from dafka.records.batch import BatchBuilder, Run, cut, enclosed
 from dafka.spark import resume
 from dafka.spark.resume import (
     OverlappedError,
-    Published,
+    PublishedDigests,
     RepeatedError,
-    Resumed,
+    ResumePoint,
     address_for,
     check_tasks,
     resumed,
@@ -28,7 +28,7 @@ def published(make_batch, request, monkeypatch):
     """Two batches, compared apart or together."""
     monkeypatch.setattr(resume, "_PORTION_BYTES", request.param)
     batches = [make_batch([b"0", b"1", b"2"]), make_batch([b"3", b"4"], 3)]
-    published = Published(batches[0].partition)
+    published = PublishedDigests(batches[0].partition)
     for batch in batches:
         published.add(batch)
     return published, batches
@@ -54,7 +54,7 @@ def test_other_records_are_told_by_address_and_range(published, serve, make_batc
 
 
 def test_nothing_published_is_confirmed_by_anybody(serve, make_batch):
-    Published(make_batch([b"0"]).partition).check([serve().endpoint], 1)
+    PublishedDigests(make_batch([b"0"]).partition).check([serve().endpoint], 1)
 
 
 LOG = Partition("orders", address_for("query q", 3))
@@ -75,24 +75,24 @@ def test_names_follow_from_query_and_task_and_nothing_else():
 
 
 def test_the_first_run_begins_at_the_beginning(serve):
-    assert resumed([serve().endpoint], 1, LOG, 0) == Resumed(0, 0)
+    assert resumed([serve().endpoint], 1, LOG, 0) == ResumePoint(0, 0)
 
 
 def test_the_next_run_goes_on_behind_the_last(serve):
     port = serve(batch(0, 4, Run(7, 0)))
-    assert resumed([port.endpoint], 1, LOG, 8) == Resumed(4, 0)
+    assert resumed([port.endpoint], 1, LOG, 8) == ResumePoint(4, 0)
 
 
 def test_a_repeated_run_finds_what_it_wrote(serve):
     port = serve(batch(0, 4, Run(6, 0)), batch(4, 2, Run(7, 0)), batch(6, 3, Run(7, 2)))
-    assert resumed([port.endpoint], 1, LOG, 7) == Resumed(4, 5)
+    assert resumed([port.endpoint], 1, LOG, 7) == ResumePoint(4, 5)
 
 
 @pytest.mark.parametrize("run", [7, 8])
 def test_it_goes_on_behind_what_retention_has_taken(serve, run):
     port = serve(batch(0, 4, Run(7, 0)))
     port.log.append((), trims={LOG: 4})
-    assert resumed([port.endpoint], 1, LOG, run) == Resumed(4, 0)
+    assert resumed([port.endpoint], 1, LOG, run) == ResumePoint(4, 0)
 
 
 def test_a_run_of_which_retention_took_a_part_is_refused(serve):
@@ -100,7 +100,7 @@ def test_a_run_of_which_retention_took_a_part_is_refused(serve):
     port.log.append((), trims={LOG: 4})
     with pytest.raises(RepeatedError, match="retention has taken 4 of the records"):
         resumed([port.endpoint], 1, LOG, 7)
-    assert resumed([port.endpoint], 1, LOG, 8) == Resumed(6, 0)
+    assert resumed([port.endpoint], 1, LOG, 8) == ResumePoint(6, 0)
 
 
 def test_a_run_is_known_as_long_as_any_store_keeps_all_of_it(serve):
@@ -108,7 +108,7 @@ def test_a_run_is_known_as_long_as_any_store_keeps_all_of_it(serve):
     trimmed, whole = serve(*full), serve(*full)
     trimmed.log.append((), trims={LOG: 6})
     servers = [trimmed.endpoint, whole.endpoint]
-    assert resumed(servers, 1, LOG, 7) == Resumed(0, 6)
+    assert resumed(servers, 1, LOG, 7) == ResumePoint(0, 6)
 
 
 def test_an_end_that_retention_takes_meanwhile_is_asked_for_again(serve, monkeypatch):
@@ -150,16 +150,16 @@ def test_a_run_that_was_begun_with_more_tasks_is_told(serve):
 
 def test_that_a_task_had_ended_is_remembered(serve):
     whole = batch(0, 4, Run(7, 0), last=True)
-    assert resumed([serve(whole).endpoint], 1, LOG, 7) == Resumed(0, 4, ended=True)
+    assert resumed([serve(whole).endpoint], 1, LOG, 7) == ResumePoint(0, 4, ended=True)
     half, rest = cut(whole, 0, 2), cut(whole, 2, 4)
-    assert resumed([serve(half).endpoint], 1, LOG, 7) == Resumed(0, 2, ended=False)
-    assert resumed([serve(half, rest).endpoint], 1, LOG, 7) == Resumed(0, 4, ended=True)
+    assert resumed([serve(half).endpoint], 1, LOG, 7) == ResumePoint(0, 2, ended=False)
+    assert resumed([serve(half, rest).endpoint], 1, LOG, 7) == ResumePoint(0, 4, ended=True)
 
 
 def test_as_many_stores_are_asked_as_it_takes_to_be_sure(serve, silent):
     behind, ahead = serve(), serve(batch(0, 4, Run(7, 0)))
     both = [behind.endpoint, ahead.endpoint]
-    assert resumed(both, 1, LOG, 7) == Resumed(0, 4)
+    assert resumed(both, 1, LOG, 7) == ResumePoint(0, 4)
     with pytest.raises(QueryError, match=r"only 1 of 2 stores .* 2 are needed"):
         resumed([silent, ahead.endpoint], 1, LOG, 7)
-    assert resumed([silent, ahead.endpoint], 2, LOG, 7) == Resumed(0, 4)
+    assert resumed([silent, ahead.endpoint], 2, LOG, 7) == ResumePoint(0, 4)

@@ -4,12 +4,12 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition
-from dafka.spark.options import Bound, Topics
+from dafka.spark.options import Bound, TopicSelection
 from dafka.spark.planning import Range
 from dafka.spark.stores import DataLossError, Stores, patiently
 
 ORDERS = Partition("orders", "AB" * 16)
-EVERYTHING = Topics(pattern=".*")
+EVERYTHING = TopicSelection(pattern=".*")
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def test_what_is_there_is_what_the_best_store_has(serve, make_batch):
     second = serve(make_batch([b"1", b"2"]))
     with Stores([first.endpoint, second.endpoint]) as stores:
         assert stores.there(EVERYTHING) == {ORDERS: range(2), other: range(1)}
-        assert stores.there(Topics(("other",))) == {other: range(1)}
+        assert stores.there(TopicSelection(("other",))) == {other: range(1)}
 
 
 def test_a_store_that_does_not_answer_is_done_without(serve, make_batch, silent):

@@ -26,7 +26,7 @@ from dafka.spark.resume import OverlappedError, RepeatedError, address_for
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows
 from dafka.spark.source import DafkaDataSource
 from dafka.spark.task_log import Attempt, mirror_of
-from dafka.spark.writer import BatchWriter, StreamWriter, Written, by_topic, copy, write
+from dafka.spark.writer import BatchWriter, StreamWriter, TaskWritten, by_topic, copy, write
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,9 @@ def test_the_last_tasks_of_a_run_that_had_more_are_found_at_its_end(cluster):
     options = sink_options({**cluster.options, "topic": "t"}, stream=True)
     attempts = [Attempt("query q", 5, task, 0) for task in range(3)]
     done = [
-        Written(attempt, write([pa.RecordBatch.from_pydict({"value": [b"v"]})], options, attempt))
+        TaskWritten(
+            attempt, write([pa.RecordBatch.from_pydict({"value": [b"v"]})], options, attempt)
+        )
         for attempt in attempts
     ]
     writer = StreamWriter(options, write)

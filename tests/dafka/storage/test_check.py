@@ -29,7 +29,7 @@ def log():
 def test_a_log_that_is_whole(log):
     findings = check(log)
     assert (findings.partitions, findings.batches, findings.records) == (2, 3, 7)
-    assert findings.size == sum(one.size for one in log.standings().values())
+    assert findings.size == sum(one.size for one in log.extents().values())
     assert findings.problems == []
 
 
@@ -64,7 +64,7 @@ def test_a_wrong_count_and_a_missing_batch_are_found(log):
 
 
 def test_sums_that_do_not_agree_are_found(log):
-    log._standings[P] = log._standings[P]._replace(size=1)
+    log._extents[P] = log._extents[P]._replace(size=1)
     (problem,) = check(log).problems
     assert problem.startswith("flights/AA: ")
     assert problem.endswith("it says 1 up to 3")

@@ -202,7 +202,7 @@ def test_trimming_gives_room_back(tmp_path):
             [Batch(ORDERS, sequence, 1, bytes(100_000))], trims={ORDERS: max(0, sequence - 5)}
         )
     assert (tmp_path / "data.mdb").stat().st_size < 3_000_000
-    assert log.standings()[ORDERS].start == 194
+    assert log.extents()[ORDERS].start == 194
     log.close()
 
 

@@ -10,7 +10,7 @@ from dafka.errors import StorageError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage import log as module
-from dafka.storage.log import Changes, Entry, Mark, Standing, checked, extended, heads_after
+from dafka.storage.log import ChangeOrder, Extent, Mark, TableEntry, checked, extended, heads_after
 
 A, B, C = (Partition("orders", letter) for letter in "ABC")
 
@@ -20,7 +20,7 @@ def names(changed):
 
 
 def test_those_that_changed_longest_ago_come_first_and_each_once():
-    changes = Changes("one")
+    changes = ChangeOrder("one")
     beginning = changes.now
     changes.note([A, B, A, C])
     assert names(changes.since(beginning)) == [B, A, C]
@@ -30,7 +30,7 @@ def test_those_that_changed_longest_ago_come_first_and_each_once():
 
 
 def test_marks_of_another_opening_or_of_the_future_mean_nothing():
-    changes = Changes("one")
+    changes = ChangeOrder("one")
     changes.note([A])
     assert changes.since(Mark("two", 0)) is None
     assert changes.since(Mark("one", 2)) is None
@@ -39,7 +39,7 @@ def test_marks_of_another_opening_or_of_the_future_mean_nothing():
 
 def test_of_too_many_none_is_told(monkeypatch):
     monkeypatch.setattr(module, "CHANGES_MAX", 2)
-    changes = Changes("one")
+    changes = ChangeOrder("one")
     beginning = changes.now
     changes.note([A, B])
     assert names(changes.since(beginning)) == [A, B]
@@ -50,7 +50,7 @@ def test_of_too_many_none_is_told(monkeypatch):
 
 @given(st.lists(st.lists(st.sampled_from([A, B, C]), max_size=4)), st.data())
 def test_going_on_from_any_change_misses_none(notes, data):
-    changes = Changes("one")
+    changes = ChangeOrder("one")
     beginning = changes.now
     for note in notes:
         changes.note(note)
@@ -62,7 +62,7 @@ def test_going_on_from_any_change_misses_none(notes, data):
 
 
 ORDERS = Partition("orders", "A1")
-KNOWN = {ORDERS: Standing(2, 4, 10, 100, 200)}
+KNOWN = {ORDERS: Extent(2, 4, 10, 100, 200)}
 
 
 def timed(sequence, *times):
@@ -97,24 +97,24 @@ def test_a_trim_beyond_the_head_makes_room():
 @pytest.mark.parametrize(("table", "key"), [("t" * 33, b""), ("t", b"k" * 471)])
 def test_an_entry_that_does_not_fit_is_refused(table, key):
     with pytest.raises(StorageError, match="at most 32 bytes, keys 470"):
-        checked({}, [], {}, [Entry(table, key, b"")])
+        checked({}, [], {}, [TableEntry(table, key, b"")])
 
 
 def test_time_never_goes_back():
     first = extended(None, timed(0, 300, 500, 400), 9)
-    assert first == Standing(0, 2, first.size, 500, 500)
+    assert first == Extent(0, 2, first.size, 500, 500)
     second = extended(first, timed(3, 100), 9)
-    assert second == Standing(0, 3, second.size, 500, 500)
+    assert second == Extent(0, 3, second.size, 500, 500)
     third = extended(second, timed(4, 600), 9)
     assert (third.oldest_ms, third.newest_ms) == (500, 600)
     assert third.size == len(timed(0, 300, 500, 400).content) + 2 * len(timed(3, 100).content)
 
 
 def test_a_batch_without_a_time_arrives_now():
-    assert extended(None, Batch(ORDERS, 0, 1, b"raw"), 77) == Standing(0, 0, 3, 77, 77)
+    assert extended(None, Batch(ORDERS, 0, 1, b"raw"), 77) == Extent(0, 0, 3, 77, 77)
 
 
 def test_an_empty_partition_is_as_old_as_its_next_batch():
-    empty = Standing(5, 4, 0, 100, 100)
+    empty = Extent(5, 4, 0, 100, 100)
     grown = extended(empty, timed(5, 300), 9)
     assert (grown.start, grown.head, grown.oldest_ms) == (5, 5, 300)

@@ -104,7 +104,7 @@ def test_age_and_bytes_of_one_topic_are_both_kept_to():
         rule = Retention(topics="*", age_ms=chance.randrange(1, 60), bytes_max=2_000)
         while filled.step(rule, now_ms=60, batches_max=chance.randrange(1, 70)):
             pass
-        kept = filled.log.standings()
+        kept = filled.log.extents()
         assert sum(one.size for one in kept.values()) <= 2_000
         for one in kept.values():
             assert one.start > one.head or one.oldest_ms >= 60 - rule.age_ms

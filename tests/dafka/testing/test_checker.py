@@ -12,13 +12,13 @@ from dafka.testing.history import (
     Durable,
     Ended,
     Fault,
-    Head,
-    Held,
+    HeadTold,
     History,
     Polled,
     Positioned,
-    Refused,
+    ReadBack,
     Reopened,
+    SendRefused,
     Sent,
     Settled,
     Trimmed,
@@ -39,15 +39,15 @@ def good() -> list:
         Sent(5, 2, "p", "orders", (b"2", b"3")),
         Durable(6, "s1", P, 4),
         Durable(6, "s2", P, 4),
-        Head(6, "s1", P, 3),
+        HeadTold(6, "s1", P, 3),
         Acknowledged(7, 2, "AA", 2, 2),
         Fault(8, "crash s2"),
         Reopened(8, "s2", P, 4),
         Polled(8, "c", P, 2, (b"2", b"3")),
         Settled(9, ("s1", "s2")),
-        Held(9, "s1", P, 0, (b"0", b"1", b"2", b"3")),
-        Held(9, "s2", P, 0, (b"0", b"1")),
-        Held(9, "s2", P, 2, (b"2", b"3")),
+        ReadBack(9, "s1", P, 0, (b"0", b"1", b"2", b"3")),
+        ReadBack(9, "s2", P, 0, (b"0", b"1")),
+        ReadBack(9, "s2", P, 2, (b"2", b"3")),
     ]
 
 
@@ -68,7 +68,7 @@ def before(mark, *new) -> list:
 
 SECOND_POLL = Polled(8, "c", P, 2, (b"2", b"3"))
 SETTLED = Settled(9, ("s1", "s2"))
-LAST_HELD = Held(9, "s2", P, 2, (b"2", b"3"))
+LAST_HELD = ReadBack(9, "s2", P, 2, (b"2", b"3"))
 
 
 def test_a_good_history_has_no_anomaly():
@@ -82,10 +82,10 @@ BAD = [
                                Polled(8, "d", P, 3, (b"9",)))),
     (Name.DUPLICATE, before(SETTLED, Began(8, "d", ("orders",), False),
                             Polled(8, "d", OTHER, 7, (b"2",)))),
-    (Name.LOST, [event for event in good() if not isinstance(event, Settled | Held)
+    (Name.LOST, [event for event in good() if not isinstance(event, Settled | ReadBack)
                  and event != Polled(4, "c", P, 0, (b"0", b"1"))]),
     (Name.UNSEEN, replaced(SECOND_POLL)),
-    (Name.ABORTED_READ, before(SETTLED, Sent(8, 3, "p", "orders", (b"4",)), Refused(8, 3),
+    (Name.ABORTED_READ, before(SETTLED, Sent(8, 3, "p", "orders", (b"4",)), SendRefused(8, 3),
                                Polled(8, "c", P, 4, (b"4",)))),
     (Name.PHANTOM, before(SETTLED, Polled(8, "c", P, 4, (b"invented",)))),
     (Name.PHANTOM, before(SETTLED, Sent(8, 3, "p", "other", (b"4",)),
@@ -95,8 +95,8 @@ BAD = [
                                     Positioned(8, "c", P, 4))),
     (Name.NONMONOTONIC_SEND, replaced(Sent(1, 1, "p", "orders", (b"0", b"1")),
                                       Sent(1, 3, "p", "orders", (b"0", b"1")))),
-    (Name.HEAD_REGRESSION, before(SETTLED, Head(8, "s1", P, 2))),
-    (Name.GAP, replaced(LAST_HELD, Held(9, "s2", P, 3, (b"3",)))),
+    (Name.HEAD_REGRESSION, before(SETTLED, HeadTold(8, "s1", P, 2))),
+    (Name.GAP, replaced(LAST_HELD, ReadBack(9, "s2", P, 3, (b"3",)))),
     (Name.GAP, before(SETTLED, Trimmed(7, "s3", P, 2), Trimmed(8, "s3", P, 1))),
     (Name.REPLICAS_DIFFER, replaced(LAST_HELD)),
     (Name.ACK_NOT_DURABLE, replaced(Durable(6, "s2", P, 4))),
@@ -132,8 +132,8 @@ def test_every_anomaly_has_its_case():
 
 def test_where_stores_do_not_repair_each_other_one_must_have_it():
     assert names(replaced(LAST_HELD), repair=False) == set()
-    neither = [event for event in replaced(LAST_HELD) if not isinstance(event, Held)]
-    assert names([*neither, Held(9, "s1", P, 0, (b"0", b"1"))], repair=False) == {Name.UNSEEN}
+    neither = [event for event in replaced(LAST_HELD) if not isinstance(event, ReadBack)]
+    assert names([*neither, ReadBack(9, "s1", P, 0, (b"0", b"1"))], repair=False) == {Name.UNSEEN}
 
 
 def test_retention_takes_the_beginning_and_nobody_misses_it():
@@ -141,9 +141,9 @@ def test_retention_takes_the_beginning_and_nobody_misses_it():
     (
         first,
         *_,
-    ) = (event for event in events if isinstance(event, Held))
-    held = [event for event in events if not isinstance(event, Held)]
-    held += [Held(9, "s1", P, 2, (b"2", b"3")), LAST_HELD]
+    ) = (event for event in events if isinstance(event, ReadBack))
+    held = [event for event in events if not isinstance(event, ReadBack)]
+    held += [ReadBack(9, "s1", P, 2, (b"2", b"3")), LAST_HELD]
     assert first.sequence == 0
     assert names(held) == set()
     late = [*held, Began(9, "d", ("orders",), True), Positioned(9, "d", P, 2)]

@@ -8,9 +8,9 @@ from dafka.testing.history import (
     Acknowledged,
     Began,
     Fault,
-    Held,
     History,
     Polled,
+    ReadBack,
     Sent,
     Settled,
 )
@@ -38,7 +38,7 @@ def test_what_is_saved_is_loaded_and_numbering_goes_on(tmp_path):
         Sent(1, 1, "p", "orders", (b"\x00\xff\n", b"")),
         Polled(2, "c", P, 0, (b"\x00\xff\n", b"")),
         Settled(3, ("s1",)),
-        Held(3, "s1", P, 0, (b"x",)),
+        ReadBack(3, "s1", P, 0, (b"x",)),
     ]
     History(events).save(tmp_path / "history.jsonl")
     loaded = History.load(tmp_path / "history.jsonl")

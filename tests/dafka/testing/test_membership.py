@@ -57,7 +57,7 @@ def test_a_member_that_does_not_wait_for_the_others_is_found(monkeypatch):
         if self._settled or not self._joined or self._released < self.generation:
             return []
         self._settled = True
-        return [member.Settled(self.generation)]
+        return [member.Rebalanced(self.generation)]
 
     monkeypatch.setattr(member.MemberMachine, "_settle", settle)
     assert broken_by(range(20))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import find, given
 from hypothesis import strategies as st
 
-from dafka.testing.mutation import EDITS_MAX, Edit, Kind, edited, edits, random_edits
+from dafka.testing.mutation import EDITS_MAX, Edit, MutationKind, edited, edits, random_edits
 
 FRAMES = [b"abcdef", b"ghi"]
 
@@ -16,16 +16,16 @@ FRAMES = [b"abcdef", b"ghi"]
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [
-        (Edit(Kind.OVERWRITE, 0, 1, b"XY"), [b"aXYdef", b"ghi"]),
-        (Edit(Kind.OVERWRITE, 1, 2, b"XY"), [b"abcdef", b"ghX"]),
-        (Edit(Kind.INSERT, 1, 3, b"XY"), [b"abcdef", b"ghiXY"]),
-        (Edit(Kind.CUT, 0, 2, b"XY"), [b"ab", b"ghi"]),
-        (Edit(Kind.REMOVE, 0, 1, b"XY"), [b"adef", b"ghi"]),
-        (Edit(Kind.REPEAT, 1, 1, b"X"), [b"abcdef", b"ghihi"]),
-        (Edit(Kind.ADD_FRAME, 2, 0, b"X"), [b"abcdef", b"ghi", b"X"]),
-        (Edit(Kind.DROP_FRAME, 0, 0, b"X"), [b"ghi"]),
-        (Edit(Kind.SWAP_FRAMES, 0, 1, b"X"), [b"ghi", b"abcdef"]),
-        (Edit(Kind.CUT, 4, 9, b""), [b"ab", b"ghi"]),
+        (Edit(MutationKind.OVERWRITE, 0, 1, b"XY"), [b"aXYdef", b"ghi"]),
+        (Edit(MutationKind.OVERWRITE, 1, 2, b"XY"), [b"abcdef", b"ghX"]),
+        (Edit(MutationKind.INSERT, 1, 3, b"XY"), [b"abcdef", b"ghiXY"]),
+        (Edit(MutationKind.CUT, 0, 2, b"XY"), [b"ab", b"ghi"]),
+        (Edit(MutationKind.REMOVE, 0, 1, b"XY"), [b"adef", b"ghi"]),
+        (Edit(MutationKind.REPEAT, 1, 1, b"X"), [b"abcdef", b"ghihi"]),
+        (Edit(MutationKind.ADD_FRAME, 2, 0, b"X"), [b"abcdef", b"ghi", b"X"]),
+        (Edit(MutationKind.DROP_FRAME, 0, 0, b"X"), [b"ghi"]),
+        (Edit(MutationKind.SWAP_FRAMES, 0, 1, b"X"), [b"ghi", b"abcdef"]),
+        (Edit(MutationKind.CUT, 4, 9, b""), [b"ab", b"ghi"]),
     ],
 )
 def test_one_edit(edit, expected):
@@ -47,6 +47,6 @@ def test_the_same_seed_draws_the_same():
 
 def test_every_kind_is_drawn_by_both():
     chance = random.Random(1)
-    assert {edit.kind for _ in range(200) for edit in random_edits(chance)} == {*Kind}
-    for kind in Kind:
+    assert {edit.kind for _ in range(200) for edit in random_edits(chance)} == {*MutationKind}
+    for kind in MutationKind:
         assert find(edits, lambda some, kind=kind: some[0].kind is kind)

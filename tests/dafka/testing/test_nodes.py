@@ -7,12 +7,12 @@ from dafka.protocol.consumer import ConsumerSettings
 from dafka.storage.memory import MemoryLog
 from dafka.testing.history import Acknowledged, Polled
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
-from dafka.testing.world import Faults, Mesh, World
+from dafka.testing.world import Faults, SimMesh, World
 
 
 def cluster(seed, faults):
     world = World(seed, faults)
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     producers = [SimProducer(world, f"P{number}", mesh) for number in range(2)]
     stores = [SimStore(world, f"S{number}", mesh, MemoryLog(f"S{number}")) for number in range(2)]
     consumer = SimConsumer(world, "C", mesh, ConsumerSettings(topics=("flights",)))
@@ -46,7 +46,7 @@ def test_a_producer_that_comes_back_is_another_partition():
 
 def test_with_a_spool_it_is_the_same_one_and_goes_on():
     world = World(1, Faults())
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     producer = SimProducer(world, "P", mesh, spooled=True)
     producer.boot()
     producer.send("flights", 2)

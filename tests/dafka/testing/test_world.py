@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dafka.protocol.effects import Listen, Publish
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether, Woke
-from dafka.testing.world import Faults, Mesh, Node, OneSided, World
+from dafka.testing.world import Faults, OneSided, SimMesh, SimNode, World
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -32,7 +32,7 @@ class Parrot:
         assert self.due_ms >= 0
 
 
-class ParrotNode(Node[None]):
+class ParrotNode(SimNode[None]):
     def build(self):
         self.parrot = Parrot(self.name)
         return OneSided(self.parrot)
@@ -53,7 +53,7 @@ class ParrotNode(Node[None]):
 
 def run(faults, seed=1, until_ms=1_000):
     world = World(seed, faults)
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     nodes = [ParrotNode(world, name, {None: mesh}) for name in ("A", "B")]
     for node in nodes:
         node.boot()
@@ -108,7 +108,7 @@ def test_time_is_where_it_was_told_to_run_to():
 
 def test_who_does_not_listen_any_more_hears_nothing():
     world = World(1, Faults())
-    mesh = Mesh(world)
+    mesh = SimMesh(world)
     one, other = (ParrotNode(world, name, {None: mesh}) for name in ("A", "B"))
     one.boot()
     other.boot()

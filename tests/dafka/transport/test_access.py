@@ -92,7 +92,7 @@ READING = [
     messages.ConsumerHello("S", "C", ("orders", "orders-eu")),
 ]
 WRITING = [
-    messages.Record("orders", "P", 0, b""),
+    messages.RecordMessage("orders", "P", 0, b""),
     messages.Records("orders", "P", 0, 1, b""),
     messages.Head("orders", "P", 0),
     messages.DirectRecord("C", "orders", "P", 0, b""),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.transport.binding import Place
+from dafka.transport.binding import Binding
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from dafka.transport.binding import Place
     ],
 )
 def test_places(text, place):
-    assert Place.parse(text) == place
+    assert Binding.parse(text) == place
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_places(text, place):
 )
 def test_anything_else_is_refused(text):
     with pytest.raises(MisuseError, match="cannot be used: expected"):
-        Place.parse(text)
+        Binding.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -54,40 +54,40 @@ def test_anything_else_is_refused(text):
 def test_what_others_are_told(monkeypatch, host, advertise, told):
     known = {"gate.example": "192.0.2.7"}
     monkeypatch.setattr("dafka.transport.binding.numeric", lambda host: known.get(host, host))
-    assert Place.parse(host).told(advertise, "tcp://10.9.8.7:5") == told
+    assert Binding.parse(host).told(advertise, "tcp://10.9.8.7:5") == told
 
 
 def test_a_name_without_an_address_is_told_to_nobody(monkeypatch):
     monkeypatch.setattr("dafka.transport.binding.numeric", lambda host: host)
     with pytest.raises(MisuseError, match=r"advertise 'gate\.example': no address is known"):
-        Place.parse("*").told("gate.example", "tcp://0.0.0.0:5")
+        Binding.parse("*").told("gate.example", "tcp://0.0.0.0:5")
 
 
 def test_of_a_place_without_a_network_its_endpoint_is_told():
-    assert Place.parse("inproc://").told(None, "inproc://AB.1") == ("inproc://AB.1", 0)
+    assert Binding.parse("inproc://").told(None, "inproc://AB.1") == ("inproc://AB.1", 0)
 
 
 @pytest.mark.parametrize("advertise", ["*", "0.0.0.0:7000", "::", "ipc:///run", "inproc://"])
 def test_nobody_is_told_of_what_nobody_can_connect_to(advertise):
     with pytest.raises(MisuseError, match="nobody can connect to it"):
-        Place.parse("*").told(advertise, "tcp://0.0.0.0:5")
+        Binding.parse("*").told(advertise, "tcp://0.0.0.0:5")
 
 
 def test_what_is_no_tcp_cannot_be_reached_elsewhere():
     with pytest.raises(MisuseError, match="the node is at 'ipc:///run'"):
-        Place.parse("ipc:///run").told("gate.example", "ipc:///run/AB.1")
+        Binding.parse("ipc:///run").told("gate.example", "ipc:///run/AB.1")
 
 
 def test_names_without_a_network_are_never_the_same():
     for place, begin in (("ipc:///run/c1", "ipc:///run/c1/AB."), ("inproc://", "inproc://AB.")):
-        names = {Place.parse(place).endpoint("AB") for _ in range(3)}
+        names = {Binding.parse(place).endpoint("AB") for _ in range(3)}
         assert len(names) == 3
         assert all(name.startswith(begin) for name in names)
 
 
 def test_a_directory_with_too_long_a_name_is_refused():
     with pytest.raises(MisuseError, match="113 bytes at most"):
-        Place.parse("ipc:///" + 80 * "d").endpoint("AB" * 16)
+        Binding.parse("ipc:///" + 80 * "d").endpoint("AB" * 16)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_directory_with_too_long_a_name_is_refused():
 )
 def test_a_place_that_some_who_hear_of_it_cannot_reach_is_refused(place, tower, complaint):
     with pytest.raises(MisuseError, match=complaint):
-        Place.parse(place).check(["inproc://t", tower], None)
+        Binding.parse(place).check(["inproc://t", tower], None)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_a_place_that_some_who_hear_of_it_cannot_reach_is_refused(place, tower, 
     ],
 )
 def test_places_that_all_who_hear_of_them_can_reach(place, tower, advertise):
-    Place.parse(place).check([tower], advertise)
+    Binding.parse(place).check([tower], advertise)

@@ -17,13 +17,13 @@ def control(message_id, key, octets):
 
 
 def test_fields_stand_in_the_order_of_the_grammar():
-    key, octets, content = fields.parts(messages.Record("he", "AB", 9, b"one"))
+    key, octets, content = fields.parts(messages.RecordMessage("he", "AB", 9, b"one"))
     assert (key, octets, content) == ("he", bytes.fromhex(PLACE), b"one")
     assert control(MessageId.HEAD, "he", PLACE) == messages.Head("he", "AB", 9)
 
 
 def test_a_record_that_is_in_a_batch_too_says_so():
-    record = messages.Record("he", "AB", 9, b"one", batched=True)
+    record = messages.RecordMessage("he", "AB", 9, b"one", batched=True)
     key, octets, content = fields.parts(record)
     assert octets == bytes.fromhex(PLACE) + b"B"
     assert fields.read_batch(MessageId.RECORD, key, Reader(octets), content) == record

@@ -23,7 +23,7 @@ READER_2 = "2C30CBEAC8DB40C699005201014A10AF"
 CONSUMER_2 = "D9832412FDB94B3BBA74166CD8FB9B99"
 
 MEANINGS = [
-    messages.Record("hello", PRODUCER, 0, b"one"),
+    messages.RecordMessage("hello", PRODUCER, 0, b"one"),
     messages.Head("hello", PRODUCER, 2),
     messages.Ack("hello", PRODUCER, None, 0),
     messages.GetHeads("hello", CONSUMER),
@@ -111,7 +111,7 @@ EXTENSIONS = [
         ["48 6865 00 01 02 4142 02 6865 0000000000000001 53"],
     ),
     (
-        messages.Record("he", "AB", 1, b"x", batched=True),
+        messages.RecordMessage("he", "AB", 1, b"x", batched=True),
         ["4D 6865 00 01 02 4142 02 6865 0000000000000001 42", "78"],
     ),
 ]

@@ -10,7 +10,7 @@ def test_every_message_has_its_own_octet():
 
 
 def test_a_single_record_counts_one():
-    assert messages.Record("t", "A", 5, b"").count == 1
+    assert messages.RecordMessage("t", "A", 5, b"").count == 1
     assert messages.DirectRecord("R", "t", "A", 5, b"").count == 1
 
 

@@ -15,7 +15,7 @@ from dafka.wire.messages import MessageId
 # 02 is the length of the strings; sequences have eight octets, counts four.
 VECTORS = [
     (
-        messages.Record("he", "AB", 1, b"content"),
+        messages.RecordMessage("he", "AB", 1, b"content"),
         ["4D 6865", "AAA5 4D 01 02 4142 02 6865 0000000000000001", b"content".hex()],
     ),
     (
@@ -154,7 +154,7 @@ def test_any_bytes_raise_nothing_else(frames):
     "message",
     [
         messages.Head("hello", "AB", 1),
-        messages.Record("hello", "AB", 1, b""),
+        messages.RecordMessage("hello", "AB", 1, b""),
         messages.Records("hello", "AB", 1, 1, b""),
     ],
 )

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from distributor.cli.main import app
 from distributor.errors import CommandError
-from distributor.local.pidfile import Running
+from distributor.local.pidfile import PidFile
 from distributor.operations.apply import Applying
 
 pytestmark = pytest.mark.net
@@ -18,7 +18,7 @@ def apply(pair, tmp_path):
     """Run the command with a change of the pair that runs."""
     logs = tmp_path / "logs"
     logs.mkdir()
-    Running.of(pair.file).note(logs)
+    PidFile.of(pair.file).note(logs)
 
     def run(old, new, *words):
         file = pair.file.with_name("new.yaml")

@@ -8,8 +8,8 @@ from rich.console import Console
 from dafka.model import Partition
 from dafka.records.envelope import Envelope
 from distributor.cli.report import report
-from distributor.demo.job import Proof, Published
-from distributor.verify.verdict import Difference, Kind, Verdict
+from distributor.demo.job import Published, ReadProof
+from distributor.verify.verdict import Difference, DifferenceKind, Verdict
 from topology import plan
 
 pytestmark = pytest.mark.net
@@ -24,9 +24,9 @@ def test_the_report_shows_proof_flags_and_rates_with_names_as_they_are(pair, mak
         width=200, record=True, file=SimpleNamespace(write=lambda _: None, flush=lambda: None)
     )
     published = Published(rows=1_000, size=2_000_000, homes={EVIL: "c1"}, seconds=0.5)
-    proofs = [Proof("c1", found=1_000), Proof("c2", found=990, lost=10)]
+    proofs = [ReadProof("c1", found=1_000), ReadProof("c2", found=990, lost=10)]
     with pair.running():
-        lacking = Difference(Kind.BEHIND, "rows", "A", "c2", 990, 999, ("c1",))
+        lacking = Difference(DifferenceKind.BEHIND, "rows", "A", "c2", 990, 999, ("c1",))
         verdict = Verdict({"c1": 1_000, "c2": 990}, differences=[lacking])
         report(plan(pair.topology), [], published, proofs, verdict, 2.5, console)
     shown = console.export_text()

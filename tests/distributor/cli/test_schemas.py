@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dafka.schemas.entries import ConfigKey, Entry, Stamp
+from dafka.schemas.entries import ConfigKey, SchemaEntry, Stamp
 from distributor.cli import schemas as cli
 from distributor.cli.main import app
 from distributor.errors import CommandError
@@ -29,7 +29,7 @@ def test_diff_says_what_differs_and_by_its_exit_code_whether(called, world, avro
     assert done.exit_code == 0, done.output
     assert "primary: c1 since epoch 1" in done.output
     assert "equal: every registry says the same" in done.output
-    world.records["c3"].append(Entry(ConfigKey(None), Stamp(1, 9), "NONE"))
+    world.records["c3"].append(SchemaEntry(ConfigKey(None), Stamp(1, 9), "NONE"))
     done = called("diff", FILE)
     assert done.exit_code == 1
     assert "compatibility of all" in done.output
@@ -46,7 +46,7 @@ def test_diff_says_what_differs_and_by_its_exit_code_whether(called, world, avro
 
 def test_diff_shows_no_more_than_fits_a_screen_and_who_does_not_answer(called, world, avro):
     world.records["c3"] += [
-        Entry(ConfigKey(f"s{number}"), Stamp(1, 9), "NONE") for number in range(60)
+        SchemaEntry(ConfigKey(f"s{number}"), Stamp(1, 9), "NONE") for number in range(60)
     ]
     world.cut("c1", "c2")
     done = called("diff", FILE)

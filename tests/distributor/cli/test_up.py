@@ -10,8 +10,8 @@ from rich.console import Console
 
 from distributor.cli import up as module
 from distributor.cli.up import reloaded, watch
-from distributor.local.pidfile import Running, find
-from distributor.local.processes import Kind, Process
+from distributor.local.pidfile import PidFile, find
+from distributor.local.processes import Process, ProcessKind
 from distributor.local.supervisor import Child
 from topology import plan
 
@@ -28,7 +28,9 @@ class FakeSupervisor:
     """One child, which dies in the first turns; tells to stop after the last."""
 
     def __init__(self, told, turns):
-        process = Process(name="c1-tower-1", kind=Kind.TOWER, cluster="c1", command=(), metrics="")
+        process = Process(
+            name="c1-tower-1", kind=ProcessKind.TOWER, cluster="c1", command=(), metrics=""
+        )
         self.children = [Child(process, last_exit="exit code 2")]
         self._told = told
         self._turns = turns
@@ -99,11 +101,11 @@ class Applies:
 def test_a_file_that_is_right_is_run_from_now_on(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
-    Running.of(pair.file).note(tmp_path)
+    PidFile.of(pair.file).note(tmp_path)
     before = find(tmp_path)
     pair.file.write_text(pair.file.read_text().replace("name: pair", "name: other"))
     new = reloaded(pair.file, old, supervisor, Console(file=out, width=200), tmp_path)
-    assert find(tmp_path).digest == Running.of(pair.file).digest != before.digest
+    assert find(tmp_path).digest == PidFile.of(pair.file).digest != before.digest
     assert new.topology.name == "other"
     assert len(supervisor.applied) == 1
     assert out.getvalue() == f"{pair.file} is read again: told\n"
@@ -113,7 +115,7 @@ def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
     pair.file.write_text(pair.file.read_text().replace("id: 2", "id: [1"))
-    Running.of(pair.file).note(tmp_path)
+    PidFile.of(pair.file).note(tmp_path)
     assert reloaded(pair.file, old, supervisor, Console(file=out, width=500), tmp_path) is old
     assert "while parsing a flow sequence" in find(tmp_path).problem
     assert supervisor.applied == []
@@ -123,7 +125,7 @@ def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
 def test_a_file_of_other_machines_changes_nothing(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
-    Running.of(pair.file).note(tmp_path)
+    PidFile.of(pair.file).note(tmp_path)
     pair.file.write_text(pair.file.read_text().replace("host: '127.0.0.1'", "host: '192.0.2.1'"))
     assert reloaded(pair.file, old, supervisor, Console(file=out, width=500), tmp_path) is old
     assert "is not this machine's" in find(tmp_path).problem

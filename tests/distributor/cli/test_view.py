@@ -14,7 +14,7 @@ from distributor.cli.view import (
     up_view,
     verdict_view,
 )
-from distributor.local.processes import Kind, Process
+from distributor.local.processes import Process, ProcessKind
 from distributor.local.supervisor import Child
 from distributor.operations.recovery import RecoveryPoint
 from distributor.operations.status import (
@@ -25,7 +25,7 @@ from distributor.operations.status import (
     StoppedPartition,
 )
 from distributor.verify.verdict import Difference, Verdict
-from distributor.verify.verdict import Kind as Differing
+from distributor.verify.verdict import DifferenceKind as Differing
 
 EVIL = "[red]x[/red]"
 
@@ -148,8 +148,10 @@ def test_clusters_that_do_not_answer_come_before_differences():
 
 
 def test_processes_with_their_state_and_restarts():
-    one = Process(name="one", kind=Kind.TOWER, cluster="c", command=(), metrics="127.0.0.1:1")
-    two = Process(name=EVIL, kind=Kind.STORE, cluster="c", command=(), metrics=None)
+    one = Process(
+        name="one", kind=ProcessKind.TOWER, cluster="c", command=(), metrics="127.0.0.1:1"
+    )
+    two = Process(name=EVIL, kind=ProcessKind.STORE, cluster="c", command=(), metrics=None)
     children = [
         Child(one, running=SimpleNamespace(pid=4_711)),
         Child(two, restarts=2, last_exit="signal 9"),

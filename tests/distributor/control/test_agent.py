@@ -23,7 +23,7 @@ from distributor.control.protocol import decode_answer, encode
 from distributor.link.target import ClusterLost, Pause, Retarget
 from distributor.survey import survey
 from topology import plan
-from topology.model import Branch, Cluster, Links, StoreSpec, Topology
+from topology.model import Branch, ClusterSpec, Links, StoreSpec, Topology
 
 pytestmark = pytest.mark.net
 
@@ -34,7 +34,7 @@ def three(tmp_path, free_ports, reopened, until, monkeypatch):
     monkeypatch.setattr(agent, "PROBE_INTERVAL_MS", 200)
     first = free_ports(9)
     clusters = tuple(
-        Cluster(
+        ClusterSpec(
             name=f"c{number}",
             id=number,
             towers=(f"tcp://127.0.0.1:{first + 3 * number - 3}",),
@@ -173,27 +173,27 @@ def obeyed(command, links):
 
 
 def test_it_tells_what_its_links_do(links):
-    assert [row.target for row in obeyed(protocol.AskLinks(), links).links] == ["c3", "c5"]
+    assert [row.target for row in obeyed(protocol.LinksCommand(), links).links] == ["c3", "c5"]
 
 
 def test_it_passes_a_target_on_to_the_link_that_can_serve_it(links):
-    obeyed(protocol.Retarget("c5"), links)
+    obeyed(protocol.RetargetCommand("c5"), links)
     assert [link.told for link in links] == [[], [Retarget("c5")]]
 
 
 def test_every_link_is_told_to_pause(links):
-    assert len(obeyed(protocol.Pause(), links).links) == 2
+    assert len(obeyed(protocol.PauseCommand(), links).links) == 2
     assert [link.told for link in links] == [[Pause()]] * 2
 
 
 def test_it_refuses_a_target_that_no_link_can_serve(links):
-    refused = obeyed(protocol.Retarget("c9"), links)
-    assert refused == protocol.Refused("'c9' is no target here: there are c3, c4, c5")
+    refused = obeyed(protocol.RetargetCommand("c9"), links)
+    assert refused == protocol.CommandRefused("'c9' is no target here: there are c3, c4, c5")
     assert not any(link.told for link in links)
 
 
 def test_every_link_is_told_of_a_loss_and_the_latest_memory_counts(links):
-    remembered = obeyed(protocol.DeclareLost("c3"), links)
+    remembered = obeyed(protocol.LostCommand("c3"), links)
     assert remembered == protocol.Remembered(20, ((b"orders", b"AA", 4),))
     assert [link.told for link in links] == [[ClusterLost("c3")]] * 2
 
@@ -204,7 +204,7 @@ def test_a_memory_is_told_in_pages(links, monkeypatch):
     links[1] = FakeLink("c5", remembered={"c3": (20, heads)})
     found, after, pages = [], None, 0
     while True:
-        page = obeyed(protocol.Recall("c3", after), links)
+        page = obeyed(protocol.RecallCommand("c3", after), links)
         found += page.heads
         pages += 1
         if not page.more:
@@ -213,16 +213,16 @@ def test_a_memory_is_told_in_pages(links, monkeypatch):
     assert pages == 10
     assert found == [(b"orders", b"%032X" % number, number) for number in range(10)]
     assert not any(link.told for link in links)
-    assert obeyed(protocol.DeclareLost("c3"), links).more
+    assert obeyed(protocol.LostCommand("c3"), links).more
 
 
 def test_of_a_cluster_never_heard_of_it_knows_nothing(links):
-    assert obeyed(protocol.DeclareLost("c8"), links) == protocol.Remembered(-1, ())
+    assert obeyed(protocol.LostCommand("c8"), links) == protocol.Remembered(-1, ())
 
 
 def test_what_is_no_command_is_refused(links):
     refused = decode_answer(answer(b"hello", links))
-    assert refused == protocol.Refused("control version: this one speaks version 1")
+    assert refused == protocol.CommandRefused("control version: this one speaks version 1")
 
 
 def test_it_is_not_opened_to_other_machines(links):

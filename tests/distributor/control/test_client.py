@@ -73,8 +73,8 @@ def test_a_memory_that_leads_nowhere_is_left(client, monkeypatch):
 
 def test_a_distributor_of_before_pages_tells_what_fits(client, link, monkeypatch):
     def older(command, links):
-        if isinstance(decode_command(command), protocol.Recall):
-            return encode(protocol.Refused("control message"))
+        if isinstance(decode_command(command), protocol.RecallCommand):
+            return encode(protocol.CommandRefused("control message"))
         return answer(command, links)
 
     monkeypatch.setattr(module, "answer", older)

@@ -17,11 +17,11 @@ ROW = protocol.LinkRow("c1", 3, 1, "c3", "draining", "c4", "c4 does not answer",
 @pytest.mark.parametrize(
     "command",
     [
-        protocol.AskLinks(),
-        protocol.Retarget("c4"),
-        protocol.Pause(),
-        protocol.DeclareLost("c3"),
-        protocol.Recall("c3", (b"t", b"A")),
+        protocol.LinksCommand(),
+        protocol.RetargetCommand("c4"),
+        protocol.PauseCommand(),
+        protocol.LostCommand("c3"),
+        protocol.RecallCommand("c3", (b"t", b"A")),
     ],
 )
 def test_commands_come_back_as_they_were(command):
@@ -31,10 +31,10 @@ def test_commands_come_back_as_they_were(command):
 @pytest.mark.parametrize(
     "answer",
     [
-        protocol.Rows((ROW,)),
+        protocol.LinkRows((ROW,)),
         protocol.Remembered(12, ((b"orders", b"AA", 4),)),
         protocol.Remembered(12, ((b"orders", b"AA", 4),), more=True),
-        protocol.Refused("no such target"),
+        protocol.CommandRefused("no such target"),
     ],
 )
 def test_answers_come_back_as_they_were(answer):
@@ -52,9 +52,9 @@ def test_whatever_comes_it_is_read_or_refused(frame):
     ("frame", "reason"),
     [
         (b"", "control version"),
-        (b"\x02" + encode(protocol.AskLinks())[1:], "control version"),
+        (b"\x02" + encode(protocol.LinksCommand())[1:], "control version"),
         (b"\x01\xc1", "control message"),
-        (encode(protocol.Retarget("x" * 64)), "control message"),
+        (encode(protocol.RetargetCommand("x" * 64)), "control message"),
         (b"\x01" * (QUERY_BYTES_MAX + 1), "control size"),
     ],
     ids=["nothing", "version", "garbage", "long name", "size"],

@@ -11,7 +11,7 @@ from dafka.errors import QueryError
 from distributor.dashboard import watcher as module
 from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
 from distributor.operations.status import LinkStatus, Status
-from distributor.verify.verdict import Difference, Kind, Verdict
+from distributor.verify.verdict import Difference, DifferenceKind, Verdict
 from topology import load, plan, spread
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
@@ -97,7 +97,7 @@ def compared(monkeypatch, until, verify):
 
 def test_a_comparison_is_kept_with_its_first_differences(monkeypatch, until):
     lacking = [
-        Difference(Kind.BEHIND, "t", "A", "c2", number, number, ("c1",))
+        Difference(DifferenceKind.BEHIND, "t", "A", "c2", number, number, ("c1",))
         for number in range(DIFFERENCES_MAX + 5)
     ]
     verdict = Verdict({}, differences=lacking, unreachable=["c9"], more=2)

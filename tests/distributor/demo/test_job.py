@@ -6,8 +6,8 @@ from dafka.errors import QueryError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from distributor.demo import job
-from distributor.demo.dataset import Row
-from distributor.demo.job import ROW_HEADER, Proof, Published
+from distributor.demo.dataset import DatasetRow
+from distributor.demo.job import ROW_HEADER, Published, ReadProof
 from distributor.errors import ProcessError
 
 pytestmark = pytest.mark.net
@@ -38,7 +38,7 @@ class FakeChild:
 @pytest.fixture
 def some_rows(monkeypatch):
     """Five rows instead of the data set's."""
-    found = [Row("orders", b"k%d" % number, b"value-%d" % number) for number in range(5)]
+    found = [DatasetRow("orders", b"k%d" % number, b"value-%d" % number) for number in range(5)]
     monkeypatch.setattr(job, "rows", lambda limit: iter(found[:limit]))
     return found
 
@@ -121,11 +121,11 @@ def test_what_fails_in_the_background_is_raised_to_whoever_waits():
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [
-        ([0, 1, 2], Proof("c1", found=3)),
-        ([0, 2], Proof("c1", found=2, lost=1)),
-        ([0, 1, 1, 2], Proof("c1", found=4, duplicated=1, disordered=1)),
-        ([0, 2, 1], Proof("c1", found=3, disordered=1)),
-        ([], Proof("c1", lost=3)),
+        ([0, 1, 2], ReadProof("c1", found=3)),
+        ([0, 2], ReadProof("c1", found=2, lost=1)),
+        ([0, 1, 1, 2], ReadProof("c1", found=4, duplicated=1, disordered=1)),
+        ([0, 2, 1], ReadProof("c1", found=3, disordered=1)),
+        ([], ReadProof("c1", lost=3)),
     ],
     ids=repr,
 )
@@ -137,7 +137,7 @@ def test_the_proof_finds_what_is_lost_twice_or_out_of_order(pair, numbers, expec
     with pair.running():
         published = Published(rows=3, homes={ORDERS: "c1"})
         proofs = job.prove(pair.topology, published, told.append)
-    assert proofs == [expected, Proof("c2", found=3)]
+    assert proofs == [expected, ReadProof("c2", found=3)]
     assert sum(told) == len(numbers) + 3
     assert proofs[0].flawless == (numbers == [0, 1, 2])
 

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from distributor.demo.latency import HopLatency, hop_latencies
-from distributor.local.processes import Kind, Process
+from distributor.local.processes import Process, ProcessKind
 
 pytestmark = pytest.mark.net
 
@@ -51,7 +51,7 @@ def serve():
         server.server_close()
 
 
-def process(metrics, kind=Kind.DISTRIBUTOR):
+def process(metrics, kind=ProcessKind.DISTRIBUTOR):
     return Process(name="n", kind=kind, cluster="c", command=(), metrics=metrics)
 
 
@@ -74,7 +74,7 @@ def test_a_link_that_copied_nothing_has_no_batches(serve):
 
 def test_only_distributors_with_metrics_are_asked(serve):
     endpoint = serve(exposition({"+Inf": 1}))
-    assert hop_latencies([process(None), process(endpoint, Kind.STORE)]) == []
+    assert hop_latencies([process(None), process(endpoint, ProcessKind.STORE)]) == []
 
 
 @pytest.mark.parametrize("status", [404, 500, None])

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.model import Partition
-from distributor.link.comparison import Comparison, Findings
+from distributor.link.comparison import Comparison, SurveyResult
 
 P = Partition("flights", "AA")
-NOTHING = Findings({}, {})
+NOTHING = SurveyResult({}, {})
 
 
 def survey(comparison, source, target, now_ms=0, begin=0):
@@ -22,15 +22,15 @@ def survey(comparison, source, target, now_ms=0, begin=0):
 def test_a_head_that_falls_is_a_loss_told_once():
     comparison = Comparison(None)
     assert survey(comparison, 9, 5) == NOTHING
-    assert survey(comparison, 9, 2) == Findings({P: 3}, {})
+    assert survey(comparison, 9, 2) == SurveyResult({P: 3}, {})
     assert survey(comparison, 9, 2) == NOTHING
-    assert survey(comparison, 9, -1) == Findings({P: 0}, {})
+    assert survey(comparison, 9, -1) == SurveyResult({P: 0}, {})
 
 
 def test_what_was_acknowledged_counts_as_there():
     comparison = Comparison(None)
     comparison.stored(P, 4)
-    assert survey(comparison, 9, 1) == Findings({P: 2}, {})
+    assert survey(comparison, 9, 1) == SurveyResult({P: 2}, {})
 
 
 def test_an_answer_older_than_an_acknowledgement_is_no_loss():
@@ -50,10 +50,10 @@ def test_what_retention_has_taken_before_it_came_is_not_waited_for():
     comparison = Comparison(1_000)
     for now_ms in (0, 1_000, 2_000):
         assert survey(comparison, 9, -1, now_ms, begin=10) == NOTHING
-        assert comparison.standing(now_ms) == (0, 0)
+        assert comparison.standstill(now_ms) == (0, 0)
     # One record that is kept, or a target that has had some, is another matter.
     assert survey(comparison, 9, -1, 3_000, begin=9) == NOTHING
-    assert comparison.standing(3_500) == (1, 500)
+    assert comparison.standstill(3_500) == (1, 500)
     assert survey(comparison, 9, 3, 4_000, begin=10) == NOTHING
     assert survey(comparison, 9, 3, 5_000, begin=10).stalled == {P: 4}
 

@@ -8,7 +8,7 @@ from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Lost, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.wire import messages
-from distributor.link.events import AskHeads, HeadsRead, Reason, Resumed, Stop, Stopped, Stops
+from distributor.link.events import AskHeads, HeadsRead, Resumed, Stop, Stopped, StopReason, Stops
 
 P, Q = (Partition("orders", letter * 32) for letter in "PQ")
 
@@ -18,15 +18,15 @@ def test_other_histories_stop_once_and_until_they_are_found_no_more():
     assert stops.take(HeadsRead({P: 4}, diverged={P: 3})) == ([P], [])
     assert stops.take(HeadsRead({P: 4}, diverged={P: 3})) == ([], [])
     assert P in stops
-    assert stops.by_partition == {P: Stop(Reason.DIVERGED, 3, 4)}
-    assert stops.counts() == {Reason.DIVERGED: 1, Reason.OVERTAKEN: 0}
+    assert stops.by_partition == {P: Stop(StopReason.DIVERGED, 3, 4)}
+    assert stops.counts() == {StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 0}
     assert stops.take(HeadsRead({P: 4})) == ([], [P])
     assert P not in stops
 
 
 def test_a_hole_stops_until_it_is_filled():
     stops = Stops()
-    assert stops.overtaken(P, 5, 10) == Stop(Reason.OVERTAKEN, 5, 10)
+    assert stops.overtaken(P, 5, 10) == Stop(StopReason.OVERTAKEN, 5, 10)
     assert stops.take(HeadsRead({P: 4}, {P: 30}, begins={P: 12})) == ([], [])
     assert stops.take(HeadsRead({P: 8}, {P: 30}, begins={P: 12})) == ([], [])
     assert stops.take(HeadsRead({P: 8})) == ([], []), "a source that is silent says nothing"
@@ -38,14 +38,14 @@ def test_a_hole_in_another_history_is_another_history():
     stops.overtaken(P, 5, 10)
     stops.overtaken(Q, 5, 10)
     assert stops.take(HeadsRead({P: 4, Q: 4}, diverged={P: 2})) == ([P], [])
-    assert stops.counts() == {Reason.DIVERGED: 1, Reason.OVERTAKEN: 1}
+    assert stops.counts() == {StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 1}
 
 
 def test_a_partition_with_another_history_at_the_target_is_not_copied():
     bench = Bench()
     bench.source(durable(1_000_000))
     effects = bench.target(HeadsRead({FLIGHTS: 1}, {FLIGHTS: 9}, diverged={FLIGHTS: 1}))
-    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(Reason.DIVERGED, 1, 2))]
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(StopReason.DIVERGED, 1, 2))]
     assert not published(bench.source(live(batch(2))))
     for _ in range(10):
         effects = surveyed(bench, 9, 1, diverged={FLIGHTS: 1})
@@ -92,7 +92,7 @@ def overtaken(target: int) -> tuple[Bench, list]:
 
 def test_a_hole_stops_the_partition_and_the_target_keeps_what_it_has():
     bench, effects = overtaken(target=4)
-    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(Reason.OVERTAKEN, 5, 10))]
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(StopReason.OVERTAKEN, 5, 10))]
     assert not of(Lost, effects)
     assert not published(bench.source(live(batch(10)), live(batch(12))))
     answers = of(Publish, bench.target(fetched(5)))

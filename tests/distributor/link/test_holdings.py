@@ -5,11 +5,11 @@ import pytest
 from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition
-from dafka.storage.log import Changes
+from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
 from distributor.link import holdings as module
 from distributor.link.holdings import Holdings
-from topology.model import Cluster, StoreSpec
+from topology.model import ClusterSpec, StoreSpec
 
 A, B, PRIVATE = Partition("orders", "A"), Partition("orders", "B"), Partition("private", "A")
 
@@ -44,11 +44,11 @@ class Answering(Silent):
 
     def ranges(self):
         self.whole += 1
-        return {place: self.kept(place) for place in self.log.standings()}
+        return {place: self.kept(place) for place in self.log.extents()}
 
     def kept(self, place):
-        standing = self.log.standings()[place]
-        return range(standing.start, standing.head + 1)
+        standstill = self.log.extents()[place]
+        return range(standstill.start, standstill.head + 1)
 
 
 class Older(Answering):
@@ -75,7 +75,7 @@ def survey(monkeypatch):
 
         monkeypatch.setattr(module, "StoreClient", Client)
         declared = [StoreSpec(query=name, data="") for name in stores]
-        cluster = Cluster(name="c1", id=1, towers=("tcp://h:1",), stores=tuple(declared))
+        cluster = ClusterSpec(name="c1", id=1, towers=("tcp://h:1",), stores=tuple(declared))
         return Holdings(cluster, lambda topic: topic != "private"), stores
 
     return make
@@ -105,7 +105,7 @@ def test_a_store_that_was_started_anew_is_asked_for_all(survey):
     holdings, stores = survey(one=store)
     assert holdings.ask()
     stores["one"] = emptied = Answering(batch(A, 0, 1))
-    emptied.log.changes = Changes("another opening")
+    emptied.log.changes = ChangeOrder("another opening")
     assert holdings.ask()
     assert holdings.heads == {A: 0}
     assert emptied.whole == 1

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from dafka.model import Partition
-from distributor.link.inflight import Hop, Hops
+from distributor.link.inflight import Hops, InflightBatch
 
 P, Q = Partition("flights", "AA"), Partition("flights", "BB")
 
 
 def hop(end):
-    return Hop(end, records=1, size=10, taken_ms=end, pulled=False)
+    return InflightBatch(end, records=1, size=10, taken_ms=end, pulled=False)
 
 
 def test_they_are_under_way_until_they_are_stored():

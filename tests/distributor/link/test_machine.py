@@ -312,9 +312,9 @@ def test_what_both_ends_say_tells_how_long_the_target_stands_still():
     bench = carried_elsewhere()
     surveyed(bench, 1, -1)
     surveyed(bench, 1, -1)
-    assert bench.link.standing(bench.now_ms) == (1, SURVEY_MS)
+    assert bench.link.standstill(bench.now_ms) == (1, SURVEY_MS)
     surveyed(bench, 1, 1)
-    assert bench.link.standing(bench.now_ms) == (0, 0)
+    assert bench.link.standstill(bench.now_ms) == (0, 0)
 
 
 def test_a_link_with_a_bounded_rate_takes_more_in_only_when_it_may_send_more():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from distributor.link.events import Hopped, Reason, Skipped
+from distributor.link.events import Hopped, Skipped, StopReason
 from distributor.link.meter import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
 from topology import plan
 
@@ -94,8 +94,8 @@ def test_a_quantile_is_a_bound_that_so_many_are_below():
 
 
 def test_what_a_survey_finds_can_be_read(meter):
-    meter.standing(3, 4_500)
-    meter.stopped({Reason.DIVERGED: 1, Reason.OVERTAKEN: 2}, 5)
+    meter.standstill(3, 4_500)
+    meter.stopped({StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 2}, 5)
     assert value("distributor_behind_partitions") == 3
     assert value("distributor_standstill_seconds") == 4.5
     assert value("distributor_diverged_partitions") == 1

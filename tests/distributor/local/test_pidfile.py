@@ -10,7 +10,7 @@ import pytest
 from distributor.errors import PlanError
 from distributor.local.pidfile import (
     NOTE,
-    Running,
+    PidFile,
     digest_of,
     find,
     forget,
@@ -39,9 +39,9 @@ def other(tmp_path):
 def test_what_runs_is_found_until_it_is_forgotten(tmp_path):
     file = tmp_path / "topology.yaml"
     file.write_text("name: one")
-    Running.of(file, "why").note(tmp_path)
+    PidFile.of(file, "why").note(tmp_path)
     found = find(tmp_path)
-    assert replace(found, began="") == Running(
+    assert replace(found, began="") == PidFile(
         os.getpid(), str(file), digest_of(b"name: one"), "why"
     )
     forget(tmp_path)
@@ -60,7 +60,7 @@ def test_a_note_that_cannot_be_read_is_none(tmp_path, note):
 def test_a_note_of_a_process_that_is_gone_is_none(tmp_path):
     file = tmp_path / "topology.yaml"
     file.write_text("name: one")
-    replace(Running.of(file), pid=2**22 + 1).note(tmp_path)
+    replace(PidFile.of(file), pid=2**22 + 1).note(tmp_path)
     with pytest.raises(PlanError):
         find(tmp_path)
 
@@ -68,7 +68,7 @@ def test_a_note_of_a_process_that_is_gone_is_none(tmp_path):
 def test_a_note_of_a_process_whose_number_is_another_one_s_by_now_is_none(tmp_path):
     file = tmp_path / "topology.yaml"
     file.write_text("name: one")
-    replace(Running.of(file), began="1").note(tmp_path)
+    replace(PidFile.of(file), began="1").note(tmp_path)
     with pytest.raises(PlanError):
         find(tmp_path)
 
@@ -87,7 +87,7 @@ def test_one_s_own_note_and_no_note_refuse_nothing(tmp_path):
     refuse_second(tmp_path)
     file = tmp_path / "topology.yaml"
     file.write_text("name: one")
-    Running.of(file).note(tmp_path)
+    PidFile.of(file).note(tmp_path)
     refuse_second(tmp_path)
 
 

@@ -9,16 +9,18 @@ import pytest
 
 from dafka.cli.servers import retention_of
 from distributor.errors import PlanError
-from distributor.local.processes import Kind, is_own, processes_of, refuse_elsewhere
+from distributor.local.processes import ProcessKind, is_own, processes_of, refuse_elsewhere
 from topology import load, plan
-from topology.model import Retention, Security
+from topology.model import RetentionSpec, Security
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 
 
 def test_towers_come_first_then_stores_then_distributors():
     kinds = [process.kind for process in processes_of(plan(load(FOUR)), FOUR)]
-    assert kinds == [Kind.TOWER] * 4 + [Kind.STORE] * 4 + [Kind.DISTRIBUTOR] * 8
+    assert (
+        kinds == [ProcessKind.TOWER] * 4 + [ProcessKind.STORE] * 4 + [ProcessKind.DISTRIBUTOR] * 8
+    )
 
 
 def test_names_and_metrics_are_unique():
@@ -51,7 +53,7 @@ def test_commands_say_all_there_is_to_say():
 def test_registries_and_schema_distributors_come_last():
     file = FOUR.with_name("schemas.yaml")
     *_, registry, _, ours, theirs = processes_of(plan(load(file)), file)
-    assert [registry.kind, ours.kind] == [Kind.REGISTRY, Kind.SCHEMAS]
+    assert [registry.kind, ours.kind] == [ProcessKind.REGISTRY, ProcessKind.SCHEMAS]
     assert registry.command == (
         *(sys.executable, "-m", "dafka", "schemas", "--cluster", "cluster-1", "--number", "1"),
         *("--listen", "127.0.0.1:8081", "--host", "127.0.0.1", "--wire", "rfc46"),
@@ -79,12 +81,14 @@ def test_a_schema_distributor_is_started_again_when_the_way_to_spell_changes():
 
 def test_stores_are_told_what_they_need_not_keep(pair):
     rules = (
-        Retention(topics="logs-*", age_s=60, bytes_max=1_000),
-        Retention(topics="*", age_s=9),
-        Retention(topics="big", bytes_max=7),
+        RetentionSpec(topics="logs-*", age_s=60, bytes_max=1_000),
+        RetentionSpec(topics="*", age_s=9),
+        RetentionSpec(topics="big", bytes_max=7),
     )
     topology = replace(pair.topology, retention=rules)
-    stores = [one for one in processes_of(plan(topology), pair.file) if one.kind is Kind.STORE]
+    stores = [
+        one for one in processes_of(plan(topology), pair.file) if one.kind is ProcessKind.STORE
+    ]
     for process in stores:
         words = [process.command[at + 1] for at, w in enumerate(process.command) if w == "--retain"]
         assert words == ["logs-*,age_s=60,bytes=1000", "*,age_s=9", "big,bytes=7"]

@@ -12,8 +12,8 @@ import pytest
 
 from distributor.errors import ProcessError
 from distributor.local import supervisor as module
-from distributor.local.processes import Kind, Process
-from distributor.local.supervisor import LOG_BYTES_MAX, Changes, Supervisor
+from distributor.local.processes import Process, ProcessKind
+from distributor.local.supervisor import LOG_BYTES_MAX, ProcessChanges, Supervisor
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ time.sleep(100)
 """
 
 
-def process(name, code, kind=Kind.TOWER):
+def process(name, code, kind=ProcessKind.TOWER):
     command = (sys.executable, "-c", code)
     return Process(name=name, kind=kind, cluster="c", command=command, metrics=None)
 
@@ -104,8 +104,8 @@ def test_a_death_by_signal_is_named(supervise):
 
 def test_distributors_stop_first_and_towers_last(supervise, tmp_path):
     notes = tmp_path / "notes"
-    code = {kind: NOTES.format(file=str(notes), name=kind.value) for kind in Kind}
-    supervisor = supervise(*(process(kind.value, code[kind], kind) for kind in Kind))
+    code = {kind: NOTES.format(file=str(notes), name=kind.value) for kind in ProcessKind}
+    supervisor = supervise(*(process(kind.value, code[kind], kind) for kind in ProcessKind))
     supervisor.stop()
     assert notes.read_text().split() == ["schemas", "registry", "distributor", "store", "tower"]
     assert all(child.running is None for child in supervisor.children)
@@ -122,7 +122,7 @@ def test_what_ignores_being_told_is_killed(supervise, monkeypatch):
 
 def test_what_cannot_be_started_stops_the_rest(tmp_path):
     nothing = Process(
-        name="b", kind=Kind.TOWER, cluster="c", command=("/no/such/file",), metrics=None
+        name="b", kind=ProcessKind.TOWER, cluster="c", command=("/no/such/file",), metrics=None
     )
     supervisor = Supervisor([process("a", SLEEPS), nothing], tmp_path)
     with pytest.raises(ProcessError, match="cannot start"):
@@ -194,14 +194,14 @@ def is_zombie(pid):
 def test_only_what_a_new_topology_changes_is_touched(supervise):
     same, changes, gone, new = (
         process("same", SLEEPS),
-        process("changes", SLEEPS, Kind.STORE),
-        process("gone", SLEEPS, Kind.DISTRIBUTOR),
+        process("changes", SLEEPS, ProcessKind.STORE),
+        process("gone", SLEEPS, ProcessKind.DISTRIBUTOR),
         process("new", SLEEPS),
     )
     supervisor = supervise(same, changes, gone)
     before = {child.process.name: child.running for child in supervisor.children}
     told = supervisor.apply([same, new, replace(changes, reads="other")])
-    assert told == Changes(started=("new",), stopped=("gone",), restarted=("changes",))
+    assert told == ProcessChanges(started=("new",), stopped=("gone",), restarted=("changes",))
     assert str(told) == "stopped gone; started new; started again changes"
     after = {child.process.name: child.running for child in supervisor.children}
     assert list(after) == ["same", "new", "changes"]

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 from dafka.groups.commit import Commit
 from dafka.model import Partition
-from distributor.offsets.explanation import GroupView, Row, explain, forced
-from topology.model import Offsets
+from distributor.offsets.explanation import GroupView, OffsetRow, explain, forced
+from topology.model import OffsetSettings
 from topology.testing import topology_of, tree_of
 
 PLACE = Partition("orders", "PRODUCER")
 OWN = Partition("_own", "PRODUCER")
 AT_A = Commit(100, epoch=2, commit_ms=1_000, metadata="mine", record_ms=900)
 AT_B = replace(AT_A, position=60, origin=1, copy_flags=1)
-TOPOLOGY = replace(topology_of(tree_of((1, "a", "b"))), offsets=Offsets(margin_ms=40))
+TOPOLOGY = replace(topology_of(tree_of((1, "a", "b"))), offsets=OffsetSettings(margin_ms=40))
 A = GroupView("a", 1, {PLACE: AT_A}, {PLACE: 120})
 
 
@@ -21,8 +21,8 @@ def explained(*views):
 def test_where_a_group_stands_on_every_cluster():
     b = GroupView("b", 2, {PLACE: AT_B}, {PLACE: 120})
     assert explained(A, b) == [
-        Row("orders", "PRODUCER", "a", 100, 0, 500, 40, "a", ""),
-        Row("orders", "PRODUCER", "b", 60, 40, 500, 40, "a", ""),
+        OffsetRow("orders", "PRODUCER", "a", 100, 0, 500, 40, "a", ""),
+        OffsetRow("orders", "PRODUCER", "b", 60, 40, 500, 40, "a", ""),
     ]
 
 

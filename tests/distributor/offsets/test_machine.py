@@ -21,17 +21,17 @@ from distributor.offsets.events import (
     Written,
 )
 from distributor.offsets.machine import OffsetsMachine
-from distributor.offsets.translation import Reason, version
+from distributor.offsets.translation import SkipReason, version
 from distributor.testing.positions import LogWorld
-from topology.model import Offsets
+from topology.model import OffsetSettings
 from topology.testing import random_topology, topology_of, tree_of
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=60)
 
 PLACE = Partition("orders", "PRODUCER")
 KEY = CommitKey("billing", PLACE)
-EXACT = Offsets(translation="exact")
-NO_MARGIN = Offsets(margin_ms=0)
+EXACT = OffsetSettings(translation="exact")
+NO_MARGIN = OffsetSettings(margin_ms=0)
 
 
 def pair(offsets=NO_MARGIN):
@@ -56,7 +56,7 @@ def passed(world):
 
 
 def test_in_the_middle_of_the_log_the_time_of_the_last_processed_counts():
-    world = pair(Offsets(margin_ms=25))
+    world = pair(OffsetSettings(margin_ms=25))
     world.publish(PLACE, every(range(100, 200, 10)))
     assert brought(world, 8) == 5  # the last one processed is of 170
     assert world.clusters["b"].holds(KEY).record_ms == 170
@@ -82,7 +82,7 @@ def test_gone_by_retention_at_the_source():
 
 
 def test_a_new_cluster_that_never_saw_1_to_24():
-    world = pair(Offsets(margin_ms=20))
+    world = pair(OffsetSettings(margin_ms=20))
     for sequence in range(36):
         world.clusters["a"].publish(PLACE, every([1_000 + 10 * sequence]))
     target = world.clusters["b"].log
@@ -112,7 +112,7 @@ def test_what_the_target_does_not_have_yet_is_waited_for_and_counted_once():
     world.clusters["a"].publish(PLACE, every([100, 200]))
     assert brought(world, 2) is None
     world.settle()
-    assert passed(world) == {Reason.BEHIND: 1}
+    assert passed(world) == {SkipReason.BEHIND: 1}
     assert world.links[0].machine.ages(3_000) == {"billing": 2_000}
     world.clusters["b"].publish(PLACE, every([100, 200]))
     world.settle()
@@ -124,7 +124,7 @@ def test_what_the_sources_store_does_not_have_yet_is_waited_for():
     world = pair()
     world.clusters["b"].publish(PLACE, every([100, 200]))
     assert brought(world, 2) is None
-    assert passed(world) == {Reason.AHEAD: 1}
+    assert passed(world) == {SkipReason.AHEAD: 1}
     world.clusters["a"].publish(PLACE, every([100, 200]))
     world.settle()
     assert world.clusters["b"].holds(KEY).position == 1
@@ -172,7 +172,7 @@ def test_topics_that_are_not_copied_are_passed_over():
     world = pair(EXACT)
     world.clusters["a"].commit(CommitKey("billing", Partition("_own", "P")), Commit(3, 1, 5))
     world.settle()
-    assert passed(world) == {Reason.TOPIC: 1}
+    assert passed(world) == {SkipReason.TOPIC: 1}
     assert world.clusters["b"].arrivals == []
 
 
@@ -180,7 +180,7 @@ def test_a_newer_commit_at_the_target_stays():
     world = pair(EXACT)
     world.clusters["b"].commit(KEY, Commit(9, epoch=2, commit_ms=1))
     assert brought(world, 50) == 9
-    assert passed(world)[Reason.STALE] == 1
+    assert passed(world)[SkipReason.STALE] == 1
     assert world.clusters["a"].holds(KEY).position == 9
 
 
@@ -191,7 +191,7 @@ def test_an_intended_step_back_is_taken_everywhere():
 
 
 def test_the_margin_does_not_undo_what_the_target_has():
-    world = pair(Offsets(margin_ms=1_000))
+    world = pair(OffsetSettings(margin_ms=1_000))
     world.publish(PLACE, every(range(100, 200)))
     world.clusters["b"].commit(KEY, Commit(40, epoch=1, commit_ms=1))
     assert brought(world, 50) == 40
@@ -202,7 +202,7 @@ def test_a_group_with_live_members_is_not_overwritten_until_they_are_gone():
     world.clusters["b"].live.add("billing")
     assert brought(world, 5) is None
     world.settle()
-    assert passed(world) == {Reason.LIVE: 1}
+    assert passed(world) == {SkipReason.LIVE: 1}
     assert world.links[0].machine.ages(9_000) == {"billing": 0}
     world.clusters["b"].live.clear()
     world.settle()
@@ -221,7 +221,7 @@ def test_a_target_that_lost_its_disk_gets_everything_again():
 
 
 def test_a_link_that_begins_anew_writes_nothing_again():
-    world = pair(Offsets(margin_ms=50))
+    world = pair(OffsetSettings(margin_ms=50))
     world.publish(PLACE, every(range(100, 200)))
     assert brought(world, 90) == 39
     before = len(world.clusters["b"].arrivals)
@@ -231,7 +231,9 @@ def test_a_link_that_begins_anew_writes_nothing_again():
 
 
 def test_margins_do_not_add_up_along_the_way():
-    world = LogWorld(topology_of(tree_of((3, (1, "a", "b"), (1, "c", "d")))), Offsets(margin_ms=10))
+    world = LogWorld(
+        topology_of(tree_of((3, (1, "a", "b"), (1, "c", "d")))), OffsetSettings(margin_ms=10)
+    )
     world.publish(PLACE, every(range(100)))
     world.clusters["a"].commit(KEY, Commit(50, 1, 1))
     world.settle()
@@ -279,7 +281,7 @@ def test_more_positions_than_may_be_are_counted(monkeypatch):
     one = machine()
     other = CommitKey("other", PLACE)
     passed = one.handle(CommitsRead([(KEY, Commit(5, 1, 1)), (other, Commit(5, 1, 1))]))
-    assert passed == [PassedOver(Reason.FULL, 1)]
+    assert passed == [PassedOver(SkipReason.FULL, 1)]
     assert one.waiting == 1
 
 
@@ -306,7 +308,7 @@ def test_what_waits_does_not_keep_others_from_their_turn(monkeypatch):
 def test_what_is_translated_never_passes_what_was_processed(
     times, position, margin_ms, gone, behind
 ):
-    world = pair(Offsets(margin_ms=margin_ms))
+    world = pair(OffsetSettings(margin_ms=margin_ms))
     position = min(position, len(times))
     there = times[: max(0, len(times) - behind)]
     for cluster, records in ((world.clusters["a"], times), (world.clusters["b"], there)):
@@ -324,7 +326,7 @@ def test_what_is_translated_never_passes_what_was_processed(
 def test_every_cluster_gets_every_commit_once_and_the_last_writer_wins(seed, exact):
     chance = random.Random(seed)
     topology = random_topology(chance, chance.randint(2, 7))
-    world = LogWorld(topology, EXACT if exact else Offsets(margin_ms=chance.randint(0, 50)))
+    world = LogWorld(topology, EXACT if exact else OffsetSettings(margin_ms=chance.randint(0, 50)))
     world.publish(PLACE, every(sorted(chance.randint(0, 300) for _ in range(60))))
     newest = None
     for step in range(chance.randint(1, 5)):

@@ -13,7 +13,7 @@ from dafka.query.client import StoreClient
 from distributor.offsets.committer import Committer
 from distributor.offsets.node import OffsetsNode
 from topology import plan
-from topology.model import Offsets
+from topology.model import OffsetSettings
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -57,7 +57,7 @@ def test_a_position_comes_across_by_time(pair, node, make_batch, until):
     key = CommitKey("by-time", batch.partition)
     first, second = pair.topology.clusters
     with pair.running():
-        started = node(Offsets(margin_ms=0))
+        started = node(OffsetSettings(margin_ms=0))
         commit(first, (key, Commit(7, 1, 1)))
         until(lambda: position(second, key) == 0)  # all are of one time
         assert started.unwell() == ""
@@ -79,7 +79,7 @@ def test_a_group_that_is_alive_at_the_target_is_left_alone_and_counted(pair, nod
             )
             with member:
                 assert member.poll(10) is not None
-                node(Offsets(translation="exact"))
+                node(OffsetSettings(translation="exact"))
                 commit(first, (key, Commit(2, 1, 1)))
                 until(lambda: counted("live") == before + 1)
                 assert position(second, key) is None
@@ -91,7 +91,7 @@ def test_a_target_that_does_not_answer_is_tried_again(pair, node, until):
     key = CommitKey("later", ("orders", "PRODUCER"))
     with pair.running(1):
         commit(first, (key, Commit(2, 1, 1)))
-        started = node(Offsets(translation="exact"))
+        started = node(OffsetSettings(translation="exact"))
         labels = {"source": "c1", "target": "c2", "level": "1", "group": "later"}
         until(lambda: REGISTRY.get_sample_value("distributor_position_age_seconds", labels))
         with pair.running(2):

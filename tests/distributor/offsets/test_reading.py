@@ -2,7 +2,7 @@ import pytest
 
 from dafka.groups.commit import TOPIC, Commit, CommitKey
 from dafka.model import Batch, Partition
-from distributor.offsets.events import Place, PlaceAt, RecordAt
+from distributor.offsets.events import PlaceAt, RecordAt, TargetPlace
 from distributor.offsets.reading import WHOLE_INTERVAL_MS, Follower, held, places, times
 from distributor.offsets.translation import Absent
 from distributor.testing.positions import LogCluster, batch_of
@@ -88,7 +88,7 @@ def test_where_records_of_a_time_are(cluster):
     unknown = Partition("orders", "NOBODY")
     asked = [PlaceAt(PLACE, 15), PlaceAt(PLACE, 25), PlaceAt(unknown, 0)]
     assert list(places(cluster.view, asked).values()) == [
-        Place(1, 0),
-        Place(None, 2),
-        Place(None, 0),
+        TargetPlace(1, 0),
+        TargetPlace(None, 2),
+        TargetPlace(None, 0),
     ]

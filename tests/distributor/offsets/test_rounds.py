@@ -5,9 +5,9 @@ from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from distributor.offsets.events import Brought, PassedOver, Unanswered
 from distributor.offsets.rounds import turn
-from distributor.offsets.translation import Reason
+from distributor.offsets.translation import SkipReason
 from distributor.testing.positions import LogEnds, LogWorld
-from topology.model import Offsets
+from topology.model import OffsetSettings
 from topology.testing import topology_of, tree_of
 
 KEY = CommitKey("billing", Partition("orders", "PRODUCER"))
@@ -22,7 +22,7 @@ class Broken(LogEnds):
 
 @pytest.fixture
 def link():
-    world = LogWorld(topology_of(tree_of((1, "a", "b"))), Offsets(margin_ms=0))
+    world = LogWorld(topology_of(tree_of((1, "a", "b"))), OffsetSettings(margin_ms=0))
     world.publish(KEY.partition, [(100, None, b""), (200, None, b"")])
     return world.links[0]
 
@@ -40,7 +40,9 @@ def test_one_turn_asks_everything_that_is_needed_and_writes(link):
 def test_what_is_passed_over_is_told(link):
     link.source.commit(KEY, Commit(2, 1, 1))
     link.target.live.add("billing")
-    assert list(turn(link.machine, link.follower, ends_of(link), 0)) == [PassedOver(Reason.LIVE, 1)]
+    assert list(turn(link.machine, link.follower, ends_of(link), 0)) == [
+        PassedOver(SkipReason.LIVE, 1)
+    ]
 
 
 def test_a_turn_that_fails_half_way_is_made_up_for_by_the_next(link):

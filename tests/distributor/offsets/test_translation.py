@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.groups.commit import Commit
 from distributor.offsets.translation import (
-    Reason,
+    SkipReason,
     advanced,
     needs_time,
     translated,
@@ -45,7 +45,7 @@ def test_where_a_position_comes_to_stand(commit, margin_ms, found, end, position
 
 
 def test_what_the_target_does_not_have_yet_is_waited_for():
-    assert translated(COMMIT, 60, None, 99) is Reason.BEHIND
+    assert translated(COMMIT, 60, None, 99) is SkipReason.BEHIND
 
 
 @given(
@@ -62,7 +62,7 @@ def test_no_translation_passes_the_position_that_was_committed(
 ):
     commit = Commit(position, epoch=1, commit_ms=9, record_ms=record_ms)
     there = translated(commit, margin_ms, found, end)
-    if isinstance(there, Reason):
+    if isinstance(there, SkipReason):
         return
     kept = None if held is None or position is None or held > position else Commit(held, 1, 8)
     there = advanced(there, kept)

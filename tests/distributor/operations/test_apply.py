@@ -13,7 +13,7 @@ from distributor.control import protocol
 from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
 from distributor.link.target import Pause, Retarget
-from distributor.local.pidfile import Running, find
+from distributor.local.pidfile import PidFile, find
 from distributor.operations.apply import Applying
 from topology.diff import Action, Step
 
@@ -28,7 +28,7 @@ def logs(tmp_path, pair):
     """Of an `up` that runs the pair."""
     directory = tmp_path / "logs"
     directory.mkdir()
-    Running.of(pair.file).note(directory)
+    PidFile.of(pair.file).note(directory)
     return directory
 
 
@@ -84,7 +84,7 @@ def test_the_file_takes_the_place_of_the_one_that_runs_and_is_read(pair, logs, h
         # Interrupted here, it goes on with what is left.
         again = Applying(logs, file)
         assert [one.action for one in again.steps] == [Action.SWITCH]
-        Running.of(pair.file).note(logs)
+        PidFile.of(pair.file).note(logs)
         assert again.look(switch) == ""
     assert again.look(switch) == "c1, c2 to answer"
     again.finish()
@@ -161,7 +161,7 @@ def controlled(make_pair, logs):
     first = int(pair.topology.clusters[0].towers[0].rpartition(":")[2]) + 6
     text = pair.file.read_text().replace("first_port: 1}", f"first_port: {first}}}")
     pair.file.write_text(text)
-    Running.of(pair.file).note(logs)
+    PidFile.of(pair.file).note(logs)
     link = FakeLink()
     with ExitStack() as stack:
         server = ControlServer(f"tcp://127.0.0.1:{first}", [link])

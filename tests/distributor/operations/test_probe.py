@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from dafka.process.health import Health, serve_health
-from distributor.local.processes import Kind, Process
+from distributor.local.processes import Process, ProcessKind
 from distributor.operations import probe as module
 from distributor.operations.probe import probe
 
@@ -23,7 +23,7 @@ class Patient:
 
 
 def process(metrics):
-    return Process(name="p", kind=Kind.STORE, cluster="c", command=(), metrics=metrics)
+    return Process(name="p", kind=ProcessKind.STORE, cluster="c", command=(), metrics=metrics)
 
 
 @pytest.fixture

@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from dafka.schemas.entries import ConfigKey, Entry, Schema, SchemaKey, Stamp, Version, VersionKey
+from dafka.schemas.entries import (
+    ConfigKey,
+    Schema,
+    SchemaEntry,
+    SchemaKey,
+    Stamp,
+    Version,
+    VersionKey,
+)
 from distributor.schemas.difference import diff
 from distributor.testing.registries import RegistryWorld
 
@@ -20,12 +28,12 @@ def test_every_difference_is_told_in_the_words_of_the_primary(world, avro):
     world.register("c1", "orders", avro("int"))
     world.rest()
     world.records["c2"] += [
-        Entry(VersionKey("acme/orders", 1), Stamp(1, 9), Version(1, deleted=True)),
-        Entry(ConfigKey(None), Stamp(1, 9), "NONE"),
+        SchemaEntry(VersionKey("acme/orders", 1), Stamp(1, 9), Version(1, deleted=True)),
+        SchemaEntry(ConfigKey(None), Stamp(1, 9), "NONE"),
     ]
     world.records["c3"] += [
-        Entry(SchemaKey(7), Stamp(1, 9), Schema("AVRO", '"long"')),
-        Entry(VersionKey("orders", 1), Stamp(1, 9), None),
+        SchemaEntry(SchemaKey(7), Stamp(1, 9), Schema("AVRO", '"long"')),
+        SchemaEntry(VersionKey("orders", 1), Stamp(1, 9), None),
     ]
     found = diff(world.sites("c1"))
     assert not found.equal

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 
-from dafka.schemas.entries import Entry, Primary, PrimaryKey, Reference, Schema, Stamp
+from dafka.schemas.entries import Primary, PrimaryKey, Reference, Schema, SchemaEntry, Stamp
 from distributor.schemas.distributor import Part, SchemaDistributor
 from distributor.schemas.site import Site
 from distributor.testing.registries import NoMeter, RegistryWorld
@@ -120,7 +120,7 @@ def test_a_fenced_distributor_tells_its_own_registry_and_writes_nothing(world, a
 
 def test_two_clusters_with_one_number_are_a_conflict_and_nothing_is_copied(world, caplog):
     world.records["c2"].clear()
-    world.records["c2"].append(Entry(PrimaryKey(), Stamp(0, 0), Primary("c2", "X")))
+    world.records["c2"].append(SchemaEntry(PrimaryKey(), Stamp(0, 0), Primary("c2", "X")))
     world.restart("c1")
     with caplog.at_level(logging.INFO):
         world.step("c1")

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.node.loop import NodeFailedError
 from distributor.errors import PlanError
-from distributor.schemas.distributor import Part, SchemaDistributor, Standing
+from distributor.schemas.distributor import DistributorState, Part, SchemaDistributor
 from distributor.schemas.node import SchemaNode
 from distributor.schemas.site import Site, sites_of
 
@@ -48,7 +48,7 @@ def test_stores_that_do_not_answer_are_waited_for(with_registries, monkeypatch, 
 
 def test_a_conflict_makes_it_unwell_and_a_failure_ends_it(with_registries, monkeypatch, until):
     def contested(distributor, _now_ms):
-        distributor.standing = Standing(Part.CONFLICT, "two of them")
+        distributor.standing = DistributorState(Part.CONFLICT, "two of them")
 
     monkeypatch.setattr(SchemaDistributor, "step", contested)
     node = SchemaNode(with_registries.topology, "c1")

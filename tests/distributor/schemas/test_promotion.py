@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.schemas.entries import Entry, Primary, PrimaryKey, Stamp
+from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from dafka.schemas.state import CLUSTERS_MAX, LEAP, next_epoch
 from distributor.errors import CommandError, PlanError
 from distributor.schemas.promotion import FENCES_MAX, promote
@@ -61,7 +61,7 @@ def test_a_registry_that_takes_over_at_the_same_moment_is_fenced_all_the_same(wo
         if len(outdone) < times:
             outdone.append(entries)
             epoch = next_epoch(old.state.epoch, 1)
-            honest([Entry(PrimaryKey(), Stamp(epoch, 0), Primary("c1", "other"))])
+            honest([SchemaEntry(PrimaryKey(), Stamp(epoch, 0), Primary("c1", "other"))])
         return written
 
     old.write = write
@@ -70,7 +70,9 @@ def test_a_registry_that_takes_over_at_the_same_moment_is_fenced_all_the_same(wo
     assert done.epoch > 2 * CLUSTERS_MAX
     assert old.primary == "c2"
     times = FENCES_MAX + len(outdone)
-    sites[0].write([Entry(PrimaryKey(), Stamp(done.epoch + CLUSTERS_MAX, 0), Primary("c1", "x"))])
+    sites[0].write(
+        [SchemaEntry(PrimaryKey(), Stamp(done.epoch + CLUSTERS_MAX, 0), Primary("c1", "x"))]
+    )
     with pytest.raises(CommandError, match="has taken over 5 times"):
         promote(sites, "c2")
 
@@ -95,6 +97,6 @@ def test_what_cannot_become_the_primary(world):
         promote(world.sites("c1"), "c2", force=True)
     world.heal()
     world.records["c3"].clear()
-    world.records["c3"].append(Entry(PrimaryKey(), Stamp(0, 0), Primary("c3", "X")))
+    world.records["c3"].append(SchemaEntry(PrimaryKey(), Stamp(0, 0), Primary("c3", "X")))
     with pytest.raises(CommandError, match="both claimed epoch 0"):
         promote(world.sites("c2"), "c2")

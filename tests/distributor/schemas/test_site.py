@@ -1,33 +1,35 @@
 from __future__ import annotations
 
-from dafka.schemas.entries import ConfigKey, Entry, Primary, PrimaryKey, Stamp
-from dafka.schemas.schema_log import MemoryLog
+from dafka.schemas.entries import ConfigKey, Primary, PrimaryKey, SchemaEntry, Stamp
+from dafka.schemas.schema_log import MemorySchemaLog
 from distributor.schemas.site import WRITTEN_AT_ONCE, Site, claimed_twice, latest_claim, sites_of
 from topology.formats import parse_format
 from topology.testing import topology_of, tree_of
 
 
 def site_of(name, *entries, log=None):
-    log = log or MemoryLog(list(entries), "A")
+    log = log or MemorySchemaLog(list(entries), "A")
     return Site(name, int(name[1:]), parse_format("{topic}"), {}, lambda: log)
 
 
 def claim(epoch, cluster, writer="A"):
-    return Entry(PrimaryKey(), Stamp(epoch, 0), Primary(cluster, writer))
+    return SchemaEntry(PrimaryKey(), Stamp(epoch, 0), Primary(cluster, writer))
 
 
 def test_nothing_is_opened_before_it_is_read():
     opened = []
-    site = Site("c1", 1, parse_format("{topic}"), {}, lambda: opened.append(1) or MemoryLog([], ""))
+    site = Site(
+        "c1", 1, parse_format("{topic}"), {}, lambda: opened.append(1) or MemorySchemaLog([], "")
+    )
     site.close()
     assert not opened
     assert site.read()
-    assert site.write([Entry(ConfigKey(None), Stamp(1, 1), "NONE")])
+    assert site.write([SchemaEntry(ConfigKey(None), Stamp(1, 1), "NONE")])
     assert (len(opened), site.state.level(None)) == (1, "NONE")
 
 
 def test_what_does_not_answer_says_why_until_it_does():
-    log = MemoryLog([], "A")
+    log = MemorySchemaLog([], "A")
     site = site_of("c1", log=log)
     log.reachable = False
     assert not site.read()
@@ -42,14 +44,14 @@ def test_what_does_not_answer_says_why_until_it_does():
 def test_much_is_written_in_parts():
     written = []
 
-    class Parts(MemoryLog):
+    class Parts(MemorySchemaLog):
         def write(self, entries):
             written.append(len(entries))
             super().write(entries)
 
     site = site_of("c1", log=Parts([], "A"))
     count = WRITTEN_AT_ONCE + 1
-    assert site.write([Entry(ConfigKey(f"s{n}"), Stamp(1, n), "NONE") for n in range(count)])
+    assert site.write([SchemaEntry(ConfigKey(f"s{n}"), Stamp(1, n), "NONE") for n in range(count)])
     assert written == [WRITTEN_AT_ONCE, 1]
     assert site.state.changes == count
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from dafka.limits import SUBJECT_BYTES_MAX
 from dafka.schemas.entries import (
     ConfigKey,
-    Entry,
     ModeKey,
     Primary,
     PrimaryKey,
     Reference,
     Schema,
+    SchemaEntry,
     SchemaKey,
     Stamp,
     Version,
@@ -56,16 +56,18 @@ def test_every_entry_keeps_its_id_and_its_time():
     used = Reference("n", "acme-prod-dev-note", 2)
     schema = Schema("AVRO", '"n"', (used,))
     entries = {
-        Entry(SchemaKey(7), STAMP, schema): Entry(
+        SchemaEntry(SchemaKey(7), STAMP, schema): SchemaEntry(
             SchemaKey(7), STAMP, Schema("AVRO", '"n"', (used._replace(subject="dev/note"),))
         ),
-        Entry(VersionKey("acme-prod-dev-a", 3), STAMP, Version(7, True)): Entry(
+        SchemaEntry(VersionKey("acme-prod-dev-a", 3), STAMP, Version(7, True)): SchemaEntry(
             VersionKey("dev/a", 3), STAMP, Version(7, True)
         ),
-        Entry(ConfigKey("acme-prod-dev-a"), STAMP, "FULL"): Entry(
+        SchemaEntry(ConfigKey("acme-prod-dev-a"), STAMP, "FULL"): SchemaEntry(
             ConfigKey("dev/a"), STAMP, "FULL"
         ),
-        Entry(ModeKey("acme-prod-dev-a"), STAMP, None): Entry(ModeKey("dev/a"), STAMP, None),
+        SchemaEntry(ModeKey("acme-prod-dev-a"), STAMP, None): SchemaEntry(
+            ModeKey("dev/a"), STAMP, None
+        ),
     }
     for entry, expected in entries.items():
         assert OUT.entry(entry) == expected
@@ -75,10 +77,10 @@ def test_every_entry_keeps_its_id_and_its_time():
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry(ConfigKey(None), STAMP, "FULL"),
-        Entry(ModeKey(None), STAMP, "READONLY"),
-        Entry(SchemaKey(1), STAMP, Schema("AVRO", '"int"')),
-        Entry(PrimaryKey(), STAMP, Primary("c1", "A")),
+        SchemaEntry(ConfigKey(None), STAMP, "FULL"),
+        SchemaEntry(ModeKey(None), STAMP, "READONLY"),
+        SchemaEntry(SchemaKey(1), STAMP, Schema("AVRO", '"int"')),
+        SchemaEntry(PrimaryKey(), STAMP, Primary("c1", "A")),
     ],
 )
 def test_what_names_no_subject_stays_as_it_is(entry):

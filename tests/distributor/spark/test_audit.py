@@ -7,7 +7,7 @@ from dafka.records.envelope import Envelope
 from distributor.errors import AuditError
 from distributor.spark import audit as job
 from distributor.spark import register
-from distributor.spark.audit import Finding, audit, write_report
+from distributor.spark.audit import AuditFinding, audit, write_report
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +38,8 @@ def test_equal_clusters_of_which_one_keeps_less(pair, make_batch, compare):
         found = compare()
         assert found.equal
         assert found.first_findings(10) == [
-            Finding("expired", "c1", "orders", A, 0, 3, 4),
-            Finding("expired", "c1", "orders", B, 0, 2, 3),
+            AuditFinding("expired", "c1", "orders", A, 0, 3, 4),
+            AuditFinding("expired", "c1", "orders", B, 0, 2, 3),
         ]
         assert found.records == {"c1": 21, "c2": 28}
 
@@ -56,18 +56,18 @@ def test_everything_that_can_be_wrong(pair, make_batch, compare, tmp_path, spark
     with pair.running():
         found = compare()
         expected = [
-            Finding("behind", "c2", "orders", A, 22, 29, 8),
-            Finding("behind", "c2", "orders", A, 30, 39, 10),
-            Finding("behind", "c2", "orders", B, 0, 2, 3),
-            Finding("differs", "c2", "orders", A, 12, 12, 1),
-            Finding("path", "c2", "orders", A, 10, 19, 6),
-            Finding("path", "c2", "orders", A, 20, 21, 2),
+            AuditFinding("behind", "c2", "orders", A, 22, 29, 8),
+            AuditFinding("behind", "c2", "orders", A, 30, 39, 10),
+            AuditFinding("behind", "c2", "orders", B, 0, 2, 3),
+            AuditFinding("differs", "c2", "orders", A, 12, 12, 1),
+            AuditFinding("path", "c2", "orders", A, 10, 19, 6),
+            AuditFinding("path", "c2", "orders", A, 20, 21, 2),
         ]
         assert found.first_findings(10) == expected
         assert not found.equal
         write_report(found, tmp_path / "report", "text")
     kept = spark.read.parquet(str(tmp_path / "report" / "findings.parquet"))
-    assert sorted(Finding(*row) for row in kept.collect()) == expected
+    assert sorted(AuditFinding(*row) for row in kept.collect()) == expected
     assert (tmp_path / "report" / "report.txt").read_text() == "text"
 
 
@@ -81,11 +81,11 @@ def test_differences_are_named_for_what_they_are(spark):
         "cluster STRING, topic STRING, partition STRING, span_first INT, span_last INT",
     )
     found = job._differences(spark.createDataFrame(rows, columns), spans, ["c1", "c2"])
-    assert sorted(Finding(*row) for row in found.collect()) == [
-        Finding("behind", "c2", "t", A, 7, 9, 3),
-        Finding("duplicated", "c2", "t", A, 5, 5, 1),
-        Finding("expired", "c2", "t", A, 0, 1, 2),
-        Finding("missing", "c2", "t", A, 4, 4, 1),
+    assert sorted(AuditFinding(*row) for row in found.collect()) == [
+        AuditFinding("behind", "c2", "t", A, 7, 9, 3),
+        AuditFinding("duplicated", "c2", "t", A, 5, 5, 1),
+        AuditFinding("expired", "c2", "t", A, 0, 1, 2),
+        AuditFinding("missing", "c2", "t", A, 4, 4, 1),
     ]
 
 

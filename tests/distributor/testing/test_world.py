@@ -10,7 +10,7 @@ from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import READ_ALL
 from dafka.testing.world import Faults
-from distributor.link.events import Reason, Resumed, Stop, Stopped
+from distributor.link.events import Resumed, Stop, Stopped, StopReason
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
@@ -108,7 +108,7 @@ def rewrite(world, name, *batches):
 
 def values(world, name, partition=OTHER):
     log = world.clusters[name].store.log
-    start, head, *_ = log.standings()[partition]
+    start, head, *_ = log.extents()[partition]
     found = [
         record.value
         for batch in log.read(partition, start, READ_ALL, READ_ALL)
@@ -128,7 +128,7 @@ def test_what_retention_has_overtaken_stops_one_partition_and_drops_nothing(seed
     world = with_logs(PAIR, seed, c1=whole, c2=[written(0, 5)])
     world.clusters["c1"].store.trim(OTHER, 10)
     world.world.run_until(40_000)
-    assert reported(world, "c1") == [Stopped(OTHER, Stop(Reason.OVERTAKEN, 5, 10))]
+    assert reported(world, "c1") == [Stopped(OTHER, Stop(StopReason.OVERTAKEN, 5, 10))]
     assert values(world, "c2") == [b"v"] * 5
     assert len(values(world, "c2", HEALTHY)) == 5, "others go on"
     # Retention reaches the target too: nothing stands against going on.
@@ -145,7 +145,7 @@ def test_what_one_source_keeps_no_more_another_brings(seed):
     world.clusters["c1"].store.trim(OTHER, 10)
     world.world.run_until(90_000)
     assert {len(values(world, name)) for name in ("c2", "c3", "c4")} == {20}
-    assert Stopped(OTHER, Stop(Reason.OVERTAKEN, 5, 10)) in reported(world, "c1")
+    assert Stopped(OTHER, Stop(StopReason.OVERTAKEN, 5, 10)) in reported(world, "c1")
     assert reported(world, "c1")[-1] == Resumed(OTHER)
 
 
@@ -168,11 +168,13 @@ def test_retention_in_the_middle_of_copying_loses_nothing_unsaid(seed):
     assert 10 <= target.log.heads()[OTHER] < 4_999, "in the middle"
     source.trim(OTHER, 4_000)
     world.world.run_until(world.world.now_ms + 40_000)
-    start, head, *_ = target.log.standings()[OTHER]
+    start, head, *_ = target.log.extents()[OTHER]
     assert start == 0
     assert len(values(world, "c2")) == head + 1, "without a hole"
     if head < 4_999:
-        assert reported(world, "c1") == [Stopped(OTHER, Stop(Reason.OVERTAKEN, head + 1, 4_000))]
+        assert reported(world, "c1") == [
+            Stopped(OTHER, Stop(StopReason.OVERTAKEN, head + 1, 4_000))
+        ]
     assert not any(link.lost for link in world.links)
 
 
@@ -186,7 +188,7 @@ def test_another_history_is_found_whenever_it_comes_and_stops_one_partition(seed
     anew = written(0, 5, b"other"), written(0, 8, partition=HEALTHY)
     rewrite(world, "c1", *anew)
     world.world.run_until(20_000)
-    assert reported(world, "c1") == [Stopped(OTHER, Stop(Reason.DIVERGED, 4, 5))]
+    assert reported(world, "c1") == [Stopped(OTHER, Stop(StopReason.DIVERGED, 4, 5))]
     rewrite(world, "c1", *anew, written(5, 10, b"other"))
     world.world.run_until(60_000)
     assert values(world, "c2") == [b"v"] * 10

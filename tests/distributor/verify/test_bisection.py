@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributor.verify.bisection import Bisection, Coverage, Finding, Segment, segments
-from distributor.verify.compare import bisection as module
+from distributor.verify import bisection as module
+from distributor.verify.bisection import Bisection, Coverage, Mismatch, Segment, segments
 
 
 def test_logs_are_cut_where_some_begin_or_end():
@@ -142,16 +142,16 @@ def test_what_a_cluster_loses_meanwhile_is_told_and_the_others_are_compared(valu
     logs = {"c1": Log(values, cuts), "c2": Log(values[:end], cuts), "c3": Log(other, cuts)}
     bisection, _ = compared(logs, end=24)
     lost, differs = bisection.findings
-    assert lost == Finding(lost.start, 24, (), (), ("c2",))
+    assert lost == Mismatch(lost.start, 24, (), (), ("c2",))
     assert lost.start == end
-    assert differs == Finding(23, 24, (("c1",), ("c3",)), (), ())
+    assert differs == Mismatch(23, 24, (("c1",), ("c3",)), (), ())
 
 
 def test_damaged_records_are_told_with_their_reason():
     values = ["a"] * 12
     logs = {"c1": Log(values), "c2": Log(values, [6], damaged=[7, 8]), "c3": Log(values)}
     bisection, _ = compared(logs)
-    assert bisection.findings == [Finding(7, 9, (("c1", "c3"),), (("c2", "damaged"),), ())]
+    assert bisection.findings == [Mismatch(7, 9, (("c1", "c3"),), (("c2", "damaged"),), ())]
 
 
 def test_another_history_is_told_as_a_whole_from_its_first_record_on(monkeypatch):
@@ -159,7 +159,7 @@ def test_another_history_is_told_as_a_whole_from_its_first_record_on(monkeypatch
     size = 400
     logs = {"c1": Log(["a"] * size), "c2": Log(["a"] * 7 + ["b"] * (size - 7))}
     bisection, asked = compared(logs)
-    assert bisection.findings == [Finding(7, size, (("c1",), ("c2",)), (), ())]
+    assert bisection.findings == [Mismatch(7, size, (("c1",), ("c2",)), (), ())]
     assert asked < 3 * size / RECORDS_MAX
 
 

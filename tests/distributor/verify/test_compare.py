@@ -12,7 +12,7 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import Envelope
 from distributor.survey import Holding, survey
 from distributor.verify.compare import verify
-from distributor.verify.verdict import Difference, Kind
+from distributor.verify.verdict import Difference, DifferenceKind
 
 pytestmark = pytest.mark.net
 
@@ -55,8 +55,8 @@ def test_missing_records_are_found(pair, make_batch, deep):
     pair.fill(2, make_batch([b"1", b"2"]))
     found = verdict(pair, deep=deep)
     assert found.differences == [
-        Difference(Kind.BEHIND, *ORDERS, "c2", 2, 2, ("c1",)),
-        Difference(Kind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",)),
+        Difference(DifferenceKind.BEHIND, *ORDERS, "c2", 2, 2, ("c1",)),
+        Difference(DifferenceKind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",)),
     ]
     assert found.records == (4 if deep else 0)
 
@@ -64,7 +64,7 @@ def test_missing_records_are_found(pair, make_batch, deep):
 def test_only_the_partitions_asked_for_are_compared(pair, make_batch):
     pair.fill(1, make_batch([b"1"]), make_batch([b"1"], 0, OTHERS))
     found = verdict(pair, only=[OTHERS])
-    assert found.differences == [Difference(Kind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",))]
+    assert found.differences == [Difference(DifferenceKind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",))]
     assert found.partitions == 1
 
 
@@ -74,7 +74,7 @@ def test_heads_alone_do_not_show_other_contents(pair, make_batch):
     with pair.running():
         assert verify(pair.topology).equal
         deep = verify(pair.topology, deep=True)
-    assert deep.differences == [Difference(Kind.DIFFERS, *ORDERS, "c2", 1, 1, ("c1",))]
+    assert deep.differences == [Difference(DifferenceKind.DIFFERS, *ORDERS, "c2", 1, 1, ("c1",))]
 
 
 def built(**changes):
@@ -93,7 +93,7 @@ def test_any_field_that_differs_is_found(pair, change):
     pair.fill(1, built())
     pair.fill(2, built(**change))
     (difference,) = verdict(pair).differences
-    assert difference.kind is Kind.DIFFERS
+    assert difference.kind is DifferenceKind.DIFFERS
 
 
 def test_a_batch_that_holds_less_than_it_claims_is_found(pair, make_batch):
@@ -103,7 +103,7 @@ def test_a_batch_that_holds_less_than_it_claims_is_found(pair, make_batch):
     pair.fill(1, whole, later)
     pair.fill(2, Batch(ORDERS, 0, 3, make_batch([b"1", b"2"]).content), later)
     (difference,) = verdict(pair).differences
-    assert (difference.kind, difference.cluster) == (Kind.UNREADABLE, "c2")
+    assert (difference.kind, difference.cluster) == (DifferenceKind.UNREADABLE, "c2")
     assert (difference.first, difference.last) == (0, 2)
     assert "batch count" in difference.detail
 
@@ -116,7 +116,9 @@ def test_where_retention_has_taken_the_beginning_the_rest_is_compared(pair, make
     found = verdict(pair)
     assert found.records == 4
     assert found.shortened == 1
-    expected = [] if last == b"4" else [Difference(Kind.DIFFERS, *ORDERS, "c2", 3, 3, ("c1",))]
+    expected = (
+        [] if last == b"4" else [Difference(DifferenceKind.DIFFERS, *ORDERS, "c2", 3, 3, ("c1",))]
+    )
     assert found.differences == expected
 
 
@@ -125,8 +127,8 @@ def test_what_nobody_keeps_any_more_is_gone(pair, make_batch):
     pair.trim(1, {ORDERS: 4})
     pair.fill(2, make_batch([b"1"]))
     assert verdict(pair).differences == [
-        Difference(Kind.GONE, *ORDERS, "c2", 1, 3, ("c1",)),
-        Difference(Kind.BEHIND, *ORDERS, "c2", 4, 4, ("c1",)),
+        Difference(DifferenceKind.GONE, *ORDERS, "c2", 1, 3, ("c1",)),
+        Difference(DifferenceKind.BEHIND, *ORDERS, "c2", 4, 4, ("c1",)),
     ]
 
 
@@ -134,7 +136,7 @@ def test_whoever_holds_nothing_lacks_only_what_is_kept(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
     pair.trim(1, {ORDERS: 2})
     assert verdict(pair).differences == [
-        Difference(Kind.BEHIND, *ORDERS, "c2", 2, 2, ("c1",)),
+        Difference(DifferenceKind.BEHIND, *ORDERS, "c2", 2, 2, ("c1",)),
     ]
 
 
@@ -206,7 +208,9 @@ def test_a_cluster_that_is_catching_up_is_said_to_be(pair, make_batch, monkeypat
 
     monkeypatch.setattr(MODULE, "survey", catching_up)
     (difference,) = verify(pair.topology, settle_s=0.3).differences
-    assert difference == Difference(Kind.BEHIND, *ORDERS, "c2", 4, 9, ("c1",), moving=True)
+    assert difference == Difference(
+        DifferenceKind.BEHIND, *ORDERS, "c2", 4, 9, ("c1",), moving=True
+    )
 
 
 def test_progress_ends_with_everything(pair, make_batch):
@@ -228,4 +232,6 @@ def test_it_ends_early_when_it_is_stopped(pair, make_batch):
 def test_a_topic_is_not_missed_where_it_is_not_placed(make_pair, make_batch):
     pair = make_pair('placement: [{topics: "orders", clusters: [c1]}]')
     pair.fill(1, make_batch([b"1"]), make_batch([b"1"], 0, OTHERS))
-    assert verdict(pair).differences == [Difference(Kind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",))]
+    assert verdict(pair).differences == [
+        Difference(DifferenceKind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",))
+    ]

@@ -6,12 +6,12 @@ import pytest
 
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Partition
-from dafka.query.messages import Digest, Digests, decode_answer, encode
+from dafka.query.messages import DigestRequest, DigestsRequest, decode_answer, encode
 from dafka.query.service import answer
 from dafka.records.envelope import Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.wire.primitives import octets_of
-from distributor.verify.compare import divergence as module
+from distributor.verify import divergence as module
 from distributor.verify.divergence import Witness
 
 A, B, C = (Partition("orders", letter * 32) for letter in "ABC")
@@ -32,12 +32,12 @@ class Store:
     def digest(self, partition, start, end, *, exact):
         self.asked[partition] += 1
         topic, address = map(octets_of, partition)
-        question = Digest(topic, address, start, end - start, exact)
+        question = DigestRequest(topic, address, start, end - start, exact)
         return decode_answer(answer(encode(question), self.log))
 
     def digests(self, spans):
         places = ((*map(octets_of, partition), span) for partition, span in spans.items())
-        question = Digests(tuple((*place, span.start, len(span)) for *place, span in places))
+        question = DigestsRequest(tuple((*place, span.start, len(span)) for *place, span in places))
         found = decode_answer(answer(encode(question), self.log))
         return dict(zip(spans, found.digests, strict=True))
 

@@ -8,10 +8,10 @@ from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
-from distributor.verify.compare import repair as module
+from distributor.verify import repair as module
 from distributor.verify.compare import verify
 from distributor.verify.repair import repair, repairable
-from distributor.verify.verdict import Difference, Kind
+from distributor.verify.verdict import Difference, DifferenceKind
 from topology.copyflags import EVERY_FLAG
 
 ORDERS = Partition("orders", "AB" * 16)
@@ -23,17 +23,17 @@ def difference(kind, cluster="c2", place=ORDERS, **fields):
 
 
 def test_only_what_is_missing_and_undisputed_may_be_repaired():
-    good = difference(Kind.BEHIND, place=OTHERS)
-    damaged = difference(Kind.UNREADABLE, place=OTHERS)
+    good = difference(DifferenceKind.BEHIND, place=OTHERS)
+    damaged = difference(DifferenceKind.UNREADABLE, place=OTHERS)
     found = [
         good,
         damaged,
-        difference(Kind.DIFFERS, "c3"),
-        difference(Kind.BEHIND),
-        difference(Kind.GONE, "c4", OTHERS),
-        difference(Kind.BEHIND, "c4", OTHERS),
-        difference(Kind.BEHIND, "c5", OTHERS, moving=True),
-        difference(Kind.BEHIND, "c6", OTHERS, others=()),
+        difference(DifferenceKind.DIFFERS, "c3"),
+        difference(DifferenceKind.BEHIND),
+        difference(DifferenceKind.GONE, "c4", OTHERS),
+        difference(DifferenceKind.BEHIND, "c4", OTHERS),
+        difference(DifferenceKind.BEHIND, "c5", OTHERS, moving=True),
+        difference(DifferenceKind.BEHIND, "c6", OTHERS, others=()),
     ]
     chosen, left = repairable(found)
     assert chosen == [good]
@@ -117,7 +117,7 @@ def test_a_source_that_cannot_read_its_records_is_said_to(pair, make_batch):
 def test_a_cluster_whose_stores_take_nothing_is_said_to(pair, make_batch, monkeypatch):
     monkeypatch.setattr(module, "SILENCE_S", 0.3)
     pair.fill(1, make_batch([b"0"]))
-    missing = [difference(Kind.BEHIND, first=0, last=0)]
+    missing = [difference(DifferenceKind.BEHIND, first=0, last=0)]
     with pair.running(1), Tower(pair.topology.clusters[1].towers[0]):
         done = repair(pair.topology, missing)
     assert done.records == 0
@@ -126,14 +126,14 @@ def test_a_cluster_whose_stores_take_nothing_is_said_to(pair, make_batch, monkey
 
 @pytest.mark.net
 def test_an_interface_that_is_none_of_this_machine_is_refused(pair):
-    missing = [difference(Kind.BEHIND, first=0, last=0)]
+    missing = [difference(DifferenceKind.BEHIND, first=0, last=0)]
     with pair.running(2), pytest.raises(MisuseError, match="cannot"):
         repair(pair.topology, missing, host="127.1.2.3.4.example")
 
 
 @pytest.mark.net
 def test_a_source_that_is_gone_is_said_to(pair, make_batch):
-    missing = [difference(Kind.BEHIND, first=0, last=0)]
+    missing = [difference(DifferenceKind.BEHIND, first=0, last=0)]
     with pair.running(2):
         done = repair(pair.topology, missing)
     assert "not repaired: nobody keeps 0 any more" in done.left[0]

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dafka.model import Partition
-from distributor.verify.bisection import Finding
-from distributor.verify.compare import verdict as module
-from distributor.verify.verdict import Difference, Kind, Verdict, differences
+from distributor.verify import verdict as module
+from distributor.verify.bisection import Mismatch
+from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
 
 PLACE = Partition("orders", "AB" * 16)
 
@@ -19,11 +19,20 @@ def one(kind, **fields):
 @pytest.mark.parametrize(
     ("difference", "sentence"),
     [
-        (one(Kind.BEHIND), "c2 lacks 5 to 9, there on c1"),
-        (one(Kind.BEHIND, moving=True), "c2 lacks 5 to 9, there on c1, and is catching up"),
-        (one(Kind.GONE), "c2 lacks 5 to 9, which nobody keeps any more"),
-        (one(Kind.DIFFERS, first=1_234, last=1_234), "c2 has other records than c1: 1,234"),
-        (one(Kind.UNREADABLE, detail="batch checksum"), "c2 cannot read 5 to 9: batch checksum"),
+        (one(DifferenceKind.BEHIND), "c2 lacks 5 to 9, there on c1"),
+        (
+            one(DifferenceKind.BEHIND, moving=True),
+            "c2 lacks 5 to 9, there on c1, and is catching up",
+        ),
+        (one(DifferenceKind.GONE), "c2 lacks 5 to 9, which nobody keeps any more"),
+        (
+            one(DifferenceKind.DIFFERS, first=1_234, last=1_234),
+            "c2 has other records than c1: 1,234",
+        ),
+        (
+            one(DifferenceKind.UNREADABLE, detail="batch checksum"),
+            "c2 cannot read 5 to 9: batch checksum",
+        ),
     ],
     ids=str,
 )
@@ -32,24 +41,28 @@ def test_a_difference_is_a_sentence(difference, sentence):
 
 
 def test_whoever_is_not_with_the_largest_group_differs():
-    finding = Finding(2, 4, (("c1", "c3"), ("c2",), ("c5",)), (("c4", "damaged"),), ())
+    finding = Mismatch(2, 4, (("c1", "c3"), ("c2",), ("c5",)), (("c4", "damaged"),), ())
     assert differences(PLACE, finding) == [
-        Difference(Kind.DIFFERS, *PLACE, "c2", 2, 3, ("c1", "c3")),
-        Difference(Kind.DIFFERS, *PLACE, "c5", 2, 3, ("c1", "c3")),
-        Difference(Kind.UNREADABLE, *PLACE, "c4", 2, 3, ("c1", "c3"), "damaged"),
+        Difference(DifferenceKind.DIFFERS, *PLACE, "c2", 2, 3, ("c1", "c3")),
+        Difference(DifferenceKind.DIFFERS, *PLACE, "c5", 2, 3, ("c1", "c3")),
+        Difference(DifferenceKind.UNREADABLE, *PLACE, "c4", 2, 3, ("c1", "c3"), "damaged"),
     ]
-    lost = Finding(2, 4, (), (), ("c2",))
-    assert differences(PLACE, lost) == [Difference(Kind.BEHIND, *PLACE, "c2", 2, 3)]
+    lost = Mismatch(2, 4, (), (), ("c2",))
+    assert differences(PLACE, lost) == [Difference(DifferenceKind.BEHIND, *PLACE, "c2", 2, 3)]
 
 
 @pytest.mark.parametrize(
     ("kinds", "unreachable", "code"),
     [
         ([], [], 0),
-        ([Kind.BEHIND], [], 1),
-        ([Kind.BEHIND], ["c3: away"], 4),
+        ([DifferenceKind.BEHIND], [], 1),
+        ([DifferenceKind.BEHIND], ["c3: away"], 4),
         ([], ["c3: away"], 4),
-        *(([Kind.BEHIND, kind], ["c3: away"], 3) for kind in Kind if kind is not Kind.BEHIND),
+        *(
+            ([DifferenceKind.BEHIND, kind], ["c3: away"], 3)
+            for kind in DifferenceKind
+            if kind is not DifferenceKind.BEHIND
+        ),
     ],
 )
 def test_the_gravest_problem_is_the_exit_code(kinds, unreachable, code):
@@ -60,7 +73,7 @@ def test_the_gravest_problem_is_the_exit_code(kinds, unreachable, code):
 
 
 def test_as_json():
-    verdict = Verdict({"c1": 1}, differences=[one(Kind.BEHIND)])
+    verdict = Verdict({"c1": 1}, differences=[one(DifferenceKind.BEHIND)])
     told = json.loads(json.dumps(verdict.as_json()))
     assert told["equal"] is False
     assert told["clusters"] == {"c1": 1}
@@ -82,5 +95,5 @@ def test_as_json():
 def test_no_more_differences_are_kept_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(module, "DIFFERENCES_MAX", 2)
     verdict = Verdict({})
-    verdict.add([one(Kind.BEHIND)] * 5)
+    verdict.add([one(DifferenceKind.BEHIND)] * 5)
     assert (len(verdict.differences), verdict.more) == (2, 3)
