@@ -18,6 +18,7 @@ from dafka.errors import DafkaError, QueryError, WireError
 from dafka.plural import counted
 from dafka.process import metrics
 from dafka.process.clock import now_ms
+from dafka.protocol.events import Woke
 from dafka.query.client import StoreClient
 from dafka.query.paging import page
 from dafka.transport.curve import checked_binding
@@ -35,8 +36,6 @@ from distributor.control.protocol import (
 from distributor.link.events import StopReason
 from distributor.link.node import LinkNode
 from distributor.link.target import (
-    Aim,
-    AimSettings,
     ClusterLost,
     Drain,
     Drained,
@@ -44,6 +43,9 @@ from distributor.link.target import (
     Probed,
     Retarget,
     Switch,
+    TargetMachine,
+    TargetSettings,
+    TargetState,
 )
 from distributor.offsets.node import OffsetsNode
 from distributor.survey import gives_sign_of_life
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from distributor.link.events import Stop
-    from distributor.link.target import AimEffect, AimEvent
+    from distributor.link.target import TargetEffect, TargetEvent
     from topology.model import ClusterSpec, Topology
     from topology.plan import Link
 
@@ -82,9 +84,9 @@ class SteeredLink:
         self._topology = topology
         self._link = link
         self.targets: tuple[str, ...] = link.targets
-        self._aim = Aim(
+        self._aim = TargetMachine(
             link.targets,
-            AimSettings(
+            TargetSettings(
                 failover_after_ms=topology.links.failover_after_ms,
                 failback=topology.links.failback,
             ),
@@ -92,13 +94,11 @@ class SteeredLink:
         )
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
-        self._commands: Queue[AimEvent] = Queue(COMMANDS_MAX)
+        self._commands: Queue[TargetEvent] = Queue(COMMANDS_MAX)
         self._waits_for = ""
         self._stood_ms: int | None = None
         """Since when nothing is copied because the target is being changed."""
         self._stall_ms = 0
-        self._all_there = False
-        """While it is paused: what it sent is on every cluster beyond."""
         self._switches = 0
         self._failure: DafkaError | None = None
         self._node = LinkNode(topology, link)
@@ -108,7 +108,7 @@ class SteeredLink:
         self._thread = threading.Thread(target=self._steer, name="dafka-steering", daemon=True)
         self._thread.start()
 
-    def tell(self, event: AimEvent) -> None:
+    def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
         if not self._commands.full():
             self._commands.put_nowait(event)
@@ -116,11 +116,7 @@ class SteeredLink:
     def row(self) -> LinkRow:
         """What the link does."""
         aim = self._aim
-        state = "draining" if aim.next is not None else "serving"
-        if aim.paused:
-            state = "drained" if self._all_there else "paused"
-        elif len(self.targets) > 1 and aim.silent:
-            state = "silent"
+        silent = aim.silent and len(self.targets) > 1 and not aim.paused
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
         return LinkRow(
@@ -128,7 +124,7 @@ class SteeredLink:
             level=self._link.level,
             branch=self._link.branch,
             target=aim.current,
-            state=state,
+            state="silent" if silent else aim.state.value,
             next=aim.next or "",
             waits_for=self._waits_for,
             switches=self._switches,
@@ -188,18 +184,21 @@ class SteeredLink:
             if self._stopping.is_set():
                 return
             self._notice_end_of_stall()
+            due_ms = self._aim.wakeup_ms()
+            if due_ms is not None and now_ms() >= due_ms:
+                self._handle(Woke())
             if now_ms() >= probe_due_ms:
                 probe_due_ms = now_ms() + PROBE_INTERVAL_MS
                 self._probe()
-            if self._aim.holding and not self._all_there and self._drained():
-                self._all_there = self._aim.paused
+            waits = self._aim.state in (TargetState.DRAINING, TargetState.PAUSED)
+            if waits and self._drained():
                 self._handle(Drained())
 
-    def _handle(self, event: AimEvent) -> None:
+    def _handle(self, event: TargetEvent) -> None:
         for effect in self._aim.handle(event, now_ms()):
             self._perform(effect)
 
-    def _perform(self, effect: AimEffect) -> None:
+    def _perform(self, effect: TargetEffect) -> None:
         facts = {
             "source": self._link.source,
             "level": self._link.level,
@@ -222,7 +221,6 @@ class SteeredLink:
         if self._stood_ms is None:
             self._stood_ms = now_ms()
         self._waits_for = ""
-        self._all_there = False
         with self._lock:
             self._offsets.close()
             self._node.close()
@@ -241,7 +239,7 @@ class SteeredLink:
             log.info("link goes on", extra={"stall_ms": self._stall_ms})
 
     def _probe(self) -> None:
-        if len(self.targets) < 2 and not self._aim.paused:
+        if len(self.targets) < 2:
             return  # nothing depends on it
         for name, well in zip(
             self.targets, self._pool.map(self._is_well, self.targets), strict=True
@@ -292,7 +290,7 @@ class Steered(Protocol):
 
     targets: tuple[str, ...]
 
-    def tell(self, event: AimEvent) -> None:
+    def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
 
     def row(self) -> protocol.LinkRow:

@@ -27,7 +27,15 @@ from distributor.link.events import (
 )
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.pull_order import patient
-from distributor.link.target import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
+from distributor.link.target import (
+    ClusterLost,
+    Drain,
+    Drained,
+    Probed,
+    Switch,
+    TargetMachine,
+    TargetSettings,
+)
 from distributor.testing.query_port import QueryPort
 from distributor.verify.divergence import Witness
 from topology.model import ClusterName
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.storage.log import RecordLog
-    from distributor.link.target import AimEvent
+    from distributor.link.target import TargetEvent
     from topology.plan import Link, Plan
 
 ANSWER_TIMEOUT_MS = 200
@@ -80,14 +88,14 @@ class SimSettings:
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
-    aim: AimSettings = field(default_factory=lambda: AimSettings(failover_after_ms=1 << 40))
+    aim: TargetSettings = field(default_factory=lambda: TargetSettings(failover_after_ms=1 << 40))
     probe_interval_ms: int = 500
     barrier: bool = True
 
 
 REPAIRING = SimSettings(
     link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000),
-    aim=AimSettings(failover_after_ms=3_000),
+    aim=TargetSettings(failover_after_ms=3_000),
 )
 """Links that leave silent targets and pull what nobody brings."""
 
@@ -112,7 +120,7 @@ class SimLink(SimNode[Side]):
         self.link = link
         self._clusters = clusters
         self._settings = settings
-        self._aim = Aim(link.targets, settings.aim, 0)
+        self._aim = TargetMachine(link.targets, settings.aim, 0)
         self._sent: Mapping[Partition, int] | None = None
         self._witness = Witness()
         self._lives = 0
@@ -153,12 +161,12 @@ class SimLink(SimNode[Side]):
 
     def boot(self) -> None:
         """Start the process: it aims at the preferred target."""
-        self._aim = Aim(self.link.targets, self._settings.aim, self.world.now_ms)
+        self._aim = TargetMachine(self.link.targets, self._settings.aim, self.world.now_ms)
         self._lives += 1
         self._point(self.link.target)
         self._plan_probe(self._lives)
 
-    def tell(self, event: AimEvent) -> None:
+    def tell(self, event: TargetEvent) -> None:
         """Say something about targets."""
         if not self.alive:
             return
