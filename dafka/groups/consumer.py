@@ -30,6 +30,7 @@ from dafka.groups.events import (
     Expelled,
     GroupEvent,
     Handed,
+    Leave,
     Left,
     MemberEffect,
     OffsetsAnswered,
@@ -37,6 +38,7 @@ from dafka.groups.events import (
     PartitionAssigned,
     PublishCommits,
     Rebalanced,
+    Released,
     Revoke,
     Revoked,
     Sought,
@@ -194,7 +196,7 @@ class GroupMachine:
             case Woke():
                 return self._wake(now_ms)
             case Answered():
-                return self._follow(self._member.answered(event, now_ms), now_ms)
+                return self._follow(self._member.handle(event, now_ms), now_ms)
             case OffsetsAnswered():
                 return self._load(event, now_ms)
             case Revoked():
@@ -252,13 +254,13 @@ class GroupMachine:
 
     def _wake(self, now_ms: int) -> list[GroupEffect]:
         effects = self._consume(Woke(), now_ms)
-        effects += self._follow(self._member.wake(now_ms), now_ms)
+        effects += self._follow(self._member.handle(Woke(), now_ms), now_ms)
         if self._loading is not None:
             effects += self._read_on(self._loading, now_ms)
         if self._revoking is not None and now_ms >= self._revoking[1]:
             self._closing = True
             effects += [Overdue(), *self._drop(now_ms)]
-            effects += self._follow(self._member.leave(now_ms), now_ms)
+            effects += self._follow(self._member.handle(Leave(), now_ms), now_ms)
         interval_ms = self._settings.auto_commit_ms
         if interval_ms is not None and self._commits_by_itself and now_ms >= self._auto_ms:
             self._auto_ms = now_ms + interval_ms
@@ -306,7 +308,7 @@ class GroupMachine:
         others = [one for one in self._runs if owner(one, assigned.members) != assigned.member]
         if not others:
             self._epoch = assigned.generation
-            return self._follow(self._member.released(assigned.generation, now_ms), now_ms)
+            return self._follow(self._member.handle(Released(assigned.generation), now_ms), now_ms)
         effects: list[GroupEffect] = []
         self._giving = frozenset(others)
         for partition in others:
@@ -428,6 +430,6 @@ class GroupMachine:
         self._closing = True
 
         def leave(now_ms: int) -> list[GroupEffect]:
-            return self._drop(now_ms) + self._follow(self._member.leave(now_ms), now_ms)
+            return self._drop(now_ms) + self._follow(self._member.handle(Leave(), now_ms), now_ms)
 
         return self._publish(event.positions, leave, now_ms)

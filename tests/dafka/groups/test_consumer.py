@@ -17,12 +17,14 @@ from dafka.groups.events import (
     CommitWanted,
     Expelled,
     Handed,
+    Leave,
     Left,
     OffsetsAnswered,
     Overdue,
     PartitionAssigned,
     PublishCommits,
     Rebalanced,
+    Released,
     Revoke,
     Revoked,
     Sought,
@@ -115,17 +117,17 @@ class ScriptedMember:
         self.log = []
         self.coming = []
 
-    def wake(self, now_ms):
-        coming, self.coming = self.coming, []
-        return coming
-
-    def released(self, generation, now_ms):
-        self.log.append(("released", generation))
-        return []
-
-    def leave(self, now_ms):
-        self.log.append("left")
-        return [Left()]
+    def handle(self, event, now_ms):
+        match event:
+            case Woke():
+                coming, self.coming = self.coming, []
+                return coming
+            case Released():
+                self.log.append(("released", event.generation))
+                return []
+            case Leave():
+                self.log.append("left")
+                return [Left()]
 
     def wakeup_ms(self):
         return None
