@@ -194,4 +194,5 @@ class Resumed:
 
 LinkEvent = Event | HeadsRead | HeadsUnread | Hold
 LinkEffect = Effect | AskHeads | Held | Hopped | Resumed | Skipped | Stopped
-Sided = tuple[Side, LinkEffect]
+SidedEvent = tuple[Side, LinkEvent]
+SidedEffect = tuple[Side, LinkEffect]

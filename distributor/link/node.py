@@ -29,7 +29,7 @@ from distributor.link.events import (
     LinkEvent,
     Resumed,
     Side,
-    Sided,
+    SidedEffect,
     Skipped,
     Stop,
     Stopped,
@@ -206,7 +206,7 @@ class _LinkRole:
         self.stops: Mapping[Partition, Stop] = {}
         self.shortened = 0
 
-    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
+    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[SidedEffect]:
         if isinstance(event, TurnEnded):
             self._meter.tell()
             if self._asked is not None and self._asked.done():
@@ -219,7 +219,7 @@ class _LinkRole:
                 self._meter.lag(*self._machine.lag(now_ms))
                 self._lag_due_ms = _rested(now_ms)
             return ()
-        return self._machine.handle(side, event, now_ms)
+        return self._machine.handle((side, event), now_ms)
 
     def wakeup_ms(self) -> int | None:
         due_ms = self._machine.wakeup_ms()

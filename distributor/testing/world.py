@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.storage.log import RecordLog
+    from distributor.link.events import LinkEvent, SidedEffect
     from distributor.link.target import TargetEvent
     from topology.plan import Link, Plan
 
@@ -100,6 +101,18 @@ REPAIRING = SimSettings(
 """Links that leave silent targets and pull what nobody brings."""
 
 
+class _TwoSided:
+    """Gives a link's machine the shape that `SimNode` asks for."""
+
+    def __init__(self, machine: LinkMachine) -> None:
+        self._machine = machine
+        self.wakeup_ms = machine.wakeup_ms
+        self.check = machine.check
+
+    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> list[SidedEffect]:
+        return self._machine.handle((side, event), now_ms)
+
+
 class SimLink(SimNode[Side]):
     """A link as a process: forgets everything when it dies, also where it aimed."""
 
@@ -136,7 +149,7 @@ class SimLink(SimNode[Side]):
         """The cluster it copies to at present."""
         return self._target
 
-    def build(self) -> LinkMachine:
+    def build(self) -> _TwoSided:
         """A link that knows nothing yet."""
 
         def wants(topic: str) -> bool:
@@ -148,7 +161,7 @@ class SimLink(SimNode[Side]):
             committed=True,
             heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
         )
-        return LinkMachine(
+        machine = LinkMachine(
             level=self.link.level,
             origin=self._source.number,
             epoch=self._plan.topology.levels.epoch,
@@ -158,6 +171,7 @@ class SimLink(SimNode[Side]):
                 self._settings.link, self._plan.links, self.link.source, self._target.name
             ),
         )
+        return _TwoSided(machine)
 
     def boot(self) -> None:
         """Start the process: it aims at the preferred target."""

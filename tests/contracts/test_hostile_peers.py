@@ -269,7 +269,7 @@ def test_a_link_between_two_such_meshes(seed):
             side, event = pending.pop(0)
             if isinstance(event, Dropped):
                 continue
-            effects = machine.handle(side, event, now_ms)
+            effects = machine.handle((side, event), now_ms)
             fits(effect for _, effect in effects)
             machine.check()
             if any(isinstance(effect, AskHeads) for _, effect in effects):
