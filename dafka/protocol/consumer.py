@@ -45,7 +45,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.live_edge import LiveEdge
-from dafka.protocol.machine import earliest
+from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.receiver import Inflow, arrived
 from dafka.protocol.stores import Inquiry
 from dafka.wire import messages
@@ -68,6 +68,24 @@ class Start(Enum):
     """Behind the first head that is heard of it, or at the first record that arrives live."""
     ASSIGNED = "assigned"
     """Nowhere, until `Seek` says so; `PartitionFound` asks for it."""
+
+
+class ConsumerState(Enum):
+    """What a consumer listens to."""
+
+    NEW = "new"
+    """To nothing yet."""
+    LIVE = "live"
+    """To what is published."""
+    CATCHING_UP = "catching up"
+    """Only to what it asks for: it is too far behind to use what is published (`LiveEdge`)."""
+
+
+CONSUMER_STATES = {
+    ConsumerState.NEW: {ConsumerState.LIVE},
+    ConsumerState.LIVE: {ConsumerState.CATCHING_UP},
+    ConsumerState.CATCHING_UP: {ConsumerState.LIVE},
+}
 
 
 def _every_topic(_topic: str) -> bool:
@@ -167,7 +185,7 @@ class ConsumerMachine:
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
-        self._greeted = False
+        self._lifecycle = Lifecycle(CONSUMER_STATES)
         self._live = LiveEdge(settings.buffer_bytes_max)
         self._inquiry = Inquiry(settings.heads_interval_ms_max)
         self._surveyed_ms = -1
@@ -211,12 +229,18 @@ class ConsumerMachine:
         return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
 
     def check(self) -> None:
-        """Assert order and bounds."""
+        """Assert order and bounds, and that it looks for the live edge while it is not there."""
         self._inflow.check()
+        assert self._live.away == (self.state is ConsumerState.CATCHING_UP)
         assert self._buffered >= 0
         for partition, sequence in self._next.items():
             assert sequence <= self._inflow.expected(partition)
         assert not self._next.keys() & self._unpositioned.keys()
+
+    @property
+    def state(self) -> ConsumerState:
+        """What it listens to."""
+        return self._lifecycle.state
 
     @property
     def heads(self) -> dict[Partition, int]:
@@ -315,8 +339,11 @@ class ConsumerMachine:
         """There was no room for a batch: if too many such come live, no more for a while."""
         live = isinstance(dropped, messages.Records | messages.RecordMessage)
         asked = 0 if self._settings.committed else len(self._next)
-        if not live or not self._live.overrun(len(dropped.content), asked, now_ms):
+        if not live or self.state is not ConsumerState.LIVE:
             return []
+        if not self._live.overrun(len(dropped.content), asked, now_ms):
+            return []
+        self._lifecycle.become(ConsumerState.CATCHING_UP)
         self._ask_for_missed(now_ms)
         return [Unlisten(message_id, topic) for message_id, topic in self._live_topics()]
 
@@ -324,6 +351,7 @@ class ConsumerMachine:
         """Listen again, if the live edge is near; what was published meanwhile is a gap."""
         if not self._live.reached(self._inflow.misses, self._buffered, now_ms):
             return []
+        self._lifecycle.become(ConsumerState.LIVE)
         self._ask_for_missed(now_ms)
         return [Listen(message_id, topic) for message_id, topic in self._live_topics()]
 
@@ -467,8 +495,8 @@ class ConsumerMachine:
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        if not self._greeted:
-            self._greeted = True
+        if self.state is ConsumerState.NEW:
+            self._lifecycle.become(ConsumerState.LIVE)
             effects += self._greet()
             self._inquiry.renew(now_ms)
         if self._inquiry.asked(now_ms, told=self._told(now_ms)):
