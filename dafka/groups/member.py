@@ -197,6 +197,7 @@ class MemberMachine:
         generation = self._membership.generation
         assert self._released <= generation
         assert self._settled <= generation
+        self._proposer.check()
         if self._joined:
             assert self.id in self._membership.members
         match self.state:
