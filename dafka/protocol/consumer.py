@@ -192,7 +192,7 @@ class ConsumerMachine:
         """When its owner last learned from a store what it holds, and told it."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; see `dafka.protocol`."""
+        """Take one event in; see `Machine`."""
         effects = self._happened(event, now_ms)
         for partition, end in self._durable.overdue(now_ms):
             if partition in self._next:

@@ -131,7 +131,7 @@ class ProducerMachine:
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; see `dafka.protocol`."""
+        """Take one event in; see `Machine`."""
         match event:
             case Submitted():
                 return self._submit(event, now_ms)

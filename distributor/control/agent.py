@@ -143,11 +143,7 @@ class SteeredLink:
         return None if found is None else (now_ms() - found[0], found[1])
 
     def join(self, timeout: float) -> bool:
-        """Wait for the link to end by itself; True if it has.
-
-        Raises:
-            DafkaError: It ended with an error, or cannot be opened towards its next target.
-        """
+        """See `LongRunning`."""
         if self._failure is not None:
             raise self._failure
         with self._lock:
@@ -155,7 +151,7 @@ class SteeredLink:
             return self._node.join(timeout)
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         with self._lock:
             return str(self._failure or self._node.unwell() or self._offsets.unwell())
 
