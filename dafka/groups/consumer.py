@@ -4,8 +4,6 @@ Around the machines of the consumer (`dafka.protocol.consumer`) and of the membe
 begun when its generation is settled, behind what the group has committed; it is given back when a
 new generation gives it to another member: the application finishes what it holds, that is
 committed, and only then do the others hear of it. Commits carry the generation as their epoch.
-
-Learning what a group has committed: from every store that answers, the commit that holds.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ RETRY_MS = 500
 
 
 class Loading:
-    """One reading of all stores, page by page.
+    """One reading of what a group has committed, from all stores, page by page.
 
     A commit is acknowledged by one store at first, so one that is not asked may miss the last.
 

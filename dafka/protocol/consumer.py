@@ -5,13 +5,6 @@ A consumer may be told to hand out only what a store has acknowledged (`committe
 must not carry to another cluster what its own could still lose.
 
 Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands.
-
-What a consumer can be told: which topics, from where on, and how much it may hold.
-
-How far stores have a consumer's partitions, as far as their ACKs have come.
-
-Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way then,
-and to ask for it at once would be to receive it twice; a while later it is asked for.
 """
 
 from __future__ import annotations
@@ -121,7 +114,11 @@ LIVE_PATIENCE_MS = 100
 
 
 class HighWatermarks:
-    """Partitions, and what is waited for."""
+    """How far stores have a consumer's partitions, as far as their ACKs have come.
+
+    Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way
+    then, and to ask for it at once would be to receive it twice; a while later it is asked for.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[Partition, int] = {}

@@ -153,6 +153,7 @@ class ProducerMachine:
             case AppendFailed():
                 assert event.token == self._token
                 self._lifecycle.become(ProducerState.REFUSED)
+                # Nothing of it is published, and nothing behind it may overtake it.
                 self._staged, self._appending = self._appending + self._staged, []
                 self._retry_due_ms = now_ms + SPOOL_RETRY_MS
                 return []
@@ -245,7 +246,8 @@ class ProducerMachine:
             return [Dropped("disputed partition")]
         if ack.address != self._address or ack.topic not in self._heads:
             return []
-        # An earlier life may have published what waits.
+        # A store has more than was published here, or other records: somebody else has this
+        # address. What waits may have been published by an earlier life.
         waiting = self._waiting.get(ack.topic, [])
         beyond = ack.sequence > (waiting[-1].end - 1 if waiting else self._heads[ack.topic])
         if (
@@ -263,7 +265,7 @@ class ProducerMachine:
         return effects + self._publish(self._waiting.pop(ack.topic, ()), now_ms)
 
     def _direct_heads(self, asked: messages.GetHeads) -> list[Effect]:
-        """Tell what no store can tell: of what is stored they have the records as well."""
+        """Tell what no store can tell: whoever asks asks the stores too, which have the rest."""
         return [
             Publish(messages.DirectHead(asked.requester, topic, self._address, self._heads[topic]))
             for topic in self._named(asked.topic)
