@@ -153,14 +153,10 @@ class LinkMachine:
         side, happened = event
         holding = self._lifecycle.state is _HOLDING
         match happened:
-            case HeadsRead() | HeadsUnread() if holding:
-                return []
             case HeadsRead():
-                effects = self._surveyed(happened, now_ms)
+                effects = [] if holding else self._surveyed(happened, now_ms)
             case HeadsUnread():
-                self._lifecycle.become(LinkState.COPYING)
-                self._ask_due_ms = now_ms + ASK_AGAIN_MS
-                effects = []
+                effects = [] if holding else self._unanswered(now_ms)
             case Hold():
                 self._lifecycle.become(LinkState.HOLDING)
                 return [(Side.SOURCE, Held(dict(self._sent)))]
@@ -248,6 +244,11 @@ class LinkMachine:
         self._lifecycle.become(LinkState.SURVEYING)
         self._comparison.begin()
         return [(Side.TARGET, AskHeads())]
+
+    def _unanswered(self, now_ms: int) -> list[SidedEffect]:
+        self._lifecycle.become(LinkState.COPYING)
+        self._ask_due_ms = now_ms + ASK_AGAIN_MS
+        return []
 
     def _surveyed(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Begin new partitions; go back where the target lost something or nobody serves it."""
