@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import zmq
-from small_cluster import REUNION_MS, TIMEOUT_MS, Cluster
 
 from dafka.node import loop
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.sockets import SOCKETS_MAX
+from tests.support.small_cluster import REUNION_MS, TIMEOUT_MS, Cluster
 
 # Scripted peers make sockets too, and the first of a process settles how many there may be.
 zmq.Context.instance().set(zmq.MAX_SOCKETS, SOCKETS_MAX)

@@ -6,9 +6,9 @@ import logging
 import time
 
 import pytest
-from small_cluster import REUNION_MS, TIMEOUT_MS, endpoints, peers, said, send, values
 
 from dafka.process import metrics
+from tests.support.small_cluster import REUNION_MS, TIMEOUT_MS, endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
 
 from dafka.errors import MisuseError
 from dafka.node import loop
@@ -24,6 +23,7 @@ from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
+from tests.support.small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from small_cluster import endpoints, peers, said, send, values
 
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
@@ -16,6 +15,7 @@ from dafka.process import metrics
 from dafka.protocol import presence
 from dafka.transport import sockets
 from dafka.wire.beacon import TowerBeacon, encode_tower_beacon
+from tests.support.small_cluster import endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 
