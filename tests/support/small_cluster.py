@@ -1,4 +1,4 @@
-"""A small cluster on one host, for tests of how nodes find, keep and leave each other."""
+"""A small cluster in this process over real loopback sockets, and a look at its nodes."""
 
 from __future__ import annotations
 
@@ -9,50 +9,64 @@ from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.protocol.presence import PresenceSettings
 from dafka.storage.lmdb_log import Durability
 
 TIMEOUT_MS = 1_000
 REUNION_MS = 1_500
+FAST_PRESENCE = PresenceSettings(
+    beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS, reunion_ms=REUNION_MS
+)
+"""Of nodes that notice within a second what takes several otherwise."""
 
 
-class Cluster:
-    """Towers and nodes on one host, opened and closed as a test wants it."""
+class SmallCluster:
+    """Towers and nodes as a test asks for them; whatever is still open is closed after it."""
 
-    def __init__(self, directory, free_ports, reopened, host="127.0.0.1", towers=2):
+    def __init__(self, directory, free_ports, reopened, *, host="127.0.0.1", towers=1, stores=1):
         self._directory = directory
         self._reopened = reopened
         self._stack = ExitStack()
         self.host = host
-        first = free_ports(2 * towers + 1)
+        first = free_ports(2 * towers + stores)
         self.towers = [f"tcp://{host}:{first + 2 * number}" for number in range(towers)]
-        self.query = f"tcp://{host}:{first + 2 * towers}"
+        self.queries = [f"tcp://{host}:{first + 2 * towers + one}" for one in range(stores)]
+        self.endpoint, self.query = self.towers[0], self.queries[0]
+        self.tower = None
 
-    def tower(self, number=0):
-        return self._stack.enter_context(self._reopened(lambda: Tower(self.towers[number])))
+    def start_tower(self, number=0):
+        """Start one of its towers; the last one that was started is `tower`."""
+        opened = self._reopened(lambda: Tower(self.towers[number]))
+        self.tower = self._stack.enter_context(opened)
+        return self.tower
 
-    def store(self, towers=None, **settings):
-        settings = {"query": self.query, "host": self.host, "durability": Durability.OS} | settings
-        data = self._directory / "store"
+    def data(self, number=0):
+        return self._directory / f"store-{number}"
+
+    def store(self, number=0, *, towers=None, **settings):
+        """One of its stores; started again, it goes on with the data of the one before."""
+        settings = {
+            "query": self.queries[number],
+            "host": self.host,
+            "durability": Durability.OS,
+        } | settings
         return self._stack.enter_context(
-            self._reopened(lambda: Store(data, towers or self.towers, **settings))
+            self._reopened(lambda: Store(self.data(number), towers or self.towers, **settings))
         )
 
-    def producer(self, towers=None, **settings):
-        settings = {"host": self.host, "linger_ms": 0} | settings
+    def producer(self, *, towers=None, **settings):
+        settings = {"host": self.host} | settings
         producer = self._reopened(lambda: Producer(towers or self.towers, **settings))
-        self._stack.callback(producer._node.stop)  # a test may leave records that nobody stored
+        # What a test has left unsent is lost: it was not what the test is about.
+        self._stack.callback(producer._node.stop)
         return producer
 
-    def consumer(self, towers=None, **settings):
+    def consumer(self, *topics, towers=None, **settings):
         settings = {"host": self.host} | settings
-        return self._stack.enter_context(Consumer(towers or self.towers, "orders", **settings))
+        return self._stack.enter_context(Consumer(towers or self.towers, topics, **settings))
 
     def close(self):
         self._stack.close()
-
-
-def peers(*nodes):
-    return [one._node.peers(None) for one in nodes]
 
 
 def send(producer, *numbers):
@@ -61,15 +75,24 @@ def send(producer, *numbers):
     producer.flush(10)
 
 
-def values(consumer, count, seconds=30.0):
-    """The numbers of the next records."""
+def take(consumer, count, seconds=30.0):
+    """The next records of a consumer; fails where they do not come."""
     deadline = time.monotonic() + seconds
     found = []
     while len(found) < count:
         record = consumer.poll(max(0.0, deadline - time.monotonic()))
         assert record is not None, f"{len(found)} of {count} records within {seconds} s"
-        found.append(int(record.value))
+        found.append(record)
     return found
+
+
+def values(consumer, count, seconds=30.0):
+    """The numbers of the next records."""
+    return [int(record.value) for record in take(consumer, count, seconds)]
+
+
+def peers(*nodes):
+    return [one._node.peers(None) for one in nodes]
 
 
 def endpoints(node):

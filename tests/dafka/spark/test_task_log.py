@@ -62,13 +62,13 @@ def test_a_row_without_a_timestamp_leaves_the_others_theirs():
 
 
 def test_a_process_has_one_mirror_on_a_cluster(cluster):
-    mirror = mirror_of((cluster.towers,), 1, Access())
-    assert mirror_of((cluster.towers,), 1, Access()) is mirror
+    mirror = mirror_of((cluster.endpoint,), 1, Access())
+    assert mirror_of((cluster.endpoint,), 1, Access()) is mirror
     mirror.close()
-    other = mirror_of((cluster.towers,), 1, Access())
+    other = mirror_of((cluster.endpoint,), 1, Access())
     assert other is not mirror
     assert other.alive
-    assert mirror_of((cluster.towers,), 1, Access(insecure=True)) is not other
+    assert mirror_of((cluster.endpoint,), 1, Access(insecure=True)) is not other
 
 
 def test_the_way_to_a_tower_says_who_we_are():
