@@ -5,35 +5,25 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dafka.model import Batch, Partition
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.records.batch import BatchBuilder, enclosed
-from dafka.records.envelope import FRESH
 from dafka.schemas.entries import Schema
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.testing.registries import RegistryWorld
+from tests.support import batches
 from topology import load
 
-ADDRESS = "AB" * 16
-ORDERS = Partition("orders", ADDRESS)
-
-
-def batch(values, sequence=0, partition=ORDERS, envelope=FRESH, timestamp_ms=5):
-    """A batch of records with these values."""
-    builder = BatchBuilder(1 << 20)
-    for value in values:
-        builder.append(timestamp_ms, b"key", value, [("h", b"1")])
-    content = enclosed(builder.build(), sequence, envelope)
-    return Batch(partition, sequence, len(values), content)
+if TYPE_CHECKING:
+    from dafka.model import Batch, Partition
 
 
 @pytest.fixture
 def make_batch():
-    return batch
+    return batches.make_batch
 
 
 class Pair:
