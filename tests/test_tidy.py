@@ -33,7 +33,6 @@ ONLY_VALUES = {
     "dafka/protocol/effects.py",
     "dafka/protocol/fetches.py",
     "distributor/link/events.py",
-    "distributor/offsets/events.py",
 }
 
 

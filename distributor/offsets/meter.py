@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distributor.offsets.events import Brought, PassedOver
+    from distributor.offsets.distributor import OffsetsRound
     from topology.plan import Link
 
 OFFSETS = Counter(
@@ -35,13 +35,12 @@ class OffsetsMeter:
         self._labels = (link.source, target, str(link.level))
         self._own: set[str] = set()
 
-    def brought(self, brought: Brought) -> None:
-        """Commits are durable at the target."""
-        OFFSETS.labels(*self._labels, "brought").inc(brought.count)
-
-    def passed_over(self, passed: PassedOver) -> None:
-        """Commits were not brought there, or not now."""
-        OFFSETS.labels(*self._labels, passed.reason.value).inc(passed.count)
+    def count(self, done: OffsetsRound) -> None:
+        """Commits are durable at the target, or were not brought there."""
+        if done.brought:
+            OFFSETS.labels(*self._labels, "brought").inc(done.brought)
+        for reason, count in done.skipped.items():
+            OFFSETS.labels(*self._labels, reason.value).inc(count)
 
     def ages(self, ages: Mapping[str, int]) -> None:
         """How old the oldest position is that the target lacks, by group, in milliseconds."""

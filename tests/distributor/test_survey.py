@@ -7,7 +7,7 @@ import pytest
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.records.envelope import Envelope
-from distributor.offsets.committer import Committer
+from distributor.offsets.node import Committer
 from distributor.survey import Holding, gives_sign_of_life, look_up, survey, survey_group
 
 pytestmark = pytest.mark.net

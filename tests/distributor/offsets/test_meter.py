@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from prometheus_client import REGISTRY
 
 from distributor.offsets import meter
-from distributor.offsets.events import Brought, PassedOver
+from distributor.offsets.distributor import OffsetsRound
 from distributor.offsets.meter import OffsetsMeter
 from distributor.offsets.translation import SkipReason
 from topology import plan
@@ -23,8 +25,7 @@ def value(name, **labels):
 
 def test_commits_are_counted_by_what_became_of_them(offsets):
     before = [value("offsets_total", result=one) or 0 for one in ("brought", "stale")]
-    offsets.brought(Brought(3))
-    offsets.passed_over(PassedOver(SkipReason.STALE, 2))
+    offsets.count(OffsetsRound(brought=3, skipped=Counter({SkipReason.STALE: 2})))
     after = [value("offsets_total", result=one) for one in ("brought", "stale")]
     assert after == [before[0] + 3, before[1] + 2]
 
