@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.query.client import StoreClient
-from dafka.records.batch import records_of
-from distributor.survey import ANSWER_TIMEOUT_MS
+from distributor.survey import ANSWER_TIMEOUT_MS, record_at
 from topology.model import HEARTBEATS
 
 if TYPE_CHECKING:
@@ -87,7 +86,8 @@ def _newest(cluster: ClusterSpec) -> Iterator[Record]:
         try:
             with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
                 for partition, kept in client.ranges(HEARTBEATS).items():
-                    for batch in client.scan(partition, kept.stop - 1, kept.stop) if kept else ():
-                        yield from records_of(batch, kept.stop - 1)
+                    record = record_at(client, partition, kept.stop - 1) if kept else None
+                    if record is not None:
+                        yield record
         except QueryError:
             continue  # `status` says of the cluster itself that it does not answer

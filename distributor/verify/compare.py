@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.query.client import StoreClient
-from distributor.survey import survey
+from distributor.survey import furthest, lacking, survey
 from distributor.verify.bisection import Bisection, Coverage, segments
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
 
@@ -58,10 +58,7 @@ def verify(
         stopped: Whether to end early; what was found until then is the verdict.
     """
     before = [_restricted(holding, only) for holding in survey(topology)]
-    due: dict[Partition, int] = {}
-    for holding in before:
-        for partition, head in holding.heads.items():
-            due[partition] = max(head, due.get(partition, -1))
+    due = furthest(holding.heads for holding in before)
     after = _settled(topology, before, due, settle_s, only, stopped)
     records = {one.cluster: None if one.store is None else one.records for one in after}
     verdict = Verdict(records, len(due), deep)
@@ -71,12 +68,11 @@ def verify(
     answering = [holding for holding in after if holding.store is not None]
     began = {holding.cluster: holding.heads for holding in before}
     parts = {
-        partition: _kept(partition, _having(topology, partition, answering), head)
-        for partition, head in due.items()
+        partition: _kept(topology, partition, answering, head) for partition, head in due.items()
     }
     for partition, kept in sorted(parts.items()):
         verdict.shortened += any(held.start > 0 for held in kept.values())
-        verdict.add(_lacking(partition, kept, due[partition], began))
+        verdict.add(_behind(partition, kept, due[partition], began))
     if deep:
         _compare(parts, answering, verdict, progress, stopped)
     return verdict
@@ -101,11 +97,10 @@ def _settled(
     deadline = time.monotonic() + settle_s
     while time.monotonic() < deadline and not stopped():
         if not any(
-            holding.heads.get(partition, -1) < head
+            topology.wants(partition.topic, holding.cluster)
             for holding in holdings
             if holding.store is not None
-            for partition, head in due.items()
-            if topology.wants(partition.topic, holding.cluster)
+            for partition in lacking(due, holding.heads)
         ):
             break
         time.sleep(LOOK_S)
@@ -113,21 +108,19 @@ def _settled(
     return holdings
 
 
-def _having(topology: Topology, partition: Partition, holdings: Sequence[Holding]) -> list[Holding]:
-    """Those of the clusters that the topic is on."""
-    return [one for one in holdings if topology.wants(partition.topic, one.cluster)]
-
-
-def _kept(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:
-    """What each cluster keeps of a partition, up to what is due."""
+def _kept(
+    topology: Topology, partition: Partition, holdings: Sequence[Holding], due: int
+) -> dict[str, range]:
+    """What each cluster that the topic is on keeps of a partition, up to what is due."""
     kept = {}
     for holding in holdings:
-        end = min(holding.heads.get(partition, -1), due) + 1
-        kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
+        if topology.wants(partition.topic, holding.cluster):
+            end = min(holding.heads.get(partition, -1), due) + 1
+            kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
     return kept
 
 
-def _lacking(
+def _behind(
     partition: Partition,
     kept: Mapping[str, range],
     due: int,
