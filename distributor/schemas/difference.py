@@ -16,7 +16,7 @@ from dafka.schemas.entries import (
     Version,
     VersionKey,
 )
-from distributor.schemas.site import latest_claim
+from distributor.schemas.site import latest_claim, primary_of
 from distributor.schemas.translation import UntranslatableError
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def diff(sites: Sequence[Site]) -> SchemaDiff:
     found.unreachable = {site.name: site.error for site in sites if site not in reached}
     found.clusters = {site.name: len(site.state.versions) for site in reached}
     claim = latest_claim(reached)
-    if claim is not None and isinstance(claim.value, Primary):
-        found.primary, found.epoch = claim.value.cluster, claim.stamp.epoch
+    if claim is not None:
+        found.primary, found.epoch = primary_of(claim), claim.stamp.epoch
     if not reached:
         return found
     reference = next((site for site in reached if site.name == found.primary), reached[0])
