@@ -127,7 +127,6 @@ def _behind(
     began: Mapping[str, Mapping[Partition, int]],
 ) -> Iterator[Difference]:
     """What clusters lack behind all that they have."""
-    topic, address = partition
     for cluster, held in kept.items():
         if held.stop > due:
             continue
@@ -138,13 +137,13 @@ def _behind(
             # Whoever holds nothing begins where the others' logs do, and misses nothing by it.
             if held:
                 yield Difference(
-                    DifferenceKind.GONE, topic, address, cluster, first, begins - 1, others
+                    DifferenceKind.GONE, *partition, cluster, first, begins - 1, others
                 )
             first = begins
         if first <= due:
             moving = held.stop > began[cluster].get(partition, -1) + 1
             yield Difference(
-                DifferenceKind.BEHIND, topic, address, cluster, first, due, others, moving=moving
+                DifferenceKind.BEHIND, *partition, cluster, first, due, others, moving=moving
             )
 
 
