@@ -85,6 +85,8 @@ class OffsetsDistributor:
         target: Where they are brought.
         offsets: How to translate.
         wants: Whether a topic is copied.
+        round_max: Keys that one round looks at.
+        positions_max: How many are followed; more are counted as `full`.
     """
 
     def __init__(
@@ -95,12 +97,16 @@ class OffsetsDistributor:
         target: OffsetsCluster,
         offsets: OffsetSettings,
         wants: Callable[[str], bool],
+        round_max: int = ROUND_MAX,
+        positions_max: int = POSITIONS_MAX,
     ) -> None:
         self._level = level
         self._source = source
         self._target = target
         self._offsets = offsets
         self._wants = wants
+        self._round_max = round_max
+        self._positions_max = positions_max
         self._reader = CommitReader(source)
         self._followed: dict[CommitKey, _Followed] = {}
         self._waiting: dict[CommitKey, None] = {}
@@ -149,7 +155,7 @@ class OffsetsDistributor:
                 self._waiting[key] = None
 
     def _follow(self, key: CommitKey, commit: Commit) -> None:
-        if key not in self._followed and len(self._followed) >= POSITIONS_MAX:
+        if key not in self._followed and len(self._followed) >= self._positions_max:
             self._done.skipped[SkipReason.FULL] += 1
             return
         one = self._followed.setdefault(key, _Followed(commit))
@@ -180,7 +186,7 @@ class OffsetsDistributor:
 
     def _next(self) -> dict[CommitKey, Commit]:
         """Some of what waits, under the flags and origin with which it arrives at the target."""
-        keys = [key for key, _ in zip(self._waiting, range(ROUND_MAX), strict=False)]
+        keys = [key for key, _ in zip(self._waiting, range(self._round_max), strict=False)]
         for key in keys:
             # To the end: what cannot be brought now must not keep the others from it.
             del self._waiting[key]

@@ -35,10 +35,8 @@ ANSWER_TIMEOUT_MS = 2_000
 """How long a store may take to answer."""
 
 WRITE_TIMEOUT_S = 5.0
-"""How long the stores may take to acknowledge commits."""
-
 _END_S = 0.5
-"""How long that may take at the end: what is lost then is worked out again."""
+"""How long stores may take to acknowledge the last ones: what is lost then is worked out again."""
 
 
 class OffsetsNode:
@@ -170,11 +168,13 @@ class Committer:
     Args:
         cluster: Which.
         host: Where its producer is bound.
+        timeout_s: How long the stores may take to acknowledge commits.
     """
 
-    def __init__(self, cluster: ClusterSpec, host: str) -> None:
+    def __init__(self, cluster: ClusterSpec, host: str, timeout_s: float = WRITE_TIMEOUT_S) -> None:
         self._cluster = cluster
         self._host = host
+        self._timeout_s = timeout_s
         self._producer: Producer | None = None
         """Opened with the first commit: most clusters have no groups."""
 
@@ -189,7 +189,7 @@ class Committer:
                 self._cluster.towers,
                 host=self._host,
                 linger_ms=1,
-                max_block_ms=int(WRITE_TIMEOUT_S * 1_000),
+                max_block_ms=int(self._timeout_s * 1_000),
                 insecure=self._cluster.insecure,
                 content="batches",
             )
@@ -197,10 +197,10 @@ class Committer:
             for key, commit in commits:
                 name, value = encode(key, commit)
                 self._producer.send(TOPIC, value, key=name)
-            self._producer.flush(WRITE_TIMEOUT_S)
+            self._producer.flush(self._timeout_s)
         except (BufferFullError, NotStoredError) as error:
             raise QueryError(
-                f"cluster {self._cluster.name} has not taken positions in {WRITE_TIMEOUT_S:.0f} s"
+                f"cluster {self._cluster.name} has not taken positions in {self._timeout_s:.0f} s"
             ) from error
 
     def close(self) -> None:

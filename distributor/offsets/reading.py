@@ -20,8 +20,6 @@ WHOLE_INTERVAL_MS = 30_000
 """How often all commits are looked at again: a target may have lost what it had."""
 
 NEWS_BATCHES_MAX = 1_000
-"""Batches of commits read at once from one partition; the rest is read the next time."""
-
 _NEWS_BYTES_MAX = 1024 * 1024
 _ONE_BATCH = 1
 
@@ -63,10 +61,16 @@ class OffsetsCluster(Protocol):
 
 
 class CommitReader:
-    """Follows the commits of a cluster: all at first, then those that come."""
+    """Follows the commits of a cluster: all at first, then those that come.
 
-    def __init__(self, cluster: OffsetsCluster) -> None:
+    Args:
+        cluster: Whose.
+        batches_max: Batches read at once from one partition; the rest is read the next time.
+    """
+
+    def __init__(self, cluster: OffsetsCluster, batches_max: int = NEWS_BATCHES_MAX) -> None:
         self._cluster = cluster
+        self._batches_max = batches_max
         self._next: dict[Partition, int] = {}
         self._whole_due_ms: int | None = None
 
@@ -91,7 +95,7 @@ class CommitReader:
         return news, False
 
     def _news(self, partition: Partition, start: int) -> Iterator[tuple[CommitKey, Commit]]:
-        for batch in self._cluster.read(partition, start, NEWS_BATCHES_MAX, _NEWS_BYTES_MAX):
+        for batch in self._cluster.read(partition, start, self._batches_max, _NEWS_BYTES_MAX):
             yield from _commits(batch)
             self._next[partition] = batch.end
 

@@ -296,9 +296,9 @@ def target():
     return one
 
 
-def distributor(source, target, offsets=EXACT):
+def distributor(source, target, offsets=EXACT, **limits):
     return OffsetsDistributor(
-        level=1, source=source, target=target, offsets=offsets, wants=lambda _topic: True
+        level=1, source=source, target=target, offsets=offsets, wants=lambda _topic: True, **limits
     )
 
 
@@ -392,9 +392,8 @@ def test_a_commit_that_comes_during_a_round_is_brought_by_the_next(source, targe
     assert [commit.position for _, commit in target.arrivals] == [5, 6]
 
 
-def test_more_positions_than_may_be_are_counted(source, target, monkeypatch):
-    monkeypatch.setattr("distributor.offsets.distributor.POSITIONS_MAX", 1)
-    one = distributor(source, target)
+def test_more_positions_than_may_be_are_counted(source, target):
+    one = distributor(source, target, positions_max=1)
     source.commit(CommitKey("first", PLACE), Commit(5, 1, 1))
     one.round(0)
     source.commit(KEY, Commit(5, 1, 1))
@@ -403,16 +402,14 @@ def test_more_positions_than_may_be_are_counted(source, target, monkeypatch):
     assert target.holds(KEY) is None
 
 
-def test_what_waits_does_not_keep_others_from_their_turn(monkeypatch):
-    monkeypatch.setattr("distributor.offsets.distributor.ROUND_MAX", 1)
-    world = pair(EXACT)
-    world.clusters["b"].live.add("billing")
-    world.clusters["a"].commit(KEY, Commit(5, 1, 1))
+def test_what_waits_does_not_keep_others_from_their_turn(source, target):
+    one = distributor(source, target, round_max=1)
+    target.live.add("billing")
+    source.commit(KEY, Commit(5, 1, 1))
     other = CommitKey("other", PLACE)
-    world.clusters["a"].commit(other, Commit(6, 1, 1))
-    for _ in range(4):
-        world.links[0].round()
-    assert world.clusters["b"].holds(other).position == 6
+    source.commit(other, Commit(6, 1, 1))
+    assert [one.round(0).brought for _ in range(4)] == [0, 1, 0, 0]
+    assert target.holds(other).position == 6
 
 
 @given(

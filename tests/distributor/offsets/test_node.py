@@ -100,16 +100,13 @@ def test_a_target_that_does_not_answer_is_tried_again(pair, node, until):
         assert started.unwell() == ""
 
 
-def test_commits_that_no_store_takes_are_an_error_and_the_end_does_not_wait(
-    monkeypatch, free_ports
-):
-    monkeypatch.setattr("distributor.offsets.node.WRITE_TIMEOUT_S", 0.2)
+def test_commits_that_no_store_takes_are_an_error_and_the_end_does_not_wait(free_ports):
+    key = CommitKey("billing", Partition("orders", "PRODUCER"))
     with Tower(f"tcp://127.0.0.1:{free_ports(2)}") as tower:
-        committer = Committer(ClusterSpec(name="a", id=1, towers=(tower.endpoint,)), "127.0.0.1")
+        cluster = ClusterSpec(name="a", id=1, towers=(tower.endpoint,))
+        committer = Committer(cluster, "127.0.0.1", timeout_s=0.2)
         with pytest.raises(QueryError, match="cluster a has not taken positions"):
-            committer.write(
-                [(CommitKey("billing", Partition("orders", "PRODUCER")), Commit(5, 1, 2))]
-            )
+            committer.write([(key, Commit(5, 1, 2))])
         committer.close()
 
 

@@ -31,9 +31,8 @@ def test_at_first_everything_that_holds_is_read_and_then_what_comes(cluster):
     assert whole
 
 
-def test_more_news_than_are_read_at_once_come_the_next_time(cluster, monkeypatch):
-    monkeypatch.setattr("distributor.offsets.reading.NEWS_BATCHES_MAX", 1)
-    reader = CommitReader(cluster)
+def test_more_news_than_are_read_at_once_come_the_next_time(cluster):
+    reader = CommitReader(cluster, batches_max=1)
     reader.read(0)
     for position in range(3):
         cluster.commit(KEY, Commit(position, 1, position))
