@@ -45,18 +45,14 @@ class SchemaNode:
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for it to end by itself; True if it has.
-
-        Raises:
-            NodeFailedError: It ended with an error.
-        """
+        """See `LongRunning`."""
         self._thread.join(timeout)
         if self._failure is not None:
             raise NodeFailedError(f"the schema distributor has failed: {self._failure}")
         return not self._thread.is_alive()
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         if self._failure is not None:
             return f"the schema distributor has failed: {self._failure}"
         state = self._distributor.state
