@@ -10,7 +10,6 @@ import gc
 from enum import Enum
 
 import pytest
-from peers import OURS, Peers, arrived
 
 from dafka.errors import StorageError
 from dafka.model import Partition
@@ -54,6 +53,7 @@ from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
 from distributor.link.events import AskHeads, HeadsRead, HeadsUnread, Side
 from distributor.link.machine import LinkMachine, LinkSettings
+from tests.support.peers import OURS, Peers, arrived
 
 SEEDS = range(3)
 EVENTS = 1_200

@@ -9,11 +9,10 @@ import sys
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
-from dafka.storage.lmdb_log import Durability
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -22,10 +21,10 @@ PARTITIONS = 8
 
 CONSUME = """
 import sys
-from dafka import Consumer
+from dafka import Cluster, Consumer
 tower, *stores = sys.argv[1:]
 with Consumer(
-    tower, "orders", group="billing", stores=stores, session_timeout_ms=1000, auto_commit_ms=100
+    Cluster(tower, stores), "orders", group="billing", session_timeout_ms=1000, auto_commit_ms=100
 ) as consumer:
     for record in consumer:
         print(record.address, record.sequence, flush=True)
@@ -33,18 +32,11 @@ with Consumer(
 
 
 @pytest.fixture
-def cluster(tmp_path, free_ports):
-    first = free_ports(5)
-    tower = f"tcp://127.0.0.1:{first}"
-    queries = [f"tcp://127.0.0.1:{first + 2 + number}" for number in range(3)]
-    stores = [
-        Store(tmp_path / f"store-{number}", tower, query=query, durability=Durability.OS)
-        for number, query in enumerate(queries)
-    ]
-    with Tower(tower):
-        yield tower, queries, stores
-        for store in stores:
-            store.close()
+def cluster(tmp_path, free_ports, reopened):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=3)
+    cluster.start_tower()
+    yield cluster.endpoint, cluster.queries, [cluster.store(number) for number in range(3)]
+    cluster.close()
 
 
 def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_path, until):
@@ -101,7 +93,10 @@ def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_
             producer.close()
     # Whoever comes next finds everything committed.
     with Consumer(
-        tower, "orders", group="billing", stores=queries[:2] + queries[2:], session_timeout_ms=1_000
+        Cluster(tower, queries[:2] + queries[2:]),
+        "orders",
+        group="billing",
+        session_timeout_ms=1_000,
     ) as consumer:
         until(lambda: consumer.poll(0.2) is None and len(consumer.positions()) == PARTITIONS, 30)
         assert sum(consumer.positions().values()) == total

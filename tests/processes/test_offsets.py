@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import DafkaError
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
@@ -38,10 +39,9 @@ class Member(Thread):
 
     def run(self):
         consumer = Consumer(
-            self._cluster.towers,
+            Cluster(self._cluster.towers, [store.query for store in self._cluster.stores]),
             "orders",
             group=self._group,
-            stores=[store.query for store in self._cluster.stores],
             auto_commit_ms=COMMIT_MS,
             session_timeout_ms=2_000,
         )
@@ -77,7 +77,7 @@ def test_groups_go_on_at_another_cluster_and_miss_nothing(
         for member in members:
             member.start()
         # At c2: what it publishes is not lost with c1, so every number must be seen.
-        with Producer(topology.clusters[1].towers) as producer:
+        with Producer(Cluster.declared(topology.clusters[1])) as producer:
             total = publish(producer, members, chance, supervisor, wait_until, fourth)
             for member in members:
                 member.stopping.set()

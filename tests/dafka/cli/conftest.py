@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
-from dafka.node.store import Store
-from dafka.node.tower import Tower
-from dafka.storage.lmdb_log import Durability
+from tests.support.small_cluster import SmallCluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, free_ports):
+def cluster(tmp_path_factory, free_ports, reopened):
     """Endpoints of a tower and of a store."""
-    first = free_ports(3)
-    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
-    data = tmp_path_factory.mktemp("store")
-    with Tower(tower), Store(data, tower, query=query, durability=Durability.OS):
-        yield SimpleNamespace(tower=tower, query=query)
+    cluster = SmallCluster(tmp_path_factory.mktemp("cluster"), free_ports, reopened)
+    with closing(cluster):
+        cluster.start_tower()
+        cluster.store()
+        yield SimpleNamespace(tower=cluster.endpoint, query=cluster.query)
 
 
 @pytest.fixture(scope="session")

@@ -6,18 +6,6 @@ The consumer: every partition of its topics, in order, each record once.
 from __future__ import annotations
 
 import pytest
-from consumer_bench import (
-    Bench,
-    P,
-    ack,
-    delivered,
-    direct,
-    fetched,
-    head,
-    live,
-    reasons,
-    stored_head,
-)
 
 from dafka.model import Partition, replace
 from dafka.protocol import consumer, live_edge
@@ -35,6 +23,18 @@ from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import GetHeads, MessageId
+from tests.support.consumer_bench import (
+    Bench,
+    P,
+    ack,
+    delivered,
+    direct,
+    fetched,
+    head,
+    live,
+    reasons,
+    stored_head,
+)
 
 Q, R = (Partition("flights", address) for address in ("BB", "CC"))
 

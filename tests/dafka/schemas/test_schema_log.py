@@ -2,31 +2,27 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
 from dafka.schemas.entries import TOPIC, ConfigKey, SchemaEntry, Stamp
 from dafka.schemas.schema_log import MemorySchemaLog, SchemaLog
 from dafka.schemas.state import State
-from dafka.storage.lmdb_log import Durability
 
 pytestmark = pytest.mark.net
 
 
 @pytest.fixture
-def endpoints(tmp_path, free_ports):
-    first = free_ports(4)
-    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
-    with Tower(tower), Store(tmp_path / "s", tower, query=query, durability=Durability.OS):
-        yield tower, query, f"tcp://127.0.0.1:{first + 3}"
+def endpoints(cluster, free_ports):
+    cluster.store()
+    return cluster.endpoint, cluster.query, f"tcp://127.0.0.1:{free_ports(1)}"
 
 
 def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
     tower, query, _ = endpoints
     with Producer(tower) as producer:
         producer.send(TOPIC, b"not ours")
-    one, two = SchemaLog([tower], [query]), SchemaLog([tower], [query])
+    one, two = SchemaLog(Cluster(tower, query)), SchemaLog(Cluster(tower, query))
     state = State()
     try:
         for number, level in enumerate(("NONE", "FULL"), 1):
@@ -41,8 +37,8 @@ def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
 
 def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, monkeypatch):
     tower, query, dead = endpoints
-    monkeypatch.setattr("dafka.schemas.schema_log._ANSWER_TIMEOUT_MS", 100)
-    log = SchemaLog([tower], [dead, query])
+    monkeypatch.setattr("dafka.schemas.schema_log.LOOK_TIMEOUT_MS", 100)
+    log = SchemaLog(Cluster(tower, [dead, query]))
     try:
         assert log.majority == 2
         log.read_into(State())
@@ -54,11 +50,11 @@ def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, mo
 
 def test_a_store_that_has_lost_what_it_told_does_not_count(endpoints, monkeypatch):
     tower, query, _ = endpoints
-    log, state = SchemaLog([tower], [query]), State()
+    log, state = SchemaLog(Cluster(tower, query)), State()
     try:
         log.write([SchemaEntry(ConfigKey(None), Stamp(1, 1), "NONE")])
         log.read_into(state)
-        (store,) = log._stores
+        store = log._stores.store()
         whole = store.ranges(TOPIC)
         for left in ({}, {partition: range(kept.stop - 1) for partition, kept in whole.items()}):
             monkeypatch.setattr(store, "ranges", lambda _, left=left: left)

@@ -3,22 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from link_bench import (
-    ORIGIN,
-    REPAIR_MS,
-    SURVEY_MS,
-    Bench,
-    P,
-    batch,
-    durable,
-    fetched,
-    live,
-    of,
-    published,
-    sequences,
-    stored,
-    surveyed,
-)
 
 from dafka.model import Batch
 from dafka.protocol.effects import Publish
@@ -39,6 +23,22 @@ from distributor.link.events import (
 )
 from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkState
 from distributor.link.rate_limit import BURST_MS
+from tests.support.link_bench import (
+    ORIGIN,
+    REPAIR_MS,
+    SURVEY_MS,
+    Bench,
+    P,
+    batch,
+    durable,
+    fetched,
+    live,
+    of,
+    published,
+    sequences,
+    stored,
+    surveyed,
+)
 from topology.copyflags import EVERY_FLAG
 
 
