@@ -76,7 +76,7 @@ from distributor.link.target import TargetEffect, TargetEvent
 def test_every_machine_is_here():
     found = {
         name
-        for package in ("dafka", "distributor/link")
+        for package in ("dafka", "distributor")
         for path in (ROOT / package).rglob("*.py")
         for name in re.findall(r"^class (\w+Machine)\b", path.read_text(), re.MULTILINE)
     }

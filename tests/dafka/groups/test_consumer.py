@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dafka.groups.commit import Commit, CommitKey
@@ -43,6 +45,7 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import Received, Woke
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.wire import messages
+from tests.support.lifecycles import assert_follows
 
 A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
 
@@ -427,10 +430,5 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
         happens(scene)
     assert scene.machine.state is state
     change = CHANGES.get((state, following))
-    assert (change is not None) == (following in GROUP_STATES[state])
-    if change is not None:
-        change(scene)
-        assert scene.machine.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            scene.machine._lifecycle.become(following)
+    given = change and partial(change, scene)
+    assert_follows(scene.machine._lifecycle, GROUP_STATES, following, given)

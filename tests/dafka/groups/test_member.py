@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +28,7 @@ from dafka.model import Partition
 from dafka.protocol.events import Woke
 from dafka.storage.memory import MemoryLog
 from dafka.testing.membership import reply
+from tests.support.lifecycles import assert_follows
 
 SESSION_MS = 1_000
 ABOUT = Member((b"orders",), SESSION_MS)
@@ -331,13 +333,8 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
         happens(group, member)
     assert member.machine.state is state
     change = CHANGES.get((state, following))
-    assert (change is not None) == (following in MEMBER_STATES[state])
-    if change is not None:
-        change(group, member)
-        assert member.machine.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            member.machine._lifecycle.become(following)
+    given = change and partial(change, group, member)
+    assert_follows(member.machine._lifecycle, MEMBER_STATES, following, given)
 
 
 def test_who_has_left_does_nothing_more(group):

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dafka.groups.membership import NO_BALLOT, Accepted, Ballot, Member, Membership, Promise, encode
 from dafka.groups.proposer import PROPOSER_STATES, Proposer, ProposerState
 from dafka.limits import GROUP_NUMBER_MAX
+from tests.support.lifecycles import assert_follows
 
 OFFERED = Membership(1, 3, {"A": Member((), 1_000)})
 
@@ -148,11 +151,6 @@ def test_its_states_follow_each_other_as_the_table_says(proposer, state, followi
         happens(proposer)
     assert proposer._lifecycle.state is state
     change = CHANGES.get((state, following))
-    assert (change is not None) == (following in PROPOSER_STATES[state])
-    if change is not None:
-        change(proposer)
-        proposer.check()
-        assert proposer._lifecycle.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            proposer._lifecycle.become(following)
+    given = change and partial(change, proposer)
+    assert_follows(proposer._lifecycle, PROPOSER_STATES, following, given)
+    proposer.check()

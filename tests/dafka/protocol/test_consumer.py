@@ -5,6 +5,8 @@ The consumer: every partition of its topics, in order, each record once.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dafka.model import Partition, replace
@@ -35,6 +37,7 @@ from tests.support.consumer_bench import (
     reasons,
     stored_head,
 )
+from tests.support.lifecycles import assert_follows
 
 Q, R = (Partition("flights", address) for address in ("BB", "CC"))
 
@@ -495,13 +498,8 @@ def test_its_states_follow_each_other_as_the_table_says(batch, state, following)
         happens(bench, batch)
     assert bench.machine.state is state
     change = CHANGES.get((state, following))
-    assert (change is not None) == (following in CONSUMER_STATES[state])
-    if change is not None:
-        change(bench, batch)
-        assert bench.machine.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            bench.machine._lifecycle.become(following)
+    given = change and partial(change, bench, batch)
+    assert_follows(bench.machine._lifecycle, CONSUMER_STATES, following, given)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dafka.model import Batch, Partition
@@ -27,6 +29,7 @@ from dafka.records.batch import BatchBuilder, Run, records_of
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
+from tests.support.lifecycles import assert_follows
 
 P = Partition("flights", "AA")
 
@@ -430,11 +433,6 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
         happens(producer)
     assert producer.state is state
     change = CHANGES.get((state, following))
-    assert (change is not None) == (following in PRODUCER_STATES[state])
-    if change is not None:
-        change(producer)
-        producer.check()
-        assert producer.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            producer._lifecycle.become(following)
+    given = change and partial(change, producer)
+    assert_follows(producer._lifecycle, PRODUCER_STATES, following, given)
+    producer.check()

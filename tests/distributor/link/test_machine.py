@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dafka.model import Batch
@@ -23,6 +25,7 @@ from distributor.link.events import (
 )
 from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkState
 from distributor.link.rate_limit import BURST_MS
+from tests.support.lifecycles import assert_follows
 from tests.support.link_bench import (
     ORIGIN,
     REPAIR_MS,
@@ -361,13 +364,8 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
         happens(bench)
     assert bench.link.state is state
     change = CHANGES.get((state, following))
-    assert (change is not None) == (following in LINK_STATES[state])
-    if change is not None:
-        change(bench)
-        assert bench.link.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            bench.link._lifecycle.become(following)
+    given = change and partial(change, bench)
+    assert_follows(bench.link._lifecycle, LINK_STATES, following, given)
 
 
 def test_a_link_on_hold_asks_for_nothing_and_takes_no_survey_in():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from distributor.link.target import (
     TargetSettings,
     TargetState,
 )
+from tests.support.lifecycles import assert_follows
 
 SETTINGS = TargetSettings(failover_after_ms=1_000, drain_ms_max=5_000)
 BACK = TargetSettings(failover_after_ms=1_000, failback=True, drain_ms_max=5_000)
@@ -192,14 +195,9 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
         one.handle(event, 0)
     assert one.state is state
     event = CHANGES.get((state, following))
-    assert (event is not None) == (following in TARGET_STATES[state])
-    if event is not None:
-        one.handle(event, 1)
-        one.check()
-        assert one.state is following
-    elif following is not state:
-        with pytest.raises(AssertionError, match="does not become"):
-            one._lifecycle.become(following)
+    given = event and partial(one.handle, event, 1)
+    assert_follows(one._lifecycle, TARGET_STATES, following, given)
+    one.check()
 
 
 events = st.one_of(
