@@ -13,7 +13,7 @@ PACKAGES = ("benchmarks", "dafka", "distributor", "topology")
 TERMS_MIN, TERMS_MAX = 20, 40
 
 DOUBLES = {
-    "Access": "to be one value of a cluster: a group's keys, Spark's options, a node's rights",
+    "Way": "to be told apart: options of the command line, flags that records of an origin have",
     "_Round": "to be told apart: one attempt of a proposer, one of positions",
     "_Stores": "to be one client of a cluster, for positions and for comparison",
 }

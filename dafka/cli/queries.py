@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ from dafka.cli.options import (
     Key,
     Stores,
     bounded_seconds,
-    credentials_of,
+    entered,
 )
 from dafka.cli.records import printable, to_json
 from dafka.cli.tables import print_table
@@ -25,6 +26,7 @@ from dafka.errors import MisuseError
 from dafka.model import Partition, checked_topic
 from dafka.plural import counted
 from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.wire.fields import SEQUENCE_MAX
 
@@ -126,14 +128,18 @@ def peek(
         print_table(_table(topic, records))
 
 
-def client_of(store: str, timeout: float, access: Path | None, key: Path | None) -> StoreClient:
+@contextmanager
+def client_of(
+    store: str, timeout: float, access: Path | None, key: Path | None
+) -> Iterator[StoreClient]:
     """Open a store's query port as the options say.
 
     Raises:
         MisuseError: The endpoint or the key cannot be used.
     """
-    credentials = credentials_of(access, key)
-    return StoreClient(store, timeout_ms=int(timeout * 1_000), credentials=credentials)
+    cluster = entered(stores=store, access=access, key=key)
+    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
+        yield stores.store()
 
 
 def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:

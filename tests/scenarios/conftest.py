@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import zmq
 
-from dafka.node import loop
+from dafka.transport import mesh
 from dafka.transport.sockets import SOCKETS_MAX
 from tests.support.small_cluster import FAST_PRESENCE, SmallCluster
 
@@ -16,7 +16,7 @@ zmq.Context.instance().set(zmq.MAX_SOCKETS, SOCKETS_MAX)
 @pytest.fixture
 def make_cluster(tmp_path, free_ports, reopened, monkeypatch):
     """A function that makes a cluster at another host, or with another number of towers."""
-    monkeypatch.setattr(loop, "PRESENCE", FAST_PRESENCE)
+    monkeypatch.setattr(mesh, "PRESENCE", FAST_PRESENCE)
     made = []
 
     def make(**settings):

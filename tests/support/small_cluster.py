@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
+from dafka.cluster import Cluster
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -18,6 +19,9 @@ FAST_PRESENCE = PresenceSettings(
     beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS, reunion_ms=REUNION_MS
 )
 """Of nodes that notice within a second what takes several otherwise."""
+
+WAY = {"stores", "host", "advertise", "credentials", "insecure", "wire"}
+"""Settings that are the cluster's, not the node's."""
 
 
 class SmallCluster:
@@ -45,25 +49,28 @@ class SmallCluster:
 
     def store(self, number=0, *, towers=None, **settings):
         """One of its stores; started again, it goes on with the data of the one before."""
-        settings = {
-            "query": self.queries[number],
-            "host": self.host,
-            "durability": Durability.OS,
-        } | settings
+        place, others = self._place(towers, settings)
+        others = {"query": self.queries[number], "durability": Durability.OS} | others
         return self._stack.enter_context(
-            self._reopened(lambda: Store(self.data(number), towers or self.towers, **settings))
+            self._reopened(lambda: Store(self.data(number), place, **others))
         )
 
     def producer(self, *, towers=None, **settings):
-        settings = {"host": self.host} | settings
-        producer = self._reopened(lambda: Producer(towers or self.towers, **settings))
+        place, others = self._place(towers, settings)
+        producer = self._reopened(lambda: Producer(place, **others))
         # What a test has left unsent is lost: it was not what the test is about.
         self._stack.callback(producer._node.stop)
         return producer
 
     def consumer(self, *topics, towers=None, **settings):
-        settings = {"host": self.host} | settings
-        return self._stack.enter_context(Consumer(towers or self.towers, topics, **settings))
+        place, others = self._place(towers, settings)
+        return self._stack.enter_context(Consumer(place, topics, **others))
+
+    def _place(self, towers, settings):
+        """The cluster as a node with these settings enters it, and what else is set."""
+        way = {"host": self.host} | {name: settings[name] for name in WAY & settings.keys()}
+        others = {name: value for name, value in settings.items() if name not in WAY}
+        return Cluster(towers or self.towers, **way), others
 
     def close(self):
         self._stack.close()
