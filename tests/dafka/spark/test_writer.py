@@ -300,7 +300,7 @@ def overlapping(cluster, options, until):
         for value in others:
             builder.append(1_000, None, value, ())
         content = enclosed(builder.build(last=True), 0)
-        with closing(Mirror(options.cluster.towers)) as zombie:
+        with closing(Mirror(options.cluster.open())) as zombie:
             zombie.publish(Batch(Partition("out", address()), 0, len(others), content), 10)
             until(cluster.records)
         yield table(*rows[1:])
