@@ -14,8 +14,7 @@ TERMS_MIN, TERMS_MAX = 20, 40
 
 DOUBLES = {
     "Way": "to be told apart: options of the command line, flags that records of an origin have",
-    "_Round": "to be told apart: one attempt of a proposer, one of positions",
-    "_Stores": "to be one client of a cluster, for positions and for comparison",
+    "Machine": "to be one: what the simulator steps goes when its nodes run the real roles",
 }
 """Class names that still mean two things, and what is to become of them. No others are taken in."""
 

@@ -34,7 +34,6 @@ ONLY_VALUES = {
     "dafka/protocol/effects.py",
     "dafka/protocol/fetches.py",
     "distributor/link/events.py",
-    "distributor/offsets/events.py",
 }
 
 

@@ -14,7 +14,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from dafka.cli.options import Metrics
 from dafka.errors import MisuseError
-from dafka.model import Partition
 from dafka.process.clock import wall_ms
 from dafka.process.health import Health, serve_health
 from dafka.process.signals import stop_event
@@ -95,9 +94,7 @@ def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: flo
     verdict.clusters = compare(topology, settle_s=0).clusters
     verdict.unreachable = list(dict.fromkeys(verdict.unreachable + fresh.unreachable))
     verdict.differences = [
-        one
-        for one in verdict.differences
-        if Partition(one.topic, one.address) not in repaired.partitions
+        one for one in verdict.differences if one.partition not in repaired.partitions
     ]
     verdict.add(fresh.differences)
     verdict.records += fresh.records

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from dafka.model import Partition
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dafka.model import Partition
     from distributor.verify.bisection import Mismatch
 
 DIFFERENCES_MAX = 10_000
@@ -59,6 +60,11 @@ class Difference:
     moving: bool = False
 
     @property
+    def partition(self) -> Partition:
+        """Of which they are."""
+        return Partition(self.topic, self.address)
+
+    @property
     def records(self) -> int:
         """How many that is, at most where too many differ to tell them apart."""
         return self.last - self.first + 1
@@ -86,20 +92,19 @@ class Difference:
 
 def differences(partition: Partition, finding: Mismatch) -> list[Difference]:
     """Say of each cluster that is not with the largest group what is the matter with it."""
-    place = (partition.topic, partition.address)
     span = (finding.start, finding.end - 1)
     reference = finding.groups[0] if finding.groups else ()
     return [
         *(
-            Difference(DifferenceKind.DIFFERS, *place, name, *span, reference)
+            Difference(DifferenceKind.DIFFERS, *partition, name, *span, reference)
             for group in finding.groups[1:]
             for name in group
         ),
         *(
-            Difference(DifferenceKind.UNREADABLE, *place, name, *span, reference, reason)
+            Difference(DifferenceKind.UNREADABLE, *partition, name, *span, reference, reason)
             for name, reason in finding.damaged
         ),
-        *(Difference(DifferenceKind.BEHIND, *place, name, *span) for name in finding.absent),
+        *(Difference(DifferenceKind.BEHIND, *partition, name, *span) for name in finding.absent),
     ]
 
 

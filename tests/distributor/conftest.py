@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.schemas.entries import Schema
@@ -69,9 +70,9 @@ class Pair:
             for number in numbers or (1, 2):
                 cluster = self.topology.clusters[number - 1]
                 (spec,) = cluster.stores
-                stack.enter_context(self._reopened(partial(Tower, cluster.towers[0])))
-                where = {"query": spec.query, "host": cluster.host}
-                open_store = partial(Store, Path(spec.data), cluster.towers, **where)
+                place = Cluster.declared(cluster)
+                stack.enter_context(self._reopened(partial(Tower, place)))
+                open_store = partial(Store, Path(spec.data), place, query=spec.query)
                 stack.enter_context(self._reopened(partial(open_store, durability=Durability.OS)))
             yield self
 

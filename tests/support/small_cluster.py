@@ -20,8 +20,9 @@ FAST_PRESENCE = PresenceSettings(
 )
 """Of nodes that notice within a second what takes several otherwise."""
 
+
 WAY = {"stores", "host", "advertise", "credentials", "insecure", "wire"}
-"""Settings that are the cluster's, not the node's."""
+"""Settings that are those of the cluster as a node enters it."""
 
 
 class SmallCluster:
@@ -47,30 +48,29 @@ class SmallCluster:
     def data(self, number=0):
         return self._directory / f"store-{number}"
 
+    def place(self, towers, settings):
+        """The cluster as a node with these settings enters it, and what else is set."""
+        way = {"host": self.host} | {name: settings[name] for name in WAY & settings.keys()}
+        others = {name: value for name, value in settings.items() if name not in WAY}
+        return Cluster(towers or self.towers, **way), others
+
     def store(self, number=0, *, towers=None, **settings):
         """One of its stores; started again, it goes on with the data of the one before."""
-        place, others = self._place(towers, settings)
+        place, others = self.place(towers, settings)
         others = {"query": self.queries[number], "durability": Durability.OS} | others
-        return self._stack.enter_context(
-            self._reopened(lambda: Store(self.data(number), place, **others))
-        )
+        data = self.data(number)
+        return self._stack.enter_context(self._reopened(lambda: Store(data, place, **others)))
 
     def producer(self, *, towers=None, **settings):
-        place, others = self._place(towers, settings)
+        place, others = self.place(towers, settings)
         producer = self._reopened(lambda: Producer(place, **others))
         # What a test has left unsent is lost: it was not what the test is about.
         self._stack.callback(producer._node.stop)
         return producer
 
     def consumer(self, *topics, towers=None, **settings):
-        place, others = self._place(towers, settings)
+        place, others = self.place(towers, settings)
         return self._stack.enter_context(Consumer(place, topics, **others))
-
-    def _place(self, towers, settings):
-        """The cluster as a node with these settings enters it, and what else is set."""
-        way = {"host": self.host} | {name: settings[name] for name in WAY & settings.keys()}
-        others = {name: value for name, value in settings.items() if name not in WAY}
-        return Cluster(towers or self.towers, **way), others
 
     def close(self):
         self._stack.close()
