@@ -58,6 +58,23 @@ def test_relative_links_lead_somewhere(document):
         assert (document.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_path_that_newcomers_are_told_of_exists(name):
+    text = (ROOT / name).read_text()
+    paths = set(re.findall(r"`((?:\.?[\w-]+/)+(?:[\w.-]+\.\w+)?)`", text))
+    assert len(paths) > 10
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+def test_the_picture_of_the_packages_has_every_room():
+    picture = (ROOT / "docs/architecture.md").read_text().split("```")[1]
+    distributor_, dafka_ = re.split(r"^dafka ", picture, flags=re.MULTILINE)
+    for package, room in (("distributor", distributor_), ("dafka", dafka_)):
+        drawn = set(re.findall(r"(?:│ |  )([a-z]+)(?=  )", room))
+        packages = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+        assert packages <= drawn, package
+
+
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind in KEYS for key in KEYS[kind]])
 def test_every_key_of_the_topology_file_stands_in_its_reference(kind, key):
     sections = re.split(r"^## ", (ROOT / "config/README.md").read_text(), flags=re.MULTILINE)

@@ -393,7 +393,8 @@ class GroupRole:
         match effect:
             case Rebalanced():
                 metrics.REBALANCES.labels(group).inc()
-                log.info("group is settled", extra={"group": group, "epoch": effect.generation})
+                facts = {"group": group, "generation": effect.generation}
+                log.info("group is rebalanced", extra=facts)
             case Expelled():
                 self.hand.expel()
                 log.warning(

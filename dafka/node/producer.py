@@ -149,10 +149,10 @@ class ProducerRole:
     def _report(self, disputed: Disputed) -> None:
         metrics.RIVALS.inc()
         log.error(
-            "another producer publishes under this one's address; nothing more is sent",
+            "partition is disputed: another producer publishes there; nothing more is sent",
             extra={
                 "topic": disputed.partition.topic,
-                "partition": disputed.partition.address,
+                "address": disputed.partition.address,
                 "sequence": disputed.sequence,
             },
         )

@@ -222,11 +222,11 @@ class _StoreRole:
     def _report(self, disputed: Disputed) -> None:
         metrics.DISPUTED.inc()
         log.error(
-            "two producers publish under one address; nothing more of this partition is stored: "
-            "end one of them, then start this store again",
+            "partition is disputed, two producers publish under its address; nothing more of it is "
+            "stored: end one of them, then start this store again",
             extra={
                 "topic": disputed.partition.topic,
-                "partition": disputed.partition.address,
+                "address": disputed.partition.address,
                 "sequence": disputed.sequence,
             },
         )
@@ -235,7 +235,7 @@ class _StoreRole:
         """Another store may have them; the rest of this one may be whole."""
         metrics.READ_FAILURES.inc()
         topic, address = effect.partition
-        place = {"topic": topic, "partition": address, "sequence": effect.sequence}
+        place = {"topic": topic, "address": address, "sequence": effect.sequence}
         log.error("%s", error, extra=place)
         return RangeRead(effect.requester, effect.partition, (), 0, effect.alone_end)
 

@@ -261,7 +261,7 @@ class _LinkRole:
             "target": self._target.name,
         }
         if isinstance(effect, Resumed):
-            log.warning("this partition is copied again", extra=facts)
+            log.warning("partition is copied again", extra=facts)
             return
         reason, first, end = effect.stop
         log.error(_MEANS[reason], extra={**facts, "first": first, "end": end})
@@ -308,8 +308,10 @@ class _LinkRole:
 
 
 _MEANS = {
-    StopReason.DIVERGED: "same name, other record: this partition is not copied",
-    StopReason.OVERTAKEN: "the source keeps no more what follows: this partition is not copied",
+    StopReason.DIVERGED: "partition has diverged, same name, other record: it is not copied",
+    StopReason.OVERTAKEN: (
+        "partition is overtaken, the source keeps no more what follows: it is not copied"
+    ),
 }
 
 

@@ -251,7 +251,7 @@ class LinkJob:
         self._end_query()
         self._failures, self._due_s = 0, time.monotonic()
         facts = {"source": self._link.source, "target": self.target}
-        log.warning("link aims elsewhere", extra=facts)
+        log.warning("link is retargeted", extra=facts)
 
     def _there(self, cluster: str) -> dict[Partition, range]:
         """What a cluster holds of the topics that are copied."""

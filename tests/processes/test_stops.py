@@ -114,8 +114,8 @@ def test_each_of_them_stops_alone_is_told_everywhere_and_goes_on_when_mended(
     assert code == 1
     assert any("c1 keeps no more what c2 lacks" in one["what"] for one in findings["findings"])
     log = (tmp_path / "logs" / "c1-level-1.log").read_text()
-    assert "same name, other record: this partition is not copied" in log
-    assert "the source keeps no more what follows: this partition is not copied" in log
+    assert "partition has diverged, same name, other record: it is not copied" in log
+    assert "partition is overtaken, the source keeps no more what follows: it is not copied" in log
     assert (heads()[OVERTAKEN], heads()[DIVERGED]) == (9, 9)
 
     # c2 is given an empty disk: it is filled with what there is, and links go on by themselves.

@@ -30,7 +30,7 @@ def test_lines_go_in_and_come_out(cluster, dafka):
 
 
 def test_one_line_is_one_record(cluster, dafka):
-    produced = dafka("produce", "lines", "--tower", cluster.tower, given=b"one\n")
+    produced = dafka("produce", "line", "--tower", cluster.tower, given=b"one\n")
     assert produced.stderr == b"1 record stored\n"
 
 

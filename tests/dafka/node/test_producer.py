@@ -54,7 +54,8 @@ def test_another_producer_under_its_address_is_said_once_and_loudly(owner, caplo
     assert owner.told == [("disputed", rival)]
     (record,) = caplog.records
     assert record.levelname == "ERROR"
-    assert (record.topic, record.partition, record.sequence) == ("orders", "AA", 7)
+    assert (record.topic, record.address, record.sequence) == ("orders", "AA", 7)
+    assert "disputed" in record.getMessage()
 
 
 class FullSpool(MemorySpool):

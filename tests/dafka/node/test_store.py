@@ -85,10 +85,10 @@ def test_a_store_says_who_it_is(cluster):
         assert client.health().identity == store.address
 
 
-def test_a_second_store_in_the_same_directory_is_refused(stored, tmp_path, free_ports):
+def test_a_second_store_in_the_same_directory_is_refused(stored, free_ports):
     other = f"tcp://127.0.0.1:{free_ports(1)}"
     with pytest.raises(StorageError):
-        Store(tmp_path / "store", stored.endpoint, query=other)
+        Store(stored.data(), stored.endpoint, query=other)
 
 
 def test_a_directory_that_is_a_file_is_refused(cluster, tmp_path):
@@ -123,8 +123,8 @@ def test_a_query_port_that_is_taken_is_refused(stored, tmp_path):
     LmdbLog(tmp_path / "other").close()
 
 
-def test_a_store_serves_a_log_filled_before_it_started(cluster, tmp_path, take):
-    log = LmdbLog(tmp_path / "store")
+def test_a_store_serves_a_log_filled_before_it_started(cluster, take):
+    log = LmdbLog(cluster.data())
     builder = BatchBuilder(1_000)
     builder.append(5, b"k", b"old", ())
     partition = Partition("orders", "AB" * 16)
@@ -168,8 +168,8 @@ def test_a_full_disk_is_reported_not_acknowledged_and_resumed_when_there_is_room
     assert store.unready() == ""
 
 
-def test_retention_moves_the_log_start_and_readers_begin_there(cluster, tmp_path, until, take):
-    log = LmdbLog(tmp_path / "store")
+def test_retention_moves_the_log_start_and_readers_begin_there(cluster, until, take):
+    log = LmdbLog(cluster.data())
     partition = Partition("logs", "AB" * 16)
     now_ms = time.time_ns() // 1_000_000
     for sequence, age_ms in enumerate((3_600_000, 3_500_000, 60_000)):
@@ -179,7 +179,7 @@ def test_retention_moves_the_log_start_and_readers_begin_there(cluster, tmp_path
     log.close()
     rule = Retention(topics="log*", age_ms=600_000)
     with Store(
-        tmp_path / "store",
+        cluster.data(),
         cluster.endpoint,
         query=cluster.query,
         durability=Durability.OS,
