@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +17,7 @@ from distributor.local.processes import control_endpoints
 from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
 from topology import Plan, load, plan
-from topology.tables import WholeTable, console
+from topology.output import Columns, column, console, fields_of, number, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +45,10 @@ def links(file: File, json_lines: Json = False) -> None:
     told = ask_links(the_plan)
     rows, silent = list(told.rows.values()), told.silent
     if json_lines:
-        print(json.dumps({"links": [_as_json(row) for row in rows], "unreachable": silent}))
+        print_json({"links": [_fields(row) for row in rows], "unreachable": silent})
     else:
         out = console()
-        out.print(_table(rows))
+        out.print(table(LINKS, rows, "where links aim"))
         for line in silent:
             out.print(Text(line, style="red"))
     if silent:
@@ -79,7 +77,7 @@ def retarget(
     with ControlClient(endpoints[cluster, level]) as client:
         row = _retargeted(client, to)
     if json_lines:
-        print(json.dumps(_as_json(row)))
+        print_json(_fields(row))
     else:
         name = f"{row.source} level {row.level}"
         print(f"{name} serves {row.target}; it stood still {row.stall_ms} ms")
@@ -120,7 +118,7 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
         raise PlanError(f"no cluster {cluster!r} in {file}: there are {', '.join(known)}")
     loss = declare_lost(the_plan, cluster)
     if json_lines:
-        print(json.dumps(loss.as_json()))
+        print_json({**fields_of(loss), "gone": None if loss.unknown else loss.gone})
     else:
         age = "never" if loss.age_s is None else f"{loss.age_s:.1f} s ago"
         print(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
@@ -157,31 +155,27 @@ def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
     }
 
 
-def _as_json(row: LinkRow) -> dict[str, Any]:
+def _fields(row: LinkRow) -> dict[str, Any]:
+    """What it says, for scripts: topics as text."""
     fields = {name: getattr(row, name) for name in LinkRow.__struct_fields__}
-    stopped = [asdict(StoppedPartition.of(one)) for one in row.stopped]
-    return {**fields, "stopped": stopped}
+    return {**fields, "stopped": [StoppedPartition.of(one) for one in row.stopped]}
 
 
-def _table(rows: list[LinkRow]) -> WholeTable:
-    table = WholeTable("source", "target", title="where links aim")
-    for column in ("level", "changes", "last stall in ms"):
-        table.add_column(column, justify="right")
-    table.add_column("state")
-    for row in rows:
-        state = row.state
-        if row.next:
-            state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
-        stopped = row.diverged + row.overtaken
-        if stopped:
-            state += f", without {counted(stopped, 'partition')}: see distributor status"
-        stall = "stands" if row.stall_ms < 0 else f"{row.stall_ms:,}"
-        table.add_row(
-            Text(row.source),
-            Text(row.target),
-            f"{row.level} {row.topics}".strip(),
-            str(row.switches),
-            stall,
-            Text(state),
-        )
-    return table
+def _state(row: LinkRow) -> str:
+    state = row.state
+    if row.next:
+        state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
+    stopped = row.diverged + row.overtaken
+    if stopped:
+        state += f", without {counted(stopped, 'partition')}: see distributor status"
+    return state
+
+
+LINKS: Columns[LinkRow] = (
+    column("source"),
+    column("target"),
+    number("level", lambda row: f"{row.level} {row.topics}".strip()),
+    number("changes", lambda row: str(row.switches)),
+    number("last stall in ms", lambda row: "stands" if row.stall_ms < 0 else row.stall_ms),
+    column("state", _state),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from distributor.cli.options import DEFAULT_LOGS, Json
 from distributor.errors import CommandError
 from distributor.operations.apply import Applying
 from topology.cli import refusal_text
+from topology.output import print_json
 
 if TYPE_CHECKING:
     from topology.diff import Step
@@ -47,7 +47,7 @@ def apply(
     if applying.change.refusals:
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]
-            print(json.dumps({"applied": False, "steps": [], "refused": rules}))
+            print_json({"applied": False, "steps": [], "refused": rules})
         print(refusal_text(applying.change.refusals), file=sys.stderr)
         raise typer.Exit(1)
     console = Console(stderr=True)
@@ -65,7 +65,7 @@ def apply(
     if not waits_for:
         applying.finish()
     if json_lines:
-        print(json.dumps({"applied": not waits_for, "steps": taken, "waits_for": waits_for}))
+        print_json({"applied": not waits_for, "steps": taken, "waits_for": waits_for})
     if waits_for:
         raise CommandError(f"given up after {patience_s:g} s of waiting for {waits_for}")
     if not json_lines:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from dafka.cli.records import printable
 from dafka.errors import MisuseError
 from distributor.cli.options import File
 from distributor.cli.spark import Conf, Engine, Master, refuse_unknown, session
+from distributor.cli.view import COMPARED
 from distributor.loading import load
-from topology.tables import WholeTable, console
+from topology.output import Columns, column, console, number, table
 
 if TYPE_CHECKING:
-    from distributor.spark.audit import Audit
+    from rich.console import RenderableType
+
+    from distributor.spark.audit import Audit, AuditFinding
 
 SHOWN_MAX = 50
 """Findings that are printed; the report in Parquet has all."""
@@ -75,24 +77,28 @@ def _make_ready(report: Path) -> None:
         ) from error
 
 
-def _view(found: Audit) -> tuple[list[WholeTable | str], bool]:
+FINDINGS: Columns[AuditFinding] = (
+    column("kind"),
+    column("cluster"),
+    column("topic", lambda one: printable(one.topic)),
+    column("partition", lambda one: one.partition[:8]),
+    number("first"),
+    number("last"),
+    number("records"),
+)
+
+
+def _view(found: Audit) -> tuple[list[RenderableType], bool]:
     """What to print, and whether anything differs."""
-    clusters = WholeTable("cluster", title="clusters compared")
-    clusters.add_column("records", justify="right")
-    for name, records in found.records.items():
-        clusters.add_row(Text(name), f"{records:,}")
+    clusters = table(COMPARED, found.records.items(), "clusters compared")
     findings = found.first_findings(SHOWN_MAX + 1)
     if not findings:
         equal = "equal: every record is everywhere, once, and came a way the tree has"
         return [clusters, equal], False
-    table = WholeTable("kind", "cluster", "topic", "partition", title="not as it should be")
-    for column in ("first", "last", "records"):
-        table.add_column(column, justify="right")
-    for one in findings[:SHOWN_MAX]:
-        numbers = (f"{number:,}" for number in (one.first, one.last, one.records))
-        place = (Text(printable(one.topic)), one.partition[:8])
-        table.add_row(one.kind, Text(one.cluster), *place, *numbers)
-    more = ["and more: see findings.parquet"] if len(findings) > SHOWN_MAX else []
+    shown = table(FINDINGS, findings[:SHOWN_MAX], "not as it should be")
+    view: list[RenderableType] = [clusters, shown]
+    if len(findings) > SHOWN_MAX:
+        view.append("and more: see findings.parquet")
     if found.equal:
-        return [clusters, table, *more, "equal, but for what retention has taken"], False
-    return [clusters, table, *more], True
+        view.append("equal, but for what retention has taken")
+    return view, not found.equal

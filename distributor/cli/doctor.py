@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 from rich.text import Text
 
@@ -14,7 +12,7 @@ from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.doctor import examine
 from topology import plan
-from topology.tables import console
+from topology.output import console, print_json
 
 
 def doctor(file: File, json_lines: Json = False) -> None:
@@ -27,8 +25,7 @@ def doctor(file: File, json_lines: Json = False) -> None:
     the_plan = plan(load(file))
     findings = examine(the_plan, processes_of(the_plan, file), wall_ms())
     if json_lines:
-        rows = [finding.as_json() for finding in findings]
-        print(json.dumps({"well": not rows, "findings": rows}))
+        print_json({"well": not findings, "findings": findings})
     else:
         out = console()
         for number, finding in enumerate(findings, 1):

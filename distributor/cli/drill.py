@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.report import proofs_view
@@ -19,12 +18,12 @@ from distributor.errors import ProcessError
 from distributor.loading import load
 from distributor.verify.compare import verify
 from topology import plan
-from topology.tables import WholeTable, console
+from topology.output import Columns, column, console, number, table
 
 if TYPE_CHECKING:
     from dafka.model import Partition
     from distributor.local.supervisor import Supervisor
-    from topology import Plan, Topology
+    from topology import Link, Plan, Topology
 
 CATCH_UP_S = 150.0
 """How long the returned cluster may take."""
@@ -61,6 +60,15 @@ def drill(
         supervisor.stop()
     if not good:
         raise typer.Exit(1)
+
+
+STALLS_TITLE = "the longest time each link brought nothing, under load"
+STALLS: Columns[tuple[Link, float]] = (
+    column("from", lambda stall: stall[0].source),
+    column("to", lambda stall: " or ".join(stall[0].targets)),
+    number("level", lambda stall: stall[0].level),
+    number("stall", lambda stall: f"{stall[1]:.1f} s"),
+)
 
 
 class _Drill:
@@ -103,7 +111,7 @@ class _Drill:
         self._say(f"compared: {verdict.records:,} records")
         self._console.print(verdict_view(verdict))
         self._console.print(proofs_view(proofs, published.rows))
-        self._console.print(self._stalls(stalls))
+        self._console.print(table(STALLS, stalls.longest_s.items(), STALLS_TITLE))
         lost = sum(proof.lost for proof in proofs)
         duplicated = sum(proof.duplicated for proof in proofs)
         self._console.print(f"lost = {lost}, duplicated = {duplicated}", highlight=False)
@@ -156,16 +164,6 @@ class _Drill:
     ) -> float | None:
         condition = steps.all_hold(topology, expected)
         return steps.watch_until(condition, seconds, topology, self._supervisor, stalls)
-
-    def _stalls(self, stalls: steps.Stalls) -> WholeTable:
-        title = "the longest time each link brought nothing, under load"
-        table = WholeTable("from", "to", title=title)
-        table.add_column("level", justify="right")
-        table.add_column("stall", justify="right")
-        for link, seconds in stalls.longest_s.items():
-            targets = " or ".join(link.targets)
-            table.add_row(Text(link.source), Text(targets), str(link.level), f"{seconds:.1f} s")
-        return table
 
     def _say(self, what: str) -> None:
         now_s = time.monotonic() - self._began_s

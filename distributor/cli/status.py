@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from distributor.cli.view import late_view, status_view
 from distributor.loading import load
 from distributor.operations.status import status_of
 from topology import plan
-from topology.tables import console
+from topology.output import console, print_json
 
 
 def status(
@@ -32,7 +31,7 @@ def status(
     """
     found = status_of(plan(load(file)), wall_ms())
     if json_lines:
-        print(json.dumps(found.as_json()))
+        print_json(found)
     else:
         console().print(status_view(found))
         if partitions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from distributor.loading import load
 from topology import plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName
-from topology.tables import console
+from topology.output import console, print_json
 
 _FLAGS = re.compile("[01]{1,64}")
 """`int` would take more: signs, spaces, "0b1" and "1_0"."""
@@ -44,17 +43,7 @@ def trace(
     part = the_plan.on(the_plan.topology.placed_on(topic))
     found = spread(part, ClusterName(origin), int(flags, 2))
     if json_lines:
-        rows = [
-            {
-                "source": hop.source,
-                "target": hop.target,
-                "level": hop.level,
-                "flags_before": hop.flags_before,
-                "flags_after": hop.flags_after,
-            }
-            for hop in found.hops
-        ]
-        print(json.dumps(rows))
+        print_json(found.hops)
         return
     out = console()
     out.print(trace_table(found, top_level(the_plan.topology)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
 from topology import Topology
-from topology.tables import console
+from topology.output import console, fields_of, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +106,7 @@ def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: flo
 
 def _print(verdict: Verdict, repaired: Repair, json_lines: bool) -> None:
     if json_lines:
-        print(json.dumps({**verdict.as_json(), "left": repaired.left}), flush=True)
+        print_json({"equal": verdict.equal, **fields_of(verdict), "left": repaired.left})
     else:
         console().print(verdict_view(verdict, repaired.left))
 

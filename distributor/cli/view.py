@@ -8,72 +8,59 @@ from rich.console import Group
 from rich.text import Text
 
 from dafka.plural import counted
-from topology.tables import WholeTable
+from topology.output import Column, Columns, column, number, table
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from distributor.local.supervisor import Child
     from distributor.operations.recovery import RecoveryPoint
-    from distributor.operations.status import LinkStatus, Status
+    from distributor.operations.status import (
+        ClusterStatus,
+        LatePartition,
+        LinkStatus,
+        Status,
+        StoppedPartition,
+    )
     from distributor.verify.verdict import Verdict
 
 
 def up_view(children: Sequence[Child], status: Status | None) -> RenderableType:
     """The live view of `distributor up`."""
-    parts: list[RenderableType] = [_processes(children)]
+    parts: list[RenderableType] = [table(PROCESSES, children, "processes")]
     if status is not None:
         parts.append(status_view(status))
     parts.append(Text("Ctrl-C stops everything in order", style="dim"))
     return Group(*parts)
 
 
-def _processes(children: Sequence[Child]) -> WholeTable:
-    table = WholeTable("process", "kind", "state", "metrics", title="processes")
-    table.add_column("pid", justify="right")
-    table.add_column("restarts", justify="right")
-    for child in children:
-        pid = str(child.running.pid) if child.running is not None else ""
-        restarts = f"{child.restarts} ({child.last_exit})" if child.restarts else "0"
-        table.add_row(
-            Text(child.process.name),
-            child.process.kind.value,
-            Text(child.state, style="green" if child.running is not None else "red"),
-            child.process.metrics or "",
-            pid,
-            restarts,
-        )
-    return table
+def _restarts(child: Child) -> str:
+    return f"{child.restarts} ({child.last_exit})" if child.restarts else "0"
+
+
+PROCESSES: Columns[Child] = (
+    column("process", lambda child: child.process.name),
+    column("kind", lambda child: child.process.kind.value),
+    column("state", lambda child: _good(child.state, child.running is not None)),
+    column("metrics", lambda child: child.process.metrics or ""),
+    number("pid", lambda child: "" if child.running is None else str(child.running.pid)),
+    number("restarts", _restarts),
+)
+
+
+def _good(what: str, good: bool) -> Text:
+    return Text(what, style="green" if good else "red")
 
 
 def status_view(status: Status) -> RenderableType:
     """Clusters and links with their lag."""
-    clusters = WholeTable("cluster", title="clusters")
-    for column in ("partitions", "records"):
-        clusters.add_column(column, justify="right")
-    clusters.add_column("state")
-    for cluster in status.clusters:
-        state = Text(cluster.error, style="red") if cluster.error else Text("ok", style="green")
-        clusters.add_row(
-            Text(cluster.cluster), _count(cluster.partitions), _count(cluster.records), state
-        )
-    links = WholeTable("source", "target", title="links")
-    for column in ("level", "lag in records", "in seconds", "partitions"):
-        links.add_column(column, justify="right")
-    links.add_column("state")
-    for link in status.links:
-        links.add_row(
-            Text(link.source),
-            Text(link.target),
-            str(link.level),
-            _count(link.lag_records),
-            "-" if link.lag_seconds is None else f"{link.lag_seconds:.1f}",
-            _count(link.partitions),
-            _state_of(link),
-        )
-    parts: list[RenderableType] = [clusters, links]
+    parts: list[RenderableType] = [
+        table(CLUSTERS, status.clusters, "clusters"),
+        table(LINKS, status.links, "links"),
+    ]
     if any(link.stopped for link in status.links):
         parts.append(_stopped(status.links))
     if status.recovery:
@@ -81,29 +68,34 @@ def status_view(status: Status) -> RenderableType:
     return Group(*parts)
 
 
-def _count(number: int | None) -> str:
-    """What is not known is no number."""
-    return "-" if number is None else f"{number:,}"
+CLUSTERS: Columns[ClusterStatus] = (
+    column("cluster"),
+    number("partitions"),
+    number("records"),
+    column("state", lambda cluster: _good(cluster.error or "ok", not cluster.error)),
+)
 
 
-def _recovery(status: Status) -> WholeTable:
+def _recovery(status: Status) -> Table:
     """What each cluster would lack of another, were that one lost now."""
-    origins = list(dict.fromkeys(point.origin for point in status.recovery))
+    names = list(dict.fromkeys(point.origin for point in status.recovery))
     silent = {cluster.cluster for cluster in status.clusters if cluster.error}
     cells = {(one.origin, one.cluster): _age(one, silent) for one in status.recovery}
-    table = WholeTable("records of", title="recovery points: seconds that each cluster would lack")
-    for cluster in origins:
-        table.add_column(Text(cluster), justify="right")
-    for origin in origins:
-        table.add_row(Text(origin), *(cells[origin, cluster] for cluster in origins))
-    return table
+
+    def lacks(cluster: str) -> Column[str]:
+        return number(cluster, lambda origin: cells[origin, cluster])
+
+    origin: Column[str] = column("records of", str)
+    return table(
+        (origin, *map(lacks, names)), names, "recovery points: seconds that each cluster would lack"
+    )
 
 
-def _age(point: RecoveryPoint, silent: Container[str]) -> Text:
+def _age(point: RecoveryPoint, silent: Container[str]) -> float | Text | None:
     """What a cluster has heard nobody knows if it does not answer."""
-    if point.seconds is not None:
-        return Text(f"{point.seconds:.1f}")
-    return Text("-") if point.cluster in silent else Text("never", style="red")
+    if point.seconds is None and point.cluster not in silent:
+        return Text("never", style="red")
+    return point.seconds
 
 
 def _state_of(link: LinkStatus) -> Text:
@@ -120,65 +112,84 @@ def _state_of(link: LinkStatus) -> Text:
     return Text("ok", style="green")
 
 
+LINKS: Columns[LinkStatus] = (
+    column("source"),
+    column("target"),
+    number("level"),
+    number("lag in records", "lag_records"),
+    number("in seconds", "lag_seconds"),
+    number("partitions"),
+    column("state", _state_of),
+)
+
 LATE_SHOWN_MAX = 50
 """Of each link; --json has more."""
 
 
 def late_view(links: Sequence[LinkStatus]) -> RenderableType:
     """The partitions that lag, by link, the latest first."""
-    table = WholeTable("link", "partition", title="partitions that lag")
-    table.add_column("records", justify="right")
-    table.add_column("seconds", justify="right")
-    for link in links:
-        for one in link.late[:LATE_SHOWN_MAX]:
-            table.add_row(
-                Text(f"{link.source} → {link.target}"),
-                Text(f"{one.topic!r}/{one.address[:8]}"),
-                f"{one.lag_records:,}",
-                f"{one.lag_seconds:.1f}",
-            )
-    more = sum((link.partitions or 0) - min(len(link.late), LATE_SHOWN_MAX) for link in links)
+    rows = [(link, one) for link in links for one in link.late[:LATE_SHOWN_MAX]]
+    made = table(LATE, rows, "partitions that lag")
+    return _and_more(made, sum(link.partitions or 0 for link in links) - len(rows))
+
+
+def _link_of(row: tuple[LinkStatus, object]) -> str:
+    return f"{row[0].source} → {row[0].target}"
+
+
+def _partition_of(row: tuple[LinkStatus, LatePartition | StoppedPartition]) -> str:
+    return f"{row[1].topic!r}/{row[1].address[:8]}"
+
+
+LATE: Columns[tuple[LinkStatus, LatePartition]] = (
+    column("link", _link_of),
+    column("partition", _partition_of),
+    number("records", lambda row: row[1].lag_records),
+    number("seconds", lambda row: row[1].lag_seconds),
+)
+
+
+def _and_more(made: Table, more: int) -> Table:
+    """Say below it how many rows are left out."""
     if more:
-        table.caption = f"and {more:,} more"
-    return table
+        made.caption = f"and {more:,} more"
+    return made
 
 
 STOPPED_SHOWN_MAX = 20
 """More would scroll the rest away; --json has as many as links name."""
 
 
-def _stopped(links: Sequence[LinkStatus]) -> WholeTable:
+def _stopped(links: Sequence[LinkStatus]) -> Table:
     """Partitions that links do not copy."""
-    table = WholeTable("link", "partition", "reason", title="not copied")
-    table.add_column("from", justify="right")
-    table.add_column("to", justify="right")
-    rows = [(link, one) for link in links for one in link.stopped]
-    for link, one in rows[:STOPPED_SHOWN_MAX]:
-        table.add_row(
-            Text(f"{link.source} → {link.target}"),
-            Text(f"{one.topic!r}/{one.address[:8]}"),
-            one.reason,
-            f"{one.first:,}",
-            f"{one.end - 1:,}",
-        )
-    more = sum(link.diverged + link.overtaken for link in links)
-    more -= min(len(rows), STOPPED_SHOWN_MAX)
-    if more:
-        table.caption = f"and {more:,} more"
-    return table
+    rows = [(link, one) for link in links for one in link.stopped][:STOPPED_SHOWN_MAX]
+    stopped = sum(link.diverged + link.overtaken for link in links)
+    return _and_more(table(STOPPED, rows, "not copied"), stopped - len(rows))
+
+
+STOPPED: Columns[tuple[LinkStatus, StoppedPartition]] = (
+    column("link", _link_of),
+    column("partition", _partition_of),
+    column("reason", lambda row: row[1].reason),
+    number("from", lambda row: row[1].first),
+    number("to", lambda row: row[1].end - 1),
+)
 
 
 DIFFERENCES_SHOWN_MAX = 20
 """More would scroll the summary away; --json has them all."""
 
 
+COMPARED: Columns[tuple[str, int | None]] = (
+    column("cluster", lambda one: one[0]),
+    number("records", lambda one: one[1]),
+)
+
+
 def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
     """Records per cluster, what differs, and what a repair has left alone."""
-    table = WholeTable("cluster", title="clusters compared")
-    table.add_column("records", justify="right")
-    for cluster, records in verdict.clusters.items():
-        table.add_row(Text(cluster), _count(records))
-    parts: list[RenderableType] = [table]
+    compared = table(COMPARED, verdict.clusters.items(), "clusters compared")
+    parts: list[RenderableType] = [compared]
     if verdict.repaired:
         parts.append(Text(f"repaired: {counted(verdict.repaired, 'record')} brought"))
     parts += [Text(line, style="yellow") for line in left[:DIFFERENCES_SHOWN_MAX]]

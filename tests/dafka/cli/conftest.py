@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -14,14 +15,25 @@ from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
 
 
+@contextmanager
+def running(data, first):
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    with Tower(tower), Store(data, tower, query=query, durability=Durability.OS):
+        yield SimpleNamespace(tower=tower, query=query)
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, free_ports):
     """Endpoints of a tower and of a store."""
-    first = free_ports(3)
-    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
-    data = tmp_path_factory.mktemp("store")
-    with Tower(tower), Store(data, tower, query=query, durability=Durability.OS):
-        yield SimpleNamespace(tower=tower, query=query)
+    with running(tmp_path_factory.mktemp("store"), free_ports(3)) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture(scope="module")
+def other_cluster(tmp_path_factory, free_ports):
+    """The same of another one."""
+    with running(tmp_path_factory.mktemp("store"), free_ports(3)) as endpoints:
+        yield endpoints
 
 
 @pytest.fixture(scope="session")
