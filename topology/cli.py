@@ -30,7 +30,6 @@ from topology.output import (
     print_rows,
     table,
 )
-from topology.picture import render_png
 from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
@@ -329,6 +328,9 @@ def _loaded(file: Path) -> Topology:
 
 
 def _picture(topology: Topology) -> bytes:
+    # Only who wants a picture need wait for `PIL`.
+    from topology.picture import render_png
+
     try:
         return render_png(topology)
     except TopologyError as error:

@@ -69,6 +69,7 @@ def table(
     numbered: str | None = None,
     section: Callable[[Row], object] | None = None,
     style: Callable[[Row], str] | None = None,
+    more: int = 0,
 ) -> Table:
     """Lay rows out.
 
@@ -79,12 +80,15 @@ def table(
         numbered: Heading of the rows' numbers; without it they have none.
         section: Rows of which it says the same stand together, a line between them and others.
         style: Colour of a row.
+        more: How many are left out; said below the table.
     """
     made = Table(title=None if title is None else Text(title, "table.title"))
     if numbered is not None:
         made.add_column(Text(numbered), overflow="fold")
     for one in columns:
         made.add_column(Text(one.heading), justify=one.justify, overflow="fold")
+    if more:
+        made.caption = f"and {more:,} more"
     before: object = None
     for place, row in enumerate(rows, 1):
         if section is not None:
