@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import Worker, cpu_seconds
-from dafka.model import TowerEndpoints
+from dafka.cluster import Cluster
 from dafka.node.tower import Tower
 from dafka.process.clock import now_ms
-from dafka.protocol.presence import PresenceSettings
 from dafka.transport.mesh import Mesh
 from dafka.transport.sockets import Poller
 
@@ -64,13 +63,12 @@ def crowd(pipe: Connection, share: int, nodes: int) -> None:
     pipe.send("ready")
     pipe.recv()
     began = cpu_seconds()
-    towers = [TowerEndpoints.parse(TOWER)]
     poller = Poller()
     meshes = []
     for _ in range(share):
         # Whatever is unique will do for an address.
         address = f"{time.monotonic_ns():032X}"
-        mesh = Mesh(address=address, host="127.0.0.1", towers=towers, settings=PresenceSettings())
+        mesh = Mesh(Cluster(TOWER), address)
         meshes.append(mesh)
         for socket in mesh.pollable:
             poller.add(socket, lambda mesh=mesh, socket=socket: _take(mesh, socket))  # type: ignore[misc]

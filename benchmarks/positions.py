@@ -9,6 +9,7 @@ from benchmarks.harness import Results, Worker, until_told
 from benchmarks.publisher import TOPIC, publish_steady
 from benchmarks.system import FOUR, SETTLE_S, system
 from dafka import Consumer
+from dafka.cluster import Cluster
 from dafka.process.clock import wall_ms
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ GROUP = "bench"
 
 def _consume(pipe: Connection, tower: str, store: str) -> None:
     """Consume as a group until told."""
-    with Consumer(tower, TOPIC, group=GROUP, stores=[store], auto_commit_ms=COMMIT_MS) as consumer:
+    with Consumer(Cluster(tower, store), TOPIC, group=GROUP, auto_commit_ms=COMMIT_MS) as consumer:
         time.sleep(SETTLE_S)
         pipe.send("up")
         while not pipe.poll():

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import free_ports, own_bytes, scratch
-from dafka import StoreClient
+from dafka.cluster import Cluster
+from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import processes_of
 from distributor.local.supervisor import Supervisor
 from distributor.survey import survey
@@ -17,6 +18,8 @@ from topology import load, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from dafka.query.client import StoreClient
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 PORTS_A_CLUSTER = 3
@@ -55,7 +58,7 @@ class System:
 
     def client(self, cluster: str) -> StoreClient:
         """A connection to a cluster's store."""
-        return StoreClient(self.topology.cluster(cluster).stores[0].query)
+        return ClusterClient(Cluster.declared(self.topology.cluster(cluster))).store()
 
     def records(self) -> list[int]:
         """How many records each cluster's store has."""

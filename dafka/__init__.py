@@ -6,6 +6,7 @@ machines without IO; `storage` keeps logs; `groups` says how far consumers are; 
 command.
 """
 
+from dafka.cluster import Cluster as Cluster
 from dafka.errors import AddressInUseError as AddressInUseError
 from dafka.errors import BufferFullError as BufferFullError
 from dafka.errors import CommitError as CommitError
@@ -26,6 +27,6 @@ from dafka.node.producer import Producer as Producer
 from dafka.node.store import Store as Store
 from dafka.node.tower import Tower as Tower
 from dafka.process.memory import keep_freed_memory as keep_freed_memory
-from dafka.query.client import StoreClient as StoreClient
+from dafka.query.cluster_client import ClusterClient as ClusterClient
 from dafka.transport.keys import Credentials as Credentials
 from dafka.transport.keys import load_credentials as load_credentials

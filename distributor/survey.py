@@ -9,24 +9,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dafka.errors import DafkaError, QueryError
-from dafka.query.client import StoreClient
+from dafka.cluster import Cluster
+from dafka.errors import QueryError, RecordError
+from dafka.query.client import LOOK_TIMEOUT_MS, SIGN_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from distributor.offsets.explanation import GroupView
 
 if TYPE_CHECKING:
     from dafka.model import Partition, Record
+    from dafka.query.client import StoreClient
     from topology.model import ClusterSpec, Topology
-
-
-ANSWER_TIMEOUT_MS = 2_000
-"""How long one store may take."""
-
-
-SIGN_TIMEOUT_MS = 900
-"""How long a store may take to give a sign of life; it is asked for every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Holding:
         return sum(head + 1 for head in self.heads.values())
 
 
-def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Holding]:
+def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holding]:
     """Ask every cluster at once; in the order of the file.
 
     Left out is what is not meant to be equal: internal and excluded topics, topics where they are
@@ -75,30 +71,23 @@ def survey(topology: Topology, timeout_ms: int = ANSWER_TIMEOUT_MS) -> list[Hold
 
 def gives_sign_of_life(cluster: ClusterSpec) -> bool:
     """Whether any of a cluster's stores answers."""
-    return any(_answers(store.query) for store in cluster.stores)
-
-
-def _answers(query: str) -> bool:
     try:
-        with StoreClient(query, timeout_ms=SIGN_TIMEOUT_MS) as client:
-            client.health()
+        with ClusterClient(Cluster.declared(cluster), SIGN_TIMEOUT_MS) as stores:
+            stores.first(lambda store: store.health())
     except QueryError:
         return False
     return True
 
 
 def _ask(cluster: ClusterSpec, timeout_ms: int) -> Holding:
-    answers: list[Holding] = []
-    error = ""
-    for store in cluster.stores:
-        try:
-            with StoreClient(store.query, timeout_ms=timeout_ms) as client:
-                answers.append(_holding(cluster, store.query, client.ranges()))
-        except QueryError as failure:
-            error = str(failure)
-    if not answers:
-        return Holding(cluster.name, None, {}, error)
-    return max(answers, key=lambda holding: holding.records)
+    try:
+        with ClusterClient(Cluster.declared(cluster), timeout_ms) as stores:
+            return stores.best(
+                lambda store: _holding(cluster, store.endpoint, store.ranges()),
+                lambda holding: holding.records,
+            )
+    except QueryError as failure:
+        return Holding(cluster.name, None, {}, str(failure))
 
 
 def _holding(cluster: ClusterSpec, store: str, ranges: dict[Partition, range]) -> Holding:
@@ -133,17 +122,24 @@ def look_up(topology: Topology, partition: Partition, sequence: int) -> list[Cop
 
 def _copy(cluster: ClusterSpec, partition: Partition, sequence: int) -> Copy:
     """The first store that has it speaks for the cluster; one that does not answer may have it."""
-    error = ""
-    for store in cluster.stores:
-        try:
-            with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                for batch in client.read(partition, sequence, count_max=1):
-                    for record in records_of(batch, sequence):
-                        if record.sequence == sequence:
-                            return Copy(cluster.name, record)
-        except DafkaError as failure:
-            error = str(failure)
-    return Copy(cluster.name, None, error)
+    try:
+        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+            return Copy(cluster.name, stores.first_with(partial(_record, partition, sequence)))
+    except QueryError as failure:
+        return Copy(cluster.name, None, str(failure))
+
+
+def _record(partition: Partition, sequence: int, store: StoreClient) -> Record | None:
+    try:
+        for batch in store.read(partition, sequence, count_max=1):
+            for record in records_of(batch, sequence):
+                if record.sequence == sequence:
+                    return record
+    except RecordError as error:
+        raise QueryError(
+            f"store at {store.endpoint} has a record that is damaged: {error}"
+        ) from error
+    return None
 
 
 def survey_group(topology: Topology, group: str) -> list[GroupView]:
@@ -154,21 +150,15 @@ def survey_group(topology: Topology, group: str) -> list[GroupView]:
 
 def _view(cluster: ClusterSpec, group: str) -> GroupView:
     """What the first store says that answers; whether members live, any of them."""
-    found: GroupView | None = None
-    live = False
-    error = ""
-    for store in cluster.stores:
+    with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+        rosters = stores.all(lambda store: store.members(group))
+        live = any(pulse.alive for roster in rosters.given.values() for pulse in roster.pulses)
         try:
-            with StoreClient(store.query, ANSWER_TIMEOUT_MS) as client:
-                live = live or any(pulse.alive for pulse in client.members(group).pulses)
-                found = found or _asked(client, cluster, group)
+            commits, ends = stores.first(lambda store: (store.offsets(group), _ends(store)))
         except QueryError as failure:
-            error = str(failure)
-    if found is None:
-        return GroupView(cluster.name, cluster.id, error=error)
-    return GroupView(cluster.name, cluster.id, found.commits, found.ends, live)
+            return GroupView(cluster.name, cluster.id, error=str(failure))
+    return GroupView(cluster.name, cluster.id, commits, ends, live)
 
 
-def _asked(client: StoreClient, cluster: ClusterSpec, group: str) -> GroupView:
-    ends = {partition: kept.stop for partition, kept in client.ranges().items()}
-    return GroupView(cluster.name, cluster.id, client.offsets(group), ends)
+def _ends(store: StoreClient) -> dict[Partition, int]:
+    return {partition: kept.stop for partition, kept in store.ranges().items()}

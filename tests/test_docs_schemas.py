@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.process.web import WebServer, bind
@@ -48,8 +49,8 @@ def running(topology_file):
             opened.enter_context(Tower(cluster.towers[0]))
             (store,) = cluster.stores
             options = {"query": store.query, "durability": Durability.OS}
-            opened.enter_context(Store(store.data, cluster.towers, **options))
-            log = SchemaLog(cluster.towers, [store.query])
+            opened.enter_context(Store(store.data, Cluster.declared(cluster), **options))
+            log = SchemaLog(Cluster.declared(cluster))
             opened.callback(log.close)
             bound, _ = bind(cluster.registry.removeprefix("http://"), "the registry")
             service = Service(log, cluster.name, cluster.id)

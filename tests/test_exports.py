@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     dafka: {
         *(
+            "Cluster",
             "Consumer",
             "Credentials",
             "Delivery",
@@ -25,7 +26,7 @@ PUBLIC = {
             "Record",
             "Store",
         ),
-        *("StoreClient", "Tower", "keep_freed_memory", "load_credentials"),
+        *("ClusterClient", "Tower", "keep_freed_memory", "load_credentials"),
         *(
             "AddressInUseError",
             "BufferFullError",

@@ -100,17 +100,23 @@ _LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-def decode(values: object) -> tuple[Topology, list[Problem]]:
-    """Return the topology, with holes where it could not be read, and what is wrong."""
-    decoder = _Decoder()
+def decode(values: object, directory: str = "") -> tuple[Topology, list[Problem]]:
+    """Return the topology, with holes where it could not be read, and what is wrong.
+
+    Args:
+        values: Dicts, lists, strings, whole numbers, booleans and None.
+        directory: What the paths of key files are relative to.
+    """
+    decoder = _Decoder(directory)
     return decoder.topology(values), decoder.problems
 
 
 class _Decoder:
     """Collects problems instead of stopping at the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: str) -> None:
         self.problems: list[Problem] = []
+        self._directory = directory
 
     def topology(self, values: object) -> Topology:
         fields = self.mapping(values, "$", "file")
@@ -181,7 +187,8 @@ class _Decoder:
     def security(self, values: object, path: str) -> Security:
         fields = self.mapping(values, path, "security")
         files = {key: self.file(fields[key], f"{path}.{key}") for key in fields}
-        return Security(**({"access": "", "cluster_key": "", "key": ""} | files))
+        named = {"access": "", "cluster_key": "", "key": ""} | files
+        return Security(**named, directory=self._directory)
 
     def file(self, value: object, path: str) -> str:
         if not isinstance(value, str) or not value or "\0" in value:

@@ -41,6 +41,7 @@ class Security:
     """The key files of a cluster; paths are relative to the topology file.
 
     Attributes:
+        directory: That of the topology file; no part of what is declared.
         access: The keys that the cluster knows, and their rights.
         cluster_key: Secret key of its towers and stores.
         key: Secret key of its distributors, and of who looks at it.
@@ -49,6 +50,7 @@ class Security:
     access: str
     cluster_key: str
     key: str
+    directory: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

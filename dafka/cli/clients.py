@@ -20,9 +20,10 @@ from dafka.cli.options import (
     Key,
     LogLevel,
     Towers,
+    Way,
     Wire,
     bounded_seconds,
-    credentials_of,
+    entered,
 )
 from dafka.cli.records import from_json, lines_of, to_json
 from dafka.errors import MisuseError
@@ -83,16 +84,9 @@ def produce(
     set_up_logs(log_level)
     interrupt_when_told()
     checked_topic(topic)
-    producer = Producer(
-        tower,
-        host=host,
-        advertise=advertise,
-        spool=spool,
-        credentials=credentials_of(access, key),
-        insecure=insecure,
-        wire=wire,
-        content=content,
-    )
+    way: Way = {"host": host, "advertise": advertise, "insecure": insecure, "wire": wire}
+    cluster = entered(tower, access=access, key=key, **way)
+    producer = Producer(cluster, spool=spool, content=content)
     try:
         sent, refused = _send_lines(producer, topic, json_lines)
     finally:
@@ -178,19 +172,10 @@ def consume(
     set_up_logs(log_level)
     interrupt_when_told()
     start = "earliest" if from_beginning else "latest"
+    way: Way = {"host": host, "advertise": advertise, "insecure": insecure, "wire": wire}
+    cluster = entered(tower, store, access=access, key=key, **way)
     try:
-        with Consumer(
-            tower,
-            topic,
-            start=start,
-            group=group,
-            stores=store,
-            host=host,
-            advertise=advertise,
-            credentials=credentials_of(access, key),
-            insecure=insecure,
-            wire=wire,
-        ) as consumer:
+        with Consumer(cluster, topic, start=start, group=group) as consumer:
             _print_records(consumer, json_lines, max_records, timeout)
     except KeyboardInterrupt:
         return

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypedDict, TypeVar, Unpack
 
 import typer
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.process.logs import LineFormat
-from dafka.transport.keys import Credentials, load_credentials
+from dafka.transport.keys import load_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
@@ -43,15 +47,40 @@ def between_processes(endpoint: _E) -> _E:
     return endpoint
 
 
-def credentials_of(access: Path | None, key: Path | None) -> Credentials | None:
-    """Return what `--access` and `--key` say; None if neither is given.
+class Way(TypedDict, total=False):
+    """What a command's options say of the way into a cluster; see `Cluster`."""
+
+    name: str
+    host: str
+    advertise: str | None
+    insecure: bool
+    wire: str
+
+
+def entered(
+    towers: str | Sequence[str] = (),
+    stores: str | Sequence[str] = (),
+    *,
+    access: Path | None,
+    key: Path | None,
+    **way: Unpack[Way],
+) -> Cluster:
+    """Return the cluster that a command's options lead to.
+
+    Args:
+        towers: `--tower`.
+        stores: `--store`.
+        access: `--access`.
+        key: `--key`.
+        way: What else of `Cluster` the command has options for.
 
     Raises:
-        MisuseError: Only one is, or a file cannot be used.
+        MisuseError: Only one of `--access` and `--key` is given, or a file cannot be used.
     """
     if (access is None) != (key is None):
         raise MisuseError("--access and --key belong together: the cluster's keys, and one's own")
-    return None if access is None or key is None else load_credentials(access, key)
+    known = None if access is None or key is None else load_credentials(access, key)
+    return Cluster(towers, stores, credentials=known, **way)
 
 
 Access = Annotated[

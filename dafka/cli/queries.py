@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +17,7 @@ from dafka.cli.options import (
     Key,
     Stores,
     bounded_seconds,
-    credentials_of,
+    entered,
 )
 from dafka.cli.records import printable, to_json
 from dafka.errors import MisuseError
@@ -25,6 +26,7 @@ from dafka.model import Partition, Record, checked_topic
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.wire.fields import SEQUENCE_MAX
 from topology.output import Columns, column, console, number, print_json, print_rows, table
@@ -143,14 +145,18 @@ def peek(
         console().print(table(RECORDS, records, printable(topic)))
 
 
-def client_of(store: str, timeout: float, access: Path | None, key: Path | None) -> StoreClient:
+@contextmanager
+def client_of(
+    store: str, timeout: float, access: Path | None, key: Path | None
+) -> Iterator[StoreClient]:
     """Open a store's query port as the options say.
 
     Raises:
         MisuseError: The endpoint or the key cannot be used.
     """
-    credentials = credentials_of(access, key)
-    return StoreClient(store, timeout_ms=int(timeout * 1_000), credentials=credentials)
+    cluster = entered(stores=store, access=access, key=key)
+    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
+        yield stores.store()
 
 
 def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:

@@ -19,8 +19,9 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
+    Way,
     Wire,
-    credentials_of,
+    entered,
 )
 from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat, set_up_logs
@@ -90,14 +91,8 @@ def schemas(
             serve_health(metrics, health)
         bound, url = bind(listen, "the registry")
         opened.callback(bound.close)
-        schema_log = SchemaLog(
-            tower,
-            store,
-            host=host,
-            credentials=credentials_of(access, key),
-            insecure=insecure,
-            wire=wire,
-        )
+        way: Way = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
+        schema_log = SchemaLog(entered(tower, store, access=access, key=key, **way))
         opened.callback(schema_log.close)
         service = Service(schema_log, cluster, number)
         if primary and not service.become_first_primary():

@@ -31,9 +31,10 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
+    Way,
     Wire,
     between_processes,
-    credentials_of,
+    entered,
 )
 from dafka.cli.records import printable
 from dafka.errors import MisuseError, StorageError
@@ -80,8 +81,7 @@ def tower(
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)
-    credentials = credentials_of(access, key)
-    with Tower(endpoint, credentials=credentials, insecure=insecure) as running:
+    with Tower(entered(endpoint, access=access, key=key, insecure=insecure)) as running:
         log.info("tower is up", extra={"endpoint": endpoint})
         health.watch(running)
         run_until_told(running)
@@ -174,19 +174,15 @@ def serve(
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)
-    credentials = credentials_of(access, key)
+    way: Way = {"host": host, "advertise": advertise, "insecure": insecure, "wire": wire}
+    cluster = entered(tower, access=access, key=key, **way)
     with Store(
         data,
-        tower,
+        cluster,
         query=query,
-        host=host,
-        advertise=advertise,
         durability=durability,
         retention=retention,
         deletable=allow_delete,
-        credentials=credentials,
-        insecure=insecure,
-        wire=wire,
     ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)

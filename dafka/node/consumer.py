@@ -6,15 +6,17 @@ import queue
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition, Record, checked_topic
-from dafka.node.group import Access, GroupOptions, GroupRole, joined
-from dafka.node.loop import Node, Role, new_address, open_mesh
+from dafka.node.group import GroupOptions, GroupRole, joined
+from dafka.node.loop import Node, Role
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Consumed, Event, TurnEnded
 from dafka.records.batch import records_of, values_of
+from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from dafka.groups.events import GroupEvent, Handed
     from dafka.model import Batch
     from dafka.query.client import StoreClient
-    from dafka.transport.keys import Credentials
     from dafka.transport.sockets import Pollable
 
 _CHECK_S = 1.0
@@ -79,27 +80,20 @@ class Consumer:
     threads at once.
 
     Args:
-        towers: The cluster's tower, `tcp://host:port`, or several.
+        cluster: Which, or its tower, `tcp://host:port`.
         topics: A topic, or several, up to 10,000.
         start: Where partitions without a position begin: "earliest" at their first record,
             "latest" behind what is there when they are first heard of.
         positions: Sequence to begin at, for some partitions.
         group: The name of a group that shares the partitions: each is one member's, and goes on
-            behind what the group has committed.
-        stores: Query ports of the cluster's stores, which keep the group; the same for all members.
+            behind what the group has committed. The cluster's stores keep it; all members must
+            name the same.
         auto_commit_ms: How often to commit by itself what is processed: a record is when the next
             one is asked for. None: only `commit` does.
         session_timeout_ms: A member that is silent for so long is replaced.
         max_hold_ms: How long the application may keep the group waiting for a partition that it
             gives to another member.
-        host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
-        advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
-            where its towers see it connect from.
         buffer_bytes_max: Bytes received ahead of the application.
-        credentials: The node's key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
-        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
-            implementation; without it, what the topology says that was read, else "rfc46".
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -107,22 +101,16 @@ class Consumer:
 
     def __init__(
         self,
-        towers: str | Sequence[str],
+        cluster: Cluster | str,
         topics: str | Sequence[str],
         *,
         start: str = "earliest",
         positions: Mapping[Partition, int] | None = None,
         group: str | None = None,
-        stores: str | Sequence[str] = (),
         auto_commit_ms: int | None = 5_000,
         session_timeout_ms: int = 10_000,
         max_hold_ms: int = 300_000,
-        host: str = "127.0.0.1",
-        advertise: str | None = None,
         buffer_bytes_max: int = 32 * 1024 * 1024,
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-        wire: str | None = None,
     ) -> None:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -134,12 +122,13 @@ class Consumer:
             )
         if start not in (Start.EARLIEST.value, Start.LATEST.value):
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
-        self.address = new_address(towers, credentials)
+        cluster = cluster_of(cluster)
+        self.address = cluster.new_address()
         options = None
         if group is not None:
-            ports = (stores,) if isinstance(stores, str) else tuple(stores)
-            options = GroupOptions(group, ports, auto_commit_ms, session_timeout_ms, max_hold_ms)
-            options = options.checked(names, positions)
+            options = GroupOptions(
+                group, cluster.stores, auto_commit_ms, session_timeout_ms, max_hold_ms
+            ).checked(names, positions)
         settings = ConsumerSettings(
             topics=tuple(checked_topic(name) for name in names),
             start=Start(start) if options is None else Start.ASSIGNED,
@@ -154,13 +143,11 @@ class Consumer:
         self._give_back_at = buffer_bytes_max // _GIVE_BACK_PARTS
         self._closed = False
         machine = ConsumerMachine(self.address, settings)
-        where = self.address, towers, host, credentials, advertise
-        access = Access(credentials, insecure, wire)
         self._group: GroupRole | None = None
         with ExitStack() as opened:
             if options is not None:
-                self._group = joined(opened, options, machine, Start(start), towers, host, access)
-            mesh = open_mesh(*where, insecure=insecure, wire=wire)
+                self._group = joined(opened, options, machine, Start(start), cluster)
+            mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         self._node: Node[None, Never] | Node[None, GroupEvent]
         self._role: _ConsumerRole | GroupRole

@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.errors import BufferFullError, MisuseError, NotStoredError, QueryError, RebalancedError
+from dafka.errors import BufferFullError, MisuseError, NotStoredError, RebalancedError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, checked_group, encode
 from dafka.groups.consumer import GroupMachine, GroupSettings
 from dafka.groups.events import (
@@ -47,7 +47,7 @@ from dafka.process import metrics
 from dafka.process.clock import now_ms, wall_ms
 from dafka.protocol.consumer import Start
 from dafka.protocol.events import Consumed, Event, TurnEnded
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.primitives import octets_of
 
@@ -55,11 +55,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import ExitStack
 
+    from dafka.cluster import Cluster
     from dafka.model import Partition, Record
     from dafka.node.delivery import Delivery
     from dafka.node.loop import Node
     from dafka.protocol.consumer import ConsumerMachine
-    from dafka.transport.keys import Credentials
+    from dafka.query.client import StoreClient
     from dafka.transport.sockets import Pollable
 
 
@@ -99,17 +100,8 @@ class GroupOptions(NamedTuple):
         return self
 
 
-class Access(NamedTuple):
-    """How a node gets into its cluster; see `dafka.node.consumer.Consumer`."""
-
-    credentials: Credentials | None
-    insecure: bool
-    wire: str | None
-
-
 log = logging.getLogger(__name__)
 
-_FIND_TIMEOUT_MS = 5_000
 _LAG_INTERVAL_MS = 1_000
 """Between two times that the lag is added up."""
 
@@ -119,9 +111,7 @@ def joined(
     options: GroupOptions,
     consumer: ConsumerMachine,
     start: Start,
-    towers: str | Sequence[str],
-    host: str,
-    access: Access,
+    cluster: Cluster,
 ) -> GroupRole:
     """Return the role of a consumer in a group, with a producer for its commits.
 
@@ -130,25 +120,15 @@ def joined(
         options: Checked.
         consumer: Its machine, with `Start.ASSIGNED`.
         start: Where to begin what has no commit.
-        towers: The cluster's.
-        host: Where the producer binds.
-        access: For the producer and the stores' query ports.
+        cluster: Where.
 
     Raises:
         MisuseError: Something of it cannot be used.
     """
-    credentials, insecure, wire = access
-    producer = Producer(
-        towers,
-        host=host,
-        linger_ms=1,
-        credentials=credentials,
-        insecure=insecure,
-        wire=wire,
-        content="batches",
-    )
+    # What is advertised is the consumer's own.
+    producer = Producer(cluster.bound_at(cluster.host), linger_ms=1, content="batches")
     opened.callback(producer.close, 0)
-    role = GroupRole(options, consumer, start, producer, credentials)
+    role = GroupRole(options, consumer, start, producer, cluster)
     opened.callback(role.close)
     return role
 
@@ -161,7 +141,7 @@ class GroupRole:
         consumer: Its machine, with `Start.ASSIGNED`.
         start: Where to begin what has no commit.
         producer: Publishes the commits; closed with the role.
-        credentials: For the stores' query ports.
+        cluster: Whose stores keep the group.
 
     Raises:
         MisuseError: A store's endpoint cannot be used.
@@ -175,7 +155,7 @@ class GroupRole:
         consumer: ConsumerMachine,
         start: Start,
         producer: Producer,
-        credentials: Credentials | None,
+        cluster: Cluster,
     ) -> None:
         self.delivered: queue.SimpleQueue[Handed] = queue.SimpleQueue()
         self.hand = Hand(self._post)
@@ -183,7 +163,7 @@ class GroupRole:
         """Why the application gets no more records."""
         self._options = options
         self._address = consumer.address
-        self._credentials = credentials
+        self._cluster = cluster
         self._producer = producer
         self._node: Node[None, GroupEvent] | None = None
         about = Member(tuple(map(octets_of, consumer.topics)), options.session_timeout_ms)
@@ -199,7 +179,7 @@ class GroupRole:
         self._wanted: dict[int, Future[frozenset[Partition]]] = {}
         self._numbers = count(1)
         self._left = threading.Event()
-        self._lines = StoreLines(options.group, options.stores, credentials)
+        self._lines = StoreLines(options.group, cluster)
         self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)
         self._lag_due_ms = 0
 
@@ -372,14 +352,8 @@ class GroupRole:
     def _first_answer(
         self, ask: Callable[[StoreClient], dict[Partition, int]]
     ) -> dict[Partition, int]:
-        failed: QueryError | None = None
-        for endpoint in self._options.stores:
-            try:
-                with StoreClient(endpoint, _FIND_TIMEOUT_MS, self._credentials) as store:
-                    return ask(store)
-            except QueryError as error:
-                failed = error
-        raise QueryError(f"no store answers: {failed}")
+        with ClusterClient(self._cluster) as stores:
+            return stores.first(ask)
 
     def _check(self) -> None:
         if self.failure is not None:

@@ -17,11 +17,11 @@ from dafka.transport.request import QueryClient
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
+    from dafka.cluster import Cluster
     from dafka.groups.events import AskOffsets
     from dafka.groups.membership import Request
-    from dafka.transport.keys import Credentials
     from dafka.transport.sockets import Pollable
 
 log = logging.getLogger(__name__)
@@ -38,18 +38,15 @@ class StoreLines:
 
     Args:
         group: What is asked about.
-        stores: Their query ports; events number them in this order.
-        credentials: Whose to use.
+        cluster: Whose; events number its stores in their order.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(
-        self, group: str, stores: Sequence[str], credentials: Credentials | None = None
-    ) -> None:
+    def __init__(self, group: str, cluster: Cluster) -> None:
         self._group = octets_of(group)
-        self._stores = stores
+        self._stores = stores = cluster.stores
         self._asked: list[dict[int, int]] = [{} for _ in stores]
         """For each store, the token by the number of the question."""
         self._silent_since_ms: dict[int, int] = {}
@@ -57,7 +54,9 @@ class StoreLines:
         self._away: set[int] = set()
         """The stores that were said not to answer."""
         with ExitStack() as opened:
-            self._clients = [opened.enter_context(QueryClient(one, credentials)) for one in stores]
+            self._clients = [
+                opened.enter_context(QueryClient(one, cluster.credentials)) for one in stores
+            ]
             opened.pop_all()
 
     def ask(self, effect: Ask | AskOffsets) -> None:

@@ -8,30 +8,22 @@ import threading
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-from uuid import uuid4
 
-from dafka.errors import DafkaError, MisuseError
-from dafka.model import TowerEndpoints, address_of
+from dafka.errors import DafkaError
 from dafka.process import metrics
 from dafka.process.clock import now_ms, wall_ms
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
-from dafka.protocol.foreign import Shape
 from dafka.protocol.machine import earliest
-from dafka.protocol.presence import Disconnect, PresenceSettings, TowerAway, TowerBack
-from dafka.transport.binding import Binding
-from dafka.transport.curve import checked_binding, keyring
+from dafka.protocol.presence import Disconnect, TowerAway, TowerBack
 from dafka.transport.mesh import Mesh, Notice
 from dafka.transport.sockets import Poller
-from dafka.transport.wiring import wirings
 from dafka.wire import messages
-from dafka.wire.dialect import dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from dafka.protocol.events import Event
-    from dafka.transport.keys import Credentials
     from dafka.transport.sockets import Pollable, Socket
 
 S = TypeVar("S")
@@ -41,9 +33,6 @@ E = TypeVar("E")
 """Events of its own that a role has beside those of `dafka.protocol`; `Never` if it has none."""
 
 log = logging.getLogger(__name__)
-
-PRESENCE = PresenceSettings()
-"""The times of discovery, those of the C implementation: all nodes of a cluster must agree."""
 
 IDLE_MS = 1_000
 """Longest sleep; beacons are due at this interval anyway."""
@@ -330,63 +319,3 @@ class Node(Generic[S, E]):
 def _until(due_ms: int | None) -> int:
     """How long to sleep, in milliseconds."""
     return IDLE_MS if due_ms is None else max(0, min(due_ms - now_ms(), IDLE_MS))
-
-
-def open_mesh(
-    address: str,
-    towers: str | Sequence[str],
-    host: str,
-    credentials: Credentials | None = None,
-    advertise: str | None = None,
-    *,
-    insecure: bool = False,
-    wire: str | None = None,
-    content: str | None = None,
-) -> Mesh:
-    """Open a node's mesh from what the public classes are given.
-
-    Without credentials, those of the keyring for the first tower are used, if there are any; and
-    without `wire` or `content` what was declared for it.
-
-    Raises:
-        MisuseError: No tower is given, or one is not an endpoint, or strangers could come in, or
-            there is no such dialect or content.
-    """
-    names = _names(towers)
-    credentials = credentials or keyring.of(names[0])
-    wiring = wirings.of(names[0])
-    shape = wiring.shape(wire, content)
-    place = Binding.parse(host)
-    if place.scheme == "tcp":
-        open_to_all = insecure or keyring.insecure(names[0])
-        checked_binding(place.host, credentials, insecure=open_to_all)
-    return Mesh(
-        address=address,
-        host=host,
-        towers=[TowerEndpoints.parse(name) for name in names],
-        settings=PRESENCE,
-        credentials=credentials,
-        dialect=dialect(wire or wiring.wire),
-        shape=shape,
-        # What one node sends is its own affair; what the others can read is the cluster's.
-        bundled=wiring.shape(wire) is Shape.BATCHES,
-        advertise=advertise,
-    )
-
-
-def new_address(towers: str | Sequence[str], credentials: Credentials | None = None) -> str:
-    """Draw an address for a node: in a cluster with keys, one that is its key's.
-
-    Raises:
-        MisuseError: No tower is given.
-    """
-    credentials = credentials or keyring.of(_names(towers)[0])
-    drawn = address_of(uuid4())
-    return drawn if credentials is None else credentials.new_address(drawn)
-
-
-def _names(towers: str | Sequence[str]) -> list[str]:
-    names = [towers] if isinstance(towers, str) else list(towers)
-    if not names:
-        raise MisuseError("at least one tower is needed")
-    return names

@@ -9,18 +9,20 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dafka.cluster import cluster_of
 from dafka.errors import NotStoredError
-from dafka.node.loop import Node, Role, new_address, open_mesh
+from dafka.node.loop import Node, Role
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Mirrored, TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
+    from dafka.cluster import Cluster
     from dafka.model import Batch, Partition
     from dafka.protocol.events import Event
-    from dafka.transport.keys import Credentials
     from dafka.transport.sockets import Pollable
 
 
@@ -45,14 +47,9 @@ class Mirror:
     Batches of one partition must be given in order; they need not follow each other directly.
 
     Args:
-        towers: The cluster's tower, `tcp://host:port`, or several.
-        host: Interface to bind and advertise.
+        cluster: Which, or its tower, `tcp://host:port`.
         min_acks: How many distinct stores must have a record before it counts as stored.
         buffer_bytes_max: Bytes published and not stored yet at which `publish` begins to wait.
-        credentials: The node's key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
-        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
-            implementation; without it, what the topology says that was read, else "rfc46".
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -60,16 +57,13 @@ class Mirror:
 
     def __init__(
         self,
-        towers: str | Sequence[str],
+        cluster: Cluster | str,
         *,
-        host: str = "127.0.0.1",
         min_acks: int = 1,
         buffer_bytes_max: int = 32 * 1024 * 1024,
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-        wire: str | None = None,
     ) -> None:
-        self.address = new_address(towers, credentials)
+        cluster = cluster_of(cluster)
+        self.address = cluster.new_address()
         self._buffer_bytes_max = buffer_bytes_max
         self._changed = threading.Condition()
         """Guards what follows, and tells of progress."""
@@ -78,7 +72,7 @@ class Mirror:
         self._buffered = 0
         self._stored = 0
         """How often stores have said that they have more: progress."""
-        mesh = open_mesh(self.address, towers, host, credentials, insecure=insecure, wire=wire)
+        mesh = Mesh(cluster, self.address)
         machine = MirrorMachine(MirrorSettings(foreign=mesh.foreign, min_acks=min_acks))
         role: Role[None, Forgotten | Begins] = _MirrorRole(
             machine, self._on_stored, self._on_forgotten

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from dafka.cluster import Cluster, cluster_of
 from dafka.errors import AddressInUseError, MisuseError, StorageError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition, checked_topic
@@ -26,7 +27,7 @@ from dafka.node.delivery import (
     not_spooled,
     not_stored,
 )
-from dafka.node.loop import Node, Role, new_address, open_mesh
+from dafka.node.loop import Node, Role
 from dafka.process import metrics
 from dafka.process.clock import Pace, wall_ns
 from dafka.protocol.effects import Append, Disputed, Publish, Stored
@@ -35,6 +36,7 @@ from dafka.protocol.machine import earliest
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.storage.lmdb_spool import LmdbSpool
+from dafka.transport.mesh import Mesh
 from dafka.wire.messages import Records
 
 if TYPE_CHECKING:
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from dafka.model import Batch
     from dafka.protocol.events import Event
     from dafka.storage.spool import Spool
-    from dafka.transport.keys import Credentials
     from dafka.transport.sockets import Pollable
 
 
@@ -176,10 +177,7 @@ class Producer:
     batches; a batch goes out when it is full or `linger_ms` old. Safe to use from several threads.
 
     Args:
-        towers: The cluster's tower, `tcp://host:port`, or several.
-        host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
-        advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
-            where its towers see it connect from.
+        cluster: Which, or its tower, `tcp://host:port`.
         linger_ms: How long a record may wait for others to share its batch. With 0 it goes out at
             once; a fast sender's still share batches made 0.3 to 2 ms apart, as stores are busy.
         batch_bytes_max: Size at which a batch goes out.
@@ -191,10 +189,6 @@ class Producer:
             producer that is given it goes on where this one ended, however that was: under the
             same address, with the records that were left and then with the next sequence. Every
             record is on disk before it is published. It holds `buffer_bytes_max` at most.
-        credentials: The producer's key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
-        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
-            implementation; without it, what the topology says that was read, else "rfc46".
         content: "batches"; "raw", each record by itself and as a bare value, without key and
             headers; or "classic", both. Without it, what is declared of the cluster.
 
@@ -205,25 +199,21 @@ class Producer:
 
     def __init__(
         self,
-        towers: str | Sequence[str],
+        cluster: Cluster | str,
         *,
-        host: str = "127.0.0.1",
-        advertise: str | None = None,
         linger_ms: int = 5,
         batch_bytes_max: int = 64 * 1024,
         buffer_bytes_max: int = 32 * 1024 * 1024,
         max_block_ms: int = 60_000,
         min_acks: int = 1,
         spool: str | os.PathLike[str] | None = None,
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-        wire: str | None = None,
         content: str | None = None,
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
+        cluster = cluster_of(cluster)
         self._batch_bytes_max = batch_bytes_max
         self._buffer_bytes_max = buffer_bytes_max
         self._max_block_ms = max_block_ms
@@ -247,14 +237,13 @@ class Producer:
                 kept_in = LmdbSpool(spool)
                 opened.callback(kept_in.close)
                 ends, kept = kept_in.ends(), kept_in.batches()
-            self.address = new_address(towers, credentials) if kept_in is None else kept_in.address
+            self.address = cluster.new_address() if kept_in is None else kept_in.address
             """Names this producer, and with a topic a partition."""
             self.resumed = sum(batch.count for batch in kept)
             """Records found in the spool: sent earlier, stored by nobody yet as far as is known."""
             self._buffered = sum(len(batch.content) for batch in kept)
             self._deliveries = Deliveries(self.address, ends, kept)
-            where = self.address, towers, host, credentials, advertise
-            mesh = open_mesh(*where, insecure=insecure, wire=wire, content=content)
+            mesh = Mesh(cluster, self.address, content=content)
             opened.pop_all()  # all there: from here on the node's thread closes them
         settings = ProducerSettings(
             min_acks=min_acks, spooled=spool is not None, foreign=mesh.foreign

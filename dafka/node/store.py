@@ -7,11 +7,12 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import fold
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
-from dafka.node.loop import Node, Role, open_mesh
+from dafka.node.loop import Node, Role
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
@@ -23,8 +24,8 @@ from dafka.storage.log import beside
 from dafka.storage.retention import Retainer
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.curve import checked_infrastructure
+from dafka.transport.mesh import Mesh
 from dafka.transport.request import QueryServer
-from dafka.wire.dialect import dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,50 +59,37 @@ class Store:
 
     Args:
         data: Directory of the log; made if it is not there.
-        towers: The cluster's tower, `tcp://host:port`, or several.
+        cluster: Which, with its own key where it has keys; or its tower, `tcp://host:port`.
         query: Endpoint of the query port, `tcp://host:port`.
-        host: Where to bind: `HOST`, `HOST:PORT`, `*`, `ipc:///DIRECTORY` or `inproc://`.
-        advertise: `HOST` or `HOST:PORT` where others reach it; else where it is bound, or at `*`
-            where its towers see it connect from.
         durability: What an ACK promises to survive.
         retention: What need not be kept; the first rule that matches a topic counts.
         deletable: Whether topics may be deleted over the query port.
-        credentials: The cluster's key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at other hosts than this machine's own, without keys.
-        wire: How nodes write to each other in this cluster, "rfc46" or "libdafka", that of the C
-            implementation; without it, what the topology says that was read, else "rfc46".
 
     Raises:
         StorageError: The directory cannot be used.
-        MisuseError: An endpoint cannot be used, or there is no such wire.
+        MisuseError: An endpoint cannot be used.
     """
 
     def __init__(
         self,
         data: Path,
-        towers: str | Sequence[str],
+        cluster: Cluster | str,
         *,
         query: str,
-        host: str = "127.0.0.1",
-        advertise: str | None = None,
         durability: Durability = Durability.FSYNC,
         retention: Sequence[Retention] = (),
         deletable: bool = False,
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-        wire: str | None = None,
     ) -> None:
-        checked_infrastructure(query, credentials, insecure=insecure)
-        if wire is not None:
-            dialect(wire)  # a mistake makes no directory and takes no port
+        cluster = cluster_of(cluster)
+        credentials = cluster.credentials
+        checked_infrastructure(query, credentials, insecure=cluster.insecure)
         with ExitStack() as opened:
             record_log = LmdbLog(data, durability=durability)
             opened.callback(record_log.close)
             server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
-            where = self.address, towers, host, credentials, advertise
-            mesh = open_mesh(*where, insecure=insecure, wire=wire)
+            mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         self._role = _StoreRole(
             record_log, server, Retainer(retention), credentials, deletable=deletable

@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster, cluster_of
 from dafka.limits import PEERS_MAX
 from dafka.model import TowerEndpoints
 from dafka.node.loop import STUCK_MS, NodeFailedError
@@ -18,7 +19,6 @@ from dafka.transport.tower import TowerSockets
 if TYPE_CHECKING:
     from typing import Self
 
-    from dafka.transport.keys import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ class Tower:
     """One tower of a cluster.
 
     Args:
-        endpoint: `tcp://host:port` for the nodes' beacons; it publishes on the next port.
-        credentials: The cluster's key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
+        cluster: Which, with its own key where it has keys; or this tower's endpoint.
+        endpoint: `tcp://host:port` for the nodes' beacons; it publishes on the next port. Without
+            it, the first of the cluster's towers.
 
     Raises:
         MisuseError: It is not an endpoint, or it is taken, or strangers could come in.
@@ -43,14 +43,13 @@ class Tower:
 
     def __init__(
         self,
-        endpoint: str,
-        *,
-        credentials: Credentials | None = None,
-        insecure: bool = False,
+        cluster: Cluster | str,
+        endpoint: str | None = None,
     ) -> None:
-        self.endpoint = endpoint
-        checked_infrastructure(endpoint, credentials, insecure=insecure)
-        self._sockets = TowerSockets(TowerEndpoints.parse(endpoint), credentials)
+        cluster = cluster_of(cluster)
+        self.endpoint = endpoint or cluster.towers[0]
+        checked_infrastructure(self.endpoint, cluster.credentials, insecure=cluster.insecure)
+        self._sockets = TowerSockets(TowerEndpoints.parse(self.endpoint), cluster.credentials)
         self._seen_ms: dict[str, int] = {}
         self._stopping = threading.Event()
         self._turned_ms = now_ms()

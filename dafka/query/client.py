@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+SIGN_TIMEOUT_MS = 900
+"""How long one store may take to give a sign of life, which it is asked for every second."""
+
+LOOK_TIMEOUT_MS = 2_000
+"""How long it may take for an answer that a person, or a loop with other work, waits for."""
+
+ANSWER_TIMEOUT_MS = 10_000
+"""How long otherwise: a busy store answers between two writes, maybe over a slow line."""
+
+READ_TIMEOUT_MS = 30_000
+"""How long where nothing is lost by waiting: comparing and copying whole logs."""
+
 
 class StoreClient:
     """One store's query port. Not thread-safe: make one for each thread.
@@ -34,15 +46,19 @@ class StoreClient:
     Args:
         endpoint: `tcp://host:port`. That nobody listens there shows at the first question.
         timeout_ms: For each question; a list in several pages takes several.
-        credentials: Whose to use; those of the process's keyring for the endpoint by default.
+        credentials: Whose to use, in a cluster with keys.
 
     Raises:
         MisuseError: The endpoint cannot be used.
     """
 
     def __init__(
-        self, endpoint: str, timeout_ms: int = 5_000, credentials: Credentials | None = None
+        self,
+        endpoint: str,
+        timeout_ms: int = ANSWER_TIMEOUT_MS,
+        credentials: Credentials | None = None,
     ) -> None:
+        self.endpoint = endpoint
         self._client = QueryClient(endpoint, credentials)
         self._timeout_ms = timeout_ms
 
@@ -275,7 +291,7 @@ class StoreClient:
             raise self._error(f"answered with a {error.reason} this version cannot read") from error
         if isinstance(answer, messages.ErrorResponse):
             raise RefusedError(
-                f"store at {self._client.endpoint} refused: {answer.reason} ({answer.detail})"
+                f"store at {self.endpoint} refused: {answer.reason} ({answer.detail})"
             )
         if not isinstance(answer, expected):
             raise self._error(f"answered with {type(answer).__name__}")
@@ -290,7 +306,7 @@ class StoreClient:
         return last[0]
 
     def _error(self, complaint: str) -> QueryError:
-        return QueryError(f"store at {self._client.endpoint} {complaint}")
+        return QueryError(f"store at {self.endpoint} {complaint}")
 
 
 def _ranges(rows: Iterable[messages.Kept]) -> dict[Partition, range]:

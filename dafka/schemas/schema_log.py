@@ -9,28 +9,25 @@ Entries in memory, for simulation: what one log writes, all on the same list rea
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.schemas.entries import TOPIC, SchemaEntry, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dafka.cluster import Cluster
     from dafka.model import Partition
+    from dafka.query.client import StoreClient
     from dafka.schemas.state import State
-    from dafka.transport.keys import Credentials
 
 
 log = logging.getLogger(__name__)
-
-_ANSWER_TIMEOUT_MS = 3_000
-"""How long one store may take to answer before the next is asked."""
 
 _STORED_TIMEOUT_S = 10.0
 """How long the stores may take to have what was written."""
@@ -43,47 +40,19 @@ class SchemaLog:
     than half: of two that do so at the same time at least one sees the other.
 
     Args:
-        towers: The cluster's towers; its mesh is joined when there is something to write.
-        stores: Query ports of all stores of the cluster.
-        host: Interface to bind and advertise.
-        credentials: Its key and those it knows, in a cluster with keys.
-        insecure: Let anybody in at another host than this machine's own, without keys.
-        wire: How nodes of the cluster write to each other, if not as declared of it.
+        cluster: Which, with all of its stores; its mesh is joined when there is something to write.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(
-        self,
-        towers: Sequence[str],
-        stores: Sequence[str],
-        *,
-        host: str = "127.0.0.1",
-        credentials: Credentials | None = None,
-        insecure: bool = False,
-        wire: str | None = None,
-    ) -> None:
-        self.majority = len(stores) // 2 + 1
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.majority = len(cluster.stores) // 2 + 1
         """How many stores are more than half."""
-        self._open_producer = partial(
-            Producer,
-            towers,
-            host=host,
-            linger_ms=0,
-            min_acks=self.majority,
-            credentials=credentials,
-            insecure=insecure,
-            wire=wire,
-        )
         self._producer: Producer | None = None
-        with ExitStack() as opened:
-            self._stores = [
-                opened.enter_context(StoreClient(store, _ANSWER_TIMEOUT_MS, credentials))
-                for store in stores
-            ]
-            self._opened = opened.pop_all()
-        self._read: list[dict[Partition, int]] = [{} for _ in stores]
+        self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS)
+        self._read: dict[str, dict[Partition, int]] = {store: {} for store in cluster.stores}
         self.strangers = 0
         """Records that are none of a registry's, passed over."""
 
@@ -106,18 +75,7 @@ class SchemaLog:
         Raises:
             QueryError: Fewer answer.
         """
-        answered = 0
-        failed: QueryError | None = None
-        for number, store in enumerate(self._stores):
-            try:
-                self._read_one(store, self._read[number], state)
-            except QueryError as error:
-                failed = error
-                continue
-            answered += 1
-            if answered >= stores_min:
-                return
-        raise QueryError(f"{answered} of {len(self._stores)} stores can be read: {failed}")
+        self._stores.some(lambda store: self._read_one(store, state), stores_min)
 
     def write(self, entries: Sequence[SchemaEntry]) -> None:
         """Publish entries, and wait until more than half of the stores have them on disk.
@@ -135,16 +93,17 @@ class SchemaLog:
 
     def close(self) -> None:
         """Leave the cluster; what has been answered is stored already."""
-        self._opened.close()
+        self._stores.close()
         if self._producer is not None:
             self._producer.close(0)
 
     def _joined(self) -> Producer:
         if self._producer is None:
-            self._producer = self._open_producer()
+            self._producer = Producer(self._cluster, linger_ms=0, min_acks=self.majority)
         return self._producer
 
-    def _read_one(self, store: StoreClient, read: dict[Partition, int], state: State) -> None:
+    def _read_one(self, store: StoreClient, state: State) -> None:
+        read = self._read[store.endpoint]
         ranges = store.ranges(TOPIC)
         if any(
             partition not in ranges or ranges[partition].stop < at for partition, at in read.items()

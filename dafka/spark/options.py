@@ -10,49 +10,48 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster, credentials_in
 from dafka.errors import MisuseError
 from dafka.model import Endpoint, Partition, checked_topic
-from dafka.transport.curve import keyring
-from dafka.transport.keys import load_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """The keys of a job, by file; the files stay where they are, only their names travel.
+class ClusterOptions:
+    """The cluster of a job. Key files stay where they are, only their names travel.
 
     Attributes:
+        servers: Query ports of the cluster's stores: for a sink all of them, for who writes on must
+            know what there is.
+        towers: Where its nodes find each other; a sink needs them.
         access: The cluster's access file; None in a cluster without keys.
         key: The job's secret key file.
         insecure: Anybody may reach the job's nodes, also at hosts that are not this machine's own.
     """
 
+    servers: tuple[str, ...]
+    towers: tuple[str, ...] = ()
     access: str | None = None
     key: str | None = None
     insecure: bool = False
 
-    def introduce(self, *endpoints: Iterable[str]) -> None:
-        """Let this process use the keys at these endpoints, and no others it was told of before.
-
-        Spark's workers outlive jobs.
+    def open(self) -> Cluster:
+        """The cluster, as this process reaches it.
 
         Raises:
-            MisuseError: A file cannot be used.
+            MisuseError: A key file cannot be used.
         """
-        every = [endpoint for some in endpoints for endpoint in some]
+        credentials = None
         if self.access is not None and self.key is not None:
-            keyring.add(every, load_credentials(Path(self.access), Path(self.key)))
-            return
-        keyring.forget(every)
-        if self.insecure:
-            keyring.allow(every)
+            credentials = credentials_in(Path(self.access), Path(self.key))
+        return Cluster(self.towers, self.servers, credentials=credentials, insecure=self.insecure)
 
 
 SOURCE_OPTIONS = (
@@ -126,7 +125,7 @@ class SourceOptions:
     """The options of a source, checked.
 
     Attributes:
-        servers: Query ports of the cluster's stores.
+        cluster: Which.
         topics: What is read.
         starting: Where reading begins.
         ending: Where a batch ends.
@@ -135,10 +134,9 @@ class SourceOptions:
         records_per_task: At most so many records in one task.
         fail_on_data_loss: Whether records that are gone end the query, or are passed over.
         headers: Whether there is a column of headers.
-        access: How tasks prove who they are.
     """
 
-    servers: tuple[str, ...]
+    cluster: ClusterOptions
     topics: TopicSelection
     starting: Bound = Bound()
     ending: Bound = Bound(latest=True)
@@ -147,7 +145,6 @@ class SourceOptions:
     records_per_task: int = RECORDS_PER_TASK
     fail_on_data_loss: bool = True
     headers: bool = False
-    access: Access = field(default_factory=Access)
 
 
 def source_options(
@@ -170,7 +167,7 @@ def source_options(
     if stream is True:
         given.refuse("endingOffsets", "a stream has no end")
     return SourceOptions(
-        servers=given.endpoints("servers"),
+        cluster=_cluster(given),
         topics=_topics(given),
         starting=_starting(given),
         ending=_bound(given, "endingOffsets", Bound(latest=True), "latest"),
@@ -179,7 +176,6 @@ def source_options(
         records_per_task=given.number("maxRecordsPerPartition") or RECORDS_PER_TASK,
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         headers=given.flag("includeHeaders", default=False),
-        access=_access(given),
     )
 
 
@@ -188,23 +184,18 @@ class SinkOptions:
     """The options of a sink, checked.
 
     Attributes:
-        servers: Query ports of the cluster's stores: all of them, for who writes on must know what
-            there is.
-        towers: Where its nodes find each other.
+        cluster: Which.
         topic: Where rows without a topic of their own go.
         min_acks: How many distinct stores must have a record.
         run_id: Names a batch job that may be repeated.
-        access: How tasks prove who they are.
         log_starts: For whole batches: where partitions begin of which their source has no more than
             that.
     """
 
-    servers: tuple[str, ...]
-    towers: tuple[str, ...]
+    cluster: ClusterOptions
     topic: str | None = None
     min_acks: int = 1
     run_id: str | None = None
-    access: Access = field(default_factory=Access)
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
 
 
@@ -226,7 +217,8 @@ def sink_options(
     given.check_names((*also, *(COPYING_OPTIONS if copying else SINK_OPTIONS), *SPARKS_OWN))
     if stream:
         given.refuse("runId", "a stream's own id does it")
-    servers = given.endpoints("servers")
+    cluster = replace(_cluster(given), towers=given.endpoints("towers"))
+    servers = cluster.servers
     min_acks = given.number("minAcks") or 1
     if min_acks > len(servers):
         raise MisuseError(
@@ -234,12 +226,10 @@ def sink_options(
         )
     topic = given.text("topic")
     return SinkOptions(
-        servers=servers,
-        towers=given.endpoints("towers"),
+        cluster=cluster,
         topic=None if topic is None else _checked("topic", topic),
         min_acks=min_acks,
         run_id=given.text("runId"),
-        access=_access(given),
         log_starts=_log_starts(given),
     )
 
@@ -293,11 +283,16 @@ class _Given:
         return text.lower() == "true"
 
 
-def _access(given: _Given) -> Access:
+def _cluster(given: _Given) -> ClusterOptions:
     access, key = given.text("access"), given.text("key")
     if (access is None) != (key is None):
         raise MisuseError("the options 'access' and 'key' (files) go together")
-    return Access(access, key, given.flag("insecure", default=False))
+    return ClusterOptions(
+        given.endpoints("servers"),
+        access=access,
+        key=key,
+        insecure=given.flag("insecure", default=False),
+    )
 
 
 def _topics(given: _Given) -> TopicSelection:

@@ -1,6 +1,6 @@
-"""Ranges of partitions, and how they are dealt to tasks.
+"""Ranges of partitions: how they are dealt to tasks, and read out of a cluster's stores.
 
-Everything here depends on its arguments alone: a micro-batch that is planned again after a crash
+How they are dealt depends on its arguments alone: a micro-batch that is planned again after a crash
 is cut into the same tasks.
 
 How far a stream has come: what Spark keeps in its checkpoint.
@@ -21,16 +21,26 @@ Spark compares offsets as text, hence the order.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dafka.errors import MisuseError
+from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
+from dafka.query.cluster_client import ClusterClient
+from dafka.spark.options import Bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Self
 
-    from dafka.spark.options import Bound
+    from dafka.cluster import Cluster
+    from dafka.model import Batch
+    from dafka.query.client import StoreClient
+    from dafka.spark.options import TopicSelection
+
+
+T = TypeVar("T")
 
 
 class Range(NamedTuple):
@@ -236,3 +246,165 @@ def _sequences(places: Places) -> dict[Partition, int]:
         for topic, sequences in places.items()
         for address, sequence in sequences.items()
     }
+
+
+PATIENCE_S = 30.0
+"""How long the driver waits for a store to come back: an error there ends the query."""
+
+_AGAIN_S = 0.5
+
+
+class DataLossError(QueryError):
+    """Records that were to be read are in no store of the cluster any more."""
+
+    retriable = False
+
+
+class RangeReader:
+    """What a cluster's stores have, and exactly what was planned of it. Used by one thread.
+
+    Args:
+        cluster: Which; the first store that answers is read, others where it fails.
+
+    Raises:
+        MisuseError: An endpoint cannot be used.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._stores = ClusterClient(cluster)
+
+    def there(self, topics: TopicSelection) -> dict[Partition, range]:
+        """Return the sequences of every partition that is wanted, as the best of the stores has it.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        found: dict[Partition, range] = {}
+        # By name where there are names: a key may permit no more than that.
+        for name in topics.names or (None,):
+            for ranges in self._ranges(name):
+                for partition, kept in ranges.items():
+                    if topics.wants(partition.topic):
+                        known = found.get(partition, kept)
+                        found[partition] = range(
+                            min(known.start, kept.start), max(known.stop, kept.stop)
+                        )
+        return found
+
+    def settled(self, bound: Bound, there: Mapping[Partition, range]) -> Bound:
+        """Return `bound` with sequences where it has a time: of the first record as late as that.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        if bound.timestamp_ms is None:
+            return bound
+        sequences = {
+            partition: self._find(partition, bound.timestamp_ms, kept.stop)
+            for partition, kept in there.items()
+        }
+        return Bound(sequences=sequences)
+
+    def pages(self, wanted: Range, *, fail_on_data_loss: bool = True) -> Iterator[list[Batch]]:
+        """Yield the batches that hold a range, many at a time.
+
+        Whole batches: the first may begin below, the last end above what was asked.
+
+        Raises:
+            DataLossError: No store has a part of it any more, and that is not to be passed over.
+            QueryError: No store answers, or none has a part of it yet.
+        """
+        partition, at, end = wanted
+        while at < end:
+            batches = self._page(partition, at, end)
+            if batches:
+                yield batches
+                at = batches[-1].end
+                continue
+            following, emptied = self._next_kept(partition, at)
+            if fail_on_data_loss:
+                reason = (
+                    "nothing of it is left: the topic was deleted, or retention has taken all"
+                    if emptied
+                    else f"retention has taken what was before {following}"
+                )
+                raise DataLossError(
+                    f"sequences {at} to {end - 1} of partition {partition.address} of topic "
+                    f"{partition.topic!r} are in no store any more ({reason}); with the option "
+                    "failOnDataLoss=false they are passed over"
+                )
+            at = min(following, end)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._stores.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _find(self, partition: Partition, timestamp_ms: int, otherwise: int) -> int:
+        answers = self._stores.all(lambda store: store.find(partition, timestamp_ms))
+        found = [sequence for sequence in answers.given.values() if sequence is not None]
+        if found:
+            return min(found)
+        if answers.failure is not None:
+            # That very store may have some.
+            raise answers.failure
+        return otherwise
+
+    def _next_kept(self, partition: Partition, at: int) -> tuple[int, bool]:
+        """The first sequence behind `at` that a store keeps, where none has `at` any more.
+
+        And whether none keeps anything: then it is the sequence that comes next.
+
+        Raises:
+            QueryError: A store does not answer, none has come as far as `at`, or one has it now.
+        """
+        answers = self._stores.all(lambda store: store.ranges(partition.topic))
+        if answers.failure is not None:
+            # That very store may keep more than the others.
+            raise answers.failure
+        kept = [ranges.get(partition, range(0)) for ranges in answers.given.values()]
+        behind = [one.start for one in kept if one.start > at]
+        if behind and not any(at in one for one in kept):
+            return min(behind), not any(kept)
+        raise QueryError(
+            f"sequence {at} of partition {partition.address} of topic {partition.topic!r} is "
+            f"not there yet: the cluster ends at {max((one.stop for one in kept), default=0)}"
+        )
+
+    def _ranges(self, topic: str | None) -> list[dict[Partition, range]]:
+        """What those stores have that answer; the error of the last one if none does."""
+        answers = self._stores.all(lambda store: store.ranges(topic))
+        if not answers.given and answers.failure is not None:
+            raise answers.failure
+        return list(answers.given.values())
+
+    def _page(self, partition: Partition, at: int, end: int) -> list[Batch]:
+        """What the first store that has `at` answers; nothing if all answer and none has it."""
+
+        def read(store: StoreClient) -> list[Batch] | None:
+            batches = store.read(partition, at, end - at)
+            return batches if batches and batches[0].sequence <= at < batches[0].end else None
+
+        return self._stores.first_with(read) or []
+
+
+def patiently(cluster: Cluster, ask: Callable[[RangeReader], T]) -> T:
+    """Ask a cluster's stores, again and again where none answers: for the driver.
+
+    Raises:
+        QueryError: None has answered for `PATIENCE_S`.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with RangeReader(cluster) as stores:
+                return ask(stores)
+        except QueryError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_S)

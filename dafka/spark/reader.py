@@ -31,8 +31,7 @@ from pyspark.sql.streaming.datasource import (
 
 from dafka.errors import MisuseError
 from dafka.spark.columns import shown
-from dafka.spark.planning import Progress, Range
-from dafka.spark.stores import Stores, patiently
+from dafka.spark.planning import Progress, Range, RangeReader, patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,12 +71,11 @@ class BatchReader(DataSourceReader):
         Raises:
             QueryError: No store answers.
         """
-        self._options.access.introduce(self._options.servers)
-        with Stores(self._options.servers) as stores:
+        with RangeReader(self._options.cluster.open()) as stores:
             ranges = self.planned(stores)
         return [Task(task) for task in self._rows.deal(ranges, self._options)]
 
-    def planned(self, stores: Stores) -> list[Range]:
+    def planned(self, stores: RangeReader) -> list[Range]:
         """The ranges to read; see `planned`."""
         return planned(stores, self._options)
 
@@ -88,7 +86,7 @@ class BatchReader(DataSourceReader):
             yield from self._rows.read(partition.ranges, self._options)
 
 
-def planned(stores: Stores, options: SourceOptions) -> list[Range]:
+def planned(stores: RangeReader, options: SourceOptions) -> list[Range]:
     """The ranges a batch reads, by partition.
 
     Raises:
@@ -181,7 +179,7 @@ class NarrowingReader(BatchReader):
             if not self._narrowing.take(condition):
                 yield condition
 
-    def planned(self, stores: Stores) -> list[Range]:
+    def planned(self, stores: RangeReader) -> list[Range]:
         """The ranges to read, less what the filters leave out."""
         return list(self._narrowing.of(super().planned(stores)))
 
@@ -249,7 +247,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Task)
         yield from self._rows.read(partition.ranges, self._options)
 
-    def _there(self, stores: Stores) -> dict[Partition, range]:
+    def _there(self, stores: RangeReader) -> dict[Partition, range]:
         there = stores.there(self._options.topics)
         if self._last is None:
             return there
@@ -259,13 +257,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if partition in self._last
         }
 
-    def _after(self, stores: Stores, progress: Progress, records_max: int | None) -> Progress:
+    def _after(self, stores: RangeReader, progress: Progress, records_max: int | None) -> Progress:
         there = self._there(stores)
         starting = self._options.starting
         if not progress.begun:
             starting = stores.settled(starting, there)
         return progress.after(there, starting, records_max)
 
-    def _patiently(self, ask: Callable[[Stores], T]) -> T:
-        self._options.access.introduce(self._options.servers)
-        return patiently(self._options.servers, ask)
+    def _patiently(self, ask: Callable[[RangeReader], T]) -> T:
+        return patiently(self._options.cluster.open(), ask)

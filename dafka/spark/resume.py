@@ -19,18 +19,18 @@ from uuid import UUID, uuid5
 from dafka.errors import DafkaError, QueryError
 from dafka.limits import DIGEST_BYTES_MAX
 from dafka.model import Partition, address_of
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import checked_header
 from dafka.records.digest import digest_of_batches
 from dafka.spark.options import TopicSelection
-from dafka.spark.planning import Range
-from dafka.spark.stores import ANSWER_TIMEOUT_MS, patiently
+from dafka.spark.planning import Range, RangeReader, patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
+    from dafka.cluster import Cluster
     from dafka.model import Batch
-    from dafka.spark.stores import Stores
+    from dafka.query.client import StoreClient
 
 
 _PORTION_BYTES = DIGEST_BYTES_MAX // 2
@@ -77,33 +77,30 @@ class PublishedDigests:
         self._batches.append(batch)
         self._size += len(batch.content)
 
-    def compare(self, servers: Sequence[str]) -> int:
-        """Ask stores for what they have instead; returns how many have exactly all of this.
+    def compare(self, cluster: Cluster) -> int:
+        """Ask the stores for what they have instead; returns how many have exactly all of this.
 
         Raises:
             OverlappedError: A store has other records.
             QueryError: A store does not answer.
         """
-        self._close()
-        return sum(self._is_in(server) for server in servers)
+        confirmed, failure = self._confirmed(cluster)
+        if failure is not None:
+            raise failure
+        return confirmed
 
-    def check(self, servers: Sequence[str], min_acks: int) -> None:
+    def check(self, cluster: Cluster, min_acks: int) -> None:
         """Make sure that so many stores have exactly this.
 
         Raises:
             OverlappedError: A store has other records.
             QueryError: Fewer of them say so.
         """
-        confirmed, failure = 0, None
-        for server in servers:
-            try:
-                confirmed += self.compare([server])
-            except QueryError as error:
-                failure = error
+        confirmed, failure = self._confirmed(cluster)
         if confirmed < min_acks:
             raise QueryError(
-                f"only {confirmed} of {len(servers)} stores say that they have what was written "
-                f"to {self._partition}; {min_acks} are needed"
+                f"only {confirmed} of {len(cluster.stores)} stores say that they have what was "
+                f"written to {self._partition}; {min_acks} are needed"
             ) from failure
 
     def _close(self) -> None:
@@ -113,19 +110,25 @@ class PublishedDigests:
             self._portions.append(Portion(start, end, digest))
         self._batches, self._size = [], 0
 
-    def _is_in(self, server: str) -> bool:
-        with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
-            for start, end, digest in self._portions:
-                found = client.digest(self._partition, start, end, exact=False)
-                if found.start > start or found.end < end:
-                    return False  # it has not come so far, or keeps it no more
-                if (found.start, found.end, found.digest) != (start, end, digest):
-                    topic, address = self._partition
-                    raise OverlappedError(
-                        f"the store at {server} has other records from sequence {start} to "
-                        f"{end - 1} of partition {address} of topic {topic!r} than this attempt "
-                        "wrote: another attempt of the same task has written there meanwhile"
-                    )
+    def _confirmed(self, cluster: Cluster) -> tuple[int, QueryError | None]:
+        """How many stores have exactly this, and why one of the others does not say."""
+        self._close()
+        with ClusterClient(cluster) as stores:
+            answers = stores.all(self._is_in)
+        return sum(answers.given.values()), answers.failure
+
+    def _is_in(self, store: StoreClient) -> bool:
+        for start, end, digest in self._portions:
+            found = store.digest(self._partition, start, end, exact=False)
+            if found.start > start or found.end < end:
+                return False  # it has not come so far, or keeps it no more
+            if (found.start, found.end, found.digest) != (start, end, digest):
+                topic, address = self._partition
+                raise OverlappedError(
+                    f"the store at {store.endpoint} has other records from sequence {start} to "
+                    f"{end - 1} of partition {address} of topic {topic!r} than this attempt "
+                    "wrote: another attempt of the same task has written there meanwhile"
+                )
         return True
 
 
@@ -159,7 +162,7 @@ def address_for(query: str, task: int) -> str:
     return address_of(uuid5(_NAMESPACE, f"{query}/{task}"))
 
 
-def check_tasks(servers: Sequence[str], query: str, run: int, tasks: int, topic: str) -> None:
+def check_tasks(cluster: Cluster, query: str, run: int, tasks: int, topic: str) -> None:
     """Make sure that no task beyond the last one has written to a topic in the same run.
 
     One would have if the run was begun before with more tasks. What it wrote was then written by
@@ -173,7 +176,7 @@ def check_tasks(servers: Sequence[str], query: str, run: int, tasks: int, topic:
         Partition(topic, address_for(query, task)): task
         for task in range(tasks, tasks + BEYOND_MAX)
     }
-    for partition, written in patiently(servers, lambda stores: _runs(stores, topic, logs)).items():
+    for partition, written in patiently(cluster, lambda stores: _runs(stores, topic, logs)).items():
         if written == run:
             raise RepeatedError(
                 f"task {logs[partition]} wrote to {partition} in run {run}, which had only {tasks} "
@@ -182,7 +185,7 @@ def check_tasks(servers: Sequence[str], query: str, run: int, tasks: int, topic:
             )
 
 
-def _runs(stores: Stores, topic: str, logs: Iterable[Partition]) -> dict[Partition, int]:
+def _runs(stores: RangeReader, topic: str, logs: Iterable[Partition]) -> dict[Partition, int]:
     """Which run each of these was written in last, of those of which something is kept."""
     there = stores.there(TopicSelection((topic,)))
     runs = {}
@@ -196,7 +199,7 @@ def _runs(stores: Stores, topic: str, logs: Iterable[Partition]) -> dict[Partiti
     return runs
 
 
-def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: int) -> ResumePoint:
+def resumed(cluster: Cluster, min_acks: int, partition: Partition, run: int) -> ResumePoint:
     """Ask the stores where a task stands.
 
     What was acknowledged is in `min_acks` stores, so asking all but `min_acks - 1` of them finds
@@ -207,25 +210,19 @@ def resumed(servers: Sequence[str], min_acks: int, partition: Partition, run: in
         QueryError: Not enough stores answer.
         RepeatedError: A later run has written there, or retention has taken a part of this one.
     """
-    kept: dict[str, range] = {}
-    failure: QueryError | None = None
-    for server in servers:
-        try:
-            with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
-                kept[server] = client.ranges(partition.topic).get(partition, range(0))
-        except QueryError as error:
-            failure = error
-    if len(kept) < len(servers) - min_acks + 1:
-        raise QueryError(
-            f"only {len(kept)} of {len(servers)} stores say what they have; "
-            f"{len(servers) - min_acks + 1} are needed to be sure"
-        ) from failure
-    server, there = max(kept.items(), key=lambda item: (item[1].stop, len(item[1])))
-    if not there:
-        # Nothing was ever written, or retention has taken all of it, and with it whose it was.
-        return ResumePoint(there.stop, 0)
-    with StoreClient(server, ANSWER_TIMEOUT_MS) as client:
-        batches = client.read(partition, there.stop - 1, 1)
+    with ClusterClient(cluster) as stores:
+        answers = stores.all(lambda store: store.ranges(partition.topic).get(partition, range(0)))
+        kept, needed = answers.given, len(cluster.stores) - min_acks + 1
+        if len(kept) < needed:
+            raise QueryError(
+                f"only {len(kept)} of {len(cluster.stores)} stores say what they have; "
+                f"{needed} are needed to be sure"
+            ) from answers.failure
+        server, there = max(kept.items(), key=lambda item: (item[1].stop, len(item[1])))
+        if not there:
+            # Nothing was ever written, or retention has taken it all, and with it whose it was.
+            return ResumePoint(there.stop, 0)
+        batches = stores.store(server).read(partition, there.stop - 1, 1)
     if not batches:
         raise QueryError(f"the store at {server} has dropped the end of {partition} just now")
     last = batches[-1]

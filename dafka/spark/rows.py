@@ -25,8 +25,7 @@ from dafka.records.batch import cut
 from dafka.records.envelope import FRESH, unpack
 from dafka.spark.columns import record_batch
 from dafka.spark.parsing import parsed
-from dafka.spark.planning import dealt, dealt_whole
-from dafka.spark.stores import Stores
+from dafka.spark.planning import RangeReader, dealt, dealt_whole
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
@@ -147,8 +146,7 @@ def ahead(items: Generator[T, None, None]) -> Iterator[T]:
 def _pages(
     ranges: TaskRanges, options: SourceOptions
 ) -> Generator[tuple[Range, list[Batch]], None, None]:
-    options.access.introduce(options.servers)
-    with Stores(options.servers) as stores:
+    with RangeReader(options.cluster.open()) as stores:
         for wanted in ranges:
             for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
                 yield wanted, batches

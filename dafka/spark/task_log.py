@@ -26,14 +26,13 @@ from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Batch, Endpoint, Partition
 from dafka.node.mirror import Mirror
 from dafka.records.batch import BatchBuilder, RawRecord, Run, enclosed, raw_records
-from dafka.spark.planning import Range
+from dafka.spark.planning import Range, RangeReader
 from dafka.spark.resume import PublishedDigests, RepeatedError, address_for, resumed
-from dafka.spark.stores import Stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dafka.spark.options import Access, SinkOptions
+    from dafka.spark.options import ClusterOptions, SinkOptions
 
 
 Fields = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -90,22 +89,23 @@ def _digest(fields: Fields) -> bytes:
     return blake2b(repr(fields).encode(), digest_size=16).digest()
 
 
-_Key = tuple[int, tuple[str, ...], int, "Access"]
+_Key = tuple[int, "ClusterOptions", int]
 
 _mirrors: dict[_Key, Mirror] = {}
 """By process, for a worker may be a fork of another; one for each cluster and key."""
 
 
-def mirror_of(towers: Sequence[str], min_acks: int, access: Access) -> Mirror:
-    """Return this process's mirror on a cluster, to which `access` has been introduced.
+def mirror_of(options: SinkOptions) -> Mirror:
+    """Return this process's mirror on a sink's cluster.
 
     Raises:
-        MisuseError: A tower's endpoint cannot be used.
+        MisuseError: A tower's endpoint or a key file cannot be used.
     """
-    key = (os.getpid(), tuple(towers), min_acks, access)
+    key = (os.getpid(), options.cluster, options.min_acks)
     mirror = _mirrors.get(key)
     if mirror is None or not mirror.alive:
-        mirror = Mirror(towers, host=own_host(towers[0]), min_acks=min_acks)
+        place = options.cluster.open().bound_at(own_host(options.cluster.towers[0]))
+        mirror = Mirror(place, min_acks=options.min_acks)
         _mirrors[key] = mirror
     return mirror
 
@@ -170,8 +170,9 @@ class TopicLog:
         self.partition = Partition(topic, address_for(attempt.query, attempt.task))
         self._mirror = mirror
         self._options = options
+        self._cluster = options.cluster.open()
         self._attempt = attempt
-        self._before = resumed(options.servers, options.min_acks, self.partition, attempt.run)
+        self._before = resumed(self._cluster, options.min_acks, self.partition, attempt.run)
         first, stored = self._before.first, self._before.stored
         self._known = Known(_records(options, Range(self.partition, first, first + stored)))
         self._place = stored
@@ -252,7 +253,7 @@ class TopicLog:
             OverlappedError: One has something else.
             QueryError: Not enough of them say what they have.
         """
-        self._published.check(self._options.servers, self._options.min_acks)
+        self._published.check(self._cluster, self._options.min_acks)
 
     def explain(self) -> None:
         """Find out why stores do not acknowledge.
@@ -261,7 +262,7 @@ class TopicLog:
             OverlappedError: One has other records.
             QueryError: One does not answer.
         """
-        self._published.compare(self._options.servers)
+        self._published.compare(self._cluster)
 
     def close(self) -> None:
         """Give up what is not published, so that the next task may begin where it likes."""
@@ -335,7 +336,7 @@ class _Held:
 
 
 def _records(options: SinkOptions, there: Range) -> Iterator[RawRecord]:
-    with Stores(options.servers) as stores:
+    with RangeReader(options.cluster.open()) as stores:
         for batches in stores.pages(there):
             for batch in batches:
                 for record in raw_records(batch.content):

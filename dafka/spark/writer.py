@@ -124,10 +124,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _check(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
     done = [message for message in messages if isinstance(message, TaskWritten)]
-    options.access.introduce(options.servers)
     for topic in sorted({topic for message in done for topic in message.topics}):
         attempt = done[0].attempt
-        check_tasks(options.servers, attempt.query, attempt.run, len(messages), topic)
+        check_tasks(options.cluster.open(), attempt.query, attempt.run, len(messages), topic)
 
 
 def _context() -> TaskContext:
@@ -148,8 +147,7 @@ def write(
         MisuseError: A row cannot be a record.
         QueryError: Not enough stores answer.
     """
-    options.access.introduce(options.servers, options.towers)
-    mirror = mirror_of(options.towers, options.min_acks, options.access)
+    mirror = mirror_of(options)
     logs: dict[str, TopicLog] = {}
     try:
         for table in tables:
@@ -245,8 +243,7 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
         NotStoredError: No store acknowledges, or one waits for records that are not among these.
         RecordError: A row's content is no batch.
     """
-    options.access.introduce(options.servers, options.towers)
-    mirror = mirror_of(options.towers, options.min_acks, options.access)
+    mirror = mirror_of(options)
     begun: set[Partition] = set()
     try:
         for table in tables:

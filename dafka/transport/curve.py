@@ -17,8 +17,6 @@ from dafka.errors import MisuseError
 from dafka.transport.sockets import context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dafka.transport.access import Access
     from dafka.transport.keys import Credentials
 
@@ -140,36 +138,3 @@ def user_of(frame: zmq.Frame) -> str:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:
         return ""
-
-
-class Keyring:
-    """Which credentials this process has where: by endpoint, as `known_hosts` has it by host."""
-
-    def __init__(self) -> None:
-        self._credentials: dict[str, Credentials] = {}
-        self._insecure: set[str] = set()
-
-    def add(self, endpoints: Iterable[str], credentials: Credentials) -> None:
-        """Use these credentials at these endpoints."""
-        self._credentials.update(dict.fromkeys(endpoints, credentials))
-
-    def forget(self, endpoints: Iterable[str]) -> None:
-        """Use no credentials at these endpoints."""
-        for endpoint in endpoints:
-            self._credentials.pop(endpoint, None)
-
-    def allow(self, endpoints: Iterable[str]) -> None:
-        """The operator has said that anybody may come in there."""
-        self._insecure.update(endpoints)
-
-    def of(self, endpoint: str) -> Credentials | None:
-        """The credentials to use at an endpoint, if there are any."""
-        return self._credentials.get(endpoint)
-
-    def insecure(self, endpoint: str) -> bool:
-        """Whether the operator has said that anybody may come in there."""
-        return endpoint in self._insecure
-
-
-keyring = Keyring()
-"""That of this process. A topology fills it, for every tool that uses its clusters."""

@@ -30,18 +30,17 @@ from dafka.protocol.presence import (
 from dafka.transport import sockets
 from dafka.transport.access import ANYBODY, Rights, may_send, may_subscribe
 from dafka.transport.binding import Binding
-from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
+from dafka.transport.curve import checked_binding, guard, prove, refuse_keys_within, user_of
 from dafka.transport.sockets import Connections, receive_frames, send_frames
-from dafka.wire import rfc46
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.bundles import Bundles
+from dafka.wire.dialect import dialect
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from dafka.transport.keys import Credentials
-    from dafka.wire.dialect import Dialect
+    from dafka.cluster import Cluster
     from dafka.wire.messages import Message
 
 MESSAGES_PER_TURN_MAX = 256
@@ -51,50 +50,55 @@ Notice = Disconnect | TowerAway | TowerBack | Dropped
 """What a node's operator is told of its mesh."""
 
 
+PRESENCE = PresenceSettings()
+"""The times of discovery, those of the C implementation: all nodes of a cluster must agree."""
+
+
 class Mesh:
     """One node's place in one cluster.
 
+    Where there are keys it has one subscriber for each combination of rights, so that it is known
+    what may be taken from whom.
+
     Args:
+        cluster: Which.
         address: The node's identity.
-        host: Where to bind the publisher, see `Binding`.
-        towers: At least one.
-        settings: Beacon times.
-        credentials: The node's, if the cluster has keys. Then there is one subscriber for each
-            combination of rights, so that it is known what may be taken from it.
-        dialect: How messages are written in this cluster.
-        shape: How this node publishes records.
-        bundled: Whether all nodes of the cluster can read bundles.
-        advertise: Where others reach it, `HOST` or `HOST:PORT`, if that is not where it is bound.
+        content: How this node publishes records; see `Cluster.shape`.
+        settings: Beacon times, if they are not to be `PRESENCE`.
 
     Raises:
-        MisuseError: The host is not one of this machine's, the port is taken, or others who hear
-            of the node could not connect to it.
+        MisuseError: The cluster has no tower, or one that is no endpoint; the host is not one of
+            this machine's, or the port is taken; strangers could come in, or others who hear of
+            the node could not connect to it; there is no such content.
     """
 
     def __init__(
         self,
-        *,
+        cluster: Cluster,
         address: str,
-        host: str,
-        towers: Sequence[TowerEndpoints],
-        settings: PresenceSettings,
-        credentials: Credentials | None = None,
-        dialect: Dialect = rfc46,
-        shape: Shape = Shape.BATCHES,
-        bundled: bool = True,
-        advertise: str | None = None,
+        *,
+        content: str | None = None,
+        settings: PresenceSettings | None = None,
     ) -> None:
-        place = Binding.parse(host)
-        place.check([tower.inbound for tower in towers], advertise)
+        if not cluster.towers:
+            raise MisuseError("at least one tower is needed")
+        shape = cluster.shape(content)
+        credentials = cluster.credentials
+        place = Binding.parse(cluster.host)
+        if place.scheme == "tcp":
+            checked_binding(place.host, credentials, insecure=cluster.insecure)
+        towers = [TowerEndpoints.parse(tower) for tower in cluster.towers]
+        place.check([tower.inbound for tower in towers], cluster.advertise)
         for endpoint in (place.scheme + ":", *(tower.inbound for tower in towers)):
             refuse_keys_within(endpoint, credentials)
         self._credentials = credentials
-        self._dialect = dialect
+        self._dialect = dialect(cluster.wire)
         self._singles = Singles(shape)
         one_by_one = shape is not Shape.BATCHES
         self.foreign = one_by_one
         """Whether nodes of another make may be in it: they need HEAD at a regular interval."""
-        self._bundles = Bundles(dialect, written=bundled)
+        # What one node sends is its own affair; what the others can read is the cluster's.
+        self._bundles = Bundles(self._dialect, written=cluster.shape() is Shape.BATCHES)
         self._publisher = sockets.publisher(
             sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
         )
@@ -119,7 +123,7 @@ class Mesh:
             prove(socket, credentials)
         try:
             self._bind(place, address)
-            told_host, told_port = place.told(advertise, self._endpoint)
+            told_host, told_port = place.told(cluster.advertise, self._endpoint)
         except MisuseError:
             self.close(0)
             raise
@@ -130,7 +134,7 @@ class Mesh:
             self._connect_tower(tower)
         key = "" if credentials is None else credentials.public
         beacon = NodeBeacon(address, told_host, told_port, key)
-        self._presence = PresenceMachine(beacon, settings, self._beacons_in)
+        self._presence = PresenceMachine(beacon, settings or PRESENCE, self._beacons_in)
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:

@@ -22,7 +22,7 @@ from dafka.errors import MisuseError, QueryError, WireError
 from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.model import LocalEndpoint
 from dafka.transport import sockets
-from dafka.transport.curve import guard, keyring, prove, refuse_keys_within, user_of
+from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -120,7 +120,7 @@ class QueryClient:
 
     Args:
         endpoint: `tcp://host:port`; it is connected to in the background, for as long as it takes.
-        credentials: Whose to use; those of the process's keyring for the endpoint by default.
+        credentials: Whose to use, in a cluster with keys.
 
     Raises:
         MisuseError: The endpoint cannot be used.
@@ -129,7 +129,7 @@ class QueryClient:
     def __init__(self, endpoint: str, credentials: Credentials | None = None) -> None:
         self.endpoint = endpoint
         self.socket = sockets.dealer()
-        prove(self.socket, credentials or keyring.of(endpoint))
+        prove(self.socket, credentials)
         """To be polled; when it is readable, call `receive`."""
         self._asked = 0
         try:

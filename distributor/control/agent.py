@@ -14,11 +14,13 @@ from itertools import islice
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from dafka.cluster import Cluster
 from dafka.errors import DafkaError, QueryError, WireError
 from dafka.plural import counted
 from dafka.process import metrics
 from dafka.process.clock import now_ms
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.query.paging import page
 from dafka.transport.curve import checked_binding
 from dafka.transport.request import QueryServer
@@ -62,9 +64,6 @@ log = logging.getLogger(__name__)
 
 PROBE_INTERVAL_MS = 1_000
 """How often the targets are asked for a sign of life."""
-
-DRAIN_TIMEOUT_MS = 2_000
-"""How long a cluster behind the target may take to say what it holds."""
 
 COMMANDS_MAX = 64
 """Commands that wait to be obeyed; more are refused by being lost, and can be given again."""
@@ -171,7 +170,7 @@ class SteeredLink:
     def close(self) -> None:
         """End."""
         self._stopping.set()
-        self._thread.join(DRAIN_TIMEOUT_MS / 1_000)
+        self._thread.join(LOOK_TIMEOUT_MS / 1_000)
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._offsets.close()
@@ -274,13 +273,11 @@ def _stopped_row(partition: Partition, stop: Stop) -> StoppedRow:
 
 
 def _heads_of(cluster: ClusterSpec) -> dict[Partition, int] | None:
-    for store in cluster.stores:
-        try:
-            with StoreClient(store.query, timeout_ms=DRAIN_TIMEOUT_MS) as client:
-                return client.heads()
-        except QueryError:
-            continue
-    return None
+    try:
+        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+            return stores.first(lambda store: store.heads())
+    except QueryError:
+        return None
 
 
 _LOOK_MS = 200

@@ -12,6 +12,7 @@ from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.model import Partition
 from dafka.node.producer import Producer
 from distributor.demo.job import READY_S, ROW_HEADER, STALLED_S, Published
@@ -58,8 +59,7 @@ class Load:
     def __init__(self, topology: Topology, rate: int) -> None:
         self._rate = rate
         self._producers = {
-            cluster.name: Producer(cluster.towers, host=cluster.host)
-            for cluster in topology.clusters
+            cluster.name: Producer(Cluster.declared(cluster)) for cluster in topology.clusters
         }
         self.published = Published(
             homes={

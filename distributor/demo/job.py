@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.model import Partition
 from dafka.node.producer import Producer
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from distributor.demo.dataset import rows
 from distributor.errors import ProcessError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Record
     from distributor.local.supervisor import Supervisor
-    from topology.model import Topology
+    from topology.model import ClusterSpec, Topology
 
 READY_S = 30.0
 """How long the stores may take to answer after the start."""
@@ -116,7 +117,7 @@ def publish(topology: Topology, limit: int | None, advance: Callable[[int], None
     published = Published()
     began = time.monotonic()
     producers = [
-        (cluster.name, Producer(cluster.towers, host=cluster.host, batch_bytes_max=128 * 1024))
+        (cluster.name, Producer(Cluster.declared(cluster), batch_bytes_max=128 * 1024))
         for cluster in topology.clusters
     ]
     try:
@@ -194,18 +195,16 @@ def prove(
     topology: Topology, published: Published, advance: Callable[[int], None]
 ) -> list[ReadProof]:
     """Read this run's records back from every cluster and look for every row."""
-    return [
-        _prove_one(cluster.name, cluster.stores[0].query, published, advance)
-        for cluster in topology.clusters
-    ]
+    return [_prove_one(cluster, published, advance) for cluster in topology.clusters]
 
 
 def _prove_one(
-    name: str, query: str, published: Published, advance: Callable[[int], None]
+    cluster: ClusterSpec, published: Published, advance: Callable[[int], None]
 ) -> ReadProof:
-    proof = ReadProof(name)
+    proof = ReadProof(cluster.name)
     seen = bytearray(published.rows)
-    with StoreClient(query, timeout_ms=READ_TIMEOUT_MS) as client:
+    with ClusterClient(Cluster.declared(cluster), READ_TIMEOUT_MS) as stores:
+        client = stores.store()
         heads = client.heads()
         for partition in published.homes:
             last = -1
@@ -228,8 +227,9 @@ def one_record_everywhere(topology: Topology, published: Published) -> dict[str,
     partition = next(part for part, cluster in published.homes.items() if cluster == home)
     found: dict[str, Record] = {}
     for cluster in topology.clusters:
-        with StoreClient(cluster.stores[0].query, timeout_ms=READ_TIMEOUT_MS) as client:
-            found[cluster.name] = _first(client.read(partition, 0), partition, cluster.name)
+        with ClusterClient(Cluster.declared(cluster), READ_TIMEOUT_MS) as stores:
+            batches = stores.store().read(partition, 0)
+            found[cluster.name] = _first(batches, partition, cluster.name)
     return found
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError, RefusedError
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dafka.model import Partition
+    from dafka.query.client import StoreClient
     from dafka.storage.log import Mark
     from topology.model import ClusterSpec
 
 log = logging.getLogger(__name__)
-
-ANSWER_TIMEOUT_MS = 5_000
-"""How long one store may take for a page of what it holds: 2 MB, maybe over a slow line."""
 
 
 class Holdings:
@@ -31,7 +30,7 @@ class Holdings:
 
     def __init__(self, cluster: ClusterSpec, wants: Callable[[str], bool]) -> None:
         self.cluster = cluster.name
-        self._stores = cluster.stores
+        self._stores = ClusterClient(Cluster.declared(cluster))
         self._wants = wants
         self._until: Mark | None = None
         self.store = ""
@@ -49,18 +48,30 @@ class Holdings:
         The stores are asked in turn; the first that answers speaks for all. Another one may have
         more or less. Less is repeated and ignored, more is repaired among the stores.
         """
-        for store in self._stores:
-            try:
-                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    self._read(client, store.query)
-            except QueryError as error:
-                facts = {"cluster": self.cluster, "store": store.query, "error": str(error)}
-                log.warning("a store does not say what it holds", extra=facts)
-                continue
-            return True
-        return False
+        try:
+            self._stores.first(self._ask)
+        except QueryError:
+            return False  # each has been told of
+        return True
 
-    def _read(self, client: StoreClient, store: str) -> None:
+    def client(self) -> StoreClient:
+        """The store that last spoke for the cluster."""
+        return self._stores.store(self.store)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._stores.close()
+
+    def _ask(self, client: StoreClient) -> None:
+        try:
+            self._read(client)
+        except QueryError as error:
+            facts = {"cluster": self.cluster, "store": client.endpoint, "error": str(error)}
+            log.warning("a store does not say what it holds", extra=facts)
+            raise
+
+    def _read(self, client: StoreClient) -> None:
+        store = client.endpoint
         if store == self.store and self._until is not None:
             changed = _changed(client, self._until)
             if changed is not None:

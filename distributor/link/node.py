@@ -9,16 +9,17 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.limits import PARTITIONS_MAX
-from dafka.node.loop import Node, Role, new_address, open_mesh
+from dafka.node.loop import Node, Role
 from dafka.process.clock import now_ms
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.machine import earliest
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
-from dafka.query.client import StoreClient
+from dafka.transport.mesh import Mesh
 from distributor.link.events import (
     AskHeads,
     HeadsRead,
@@ -35,7 +36,7 @@ from distributor.link.events import (
     Stopped,
     StopReason,
 )
-from distributor.link.holdings import ANSWER_TIMEOUT_MS, Holdings
+from distributor.link.holdings import Holdings
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.meter import LinkMeter
 from distributor.link.pull_order import patient
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dafka.model import Partition
-    from dafka.transport.mesh import Mesh
     from dafka.transport.sockets import Pollable
     from topology.model import ClusterSpec, Topology
     from topology.plan import Link
@@ -78,7 +78,8 @@ class LinkNode:
     def __init__(self, topology: Topology, link: Link, aim: str = "") -> None:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
-        address = new_address(source.towers)
+        here, there = Cluster.declared(source), Cluster.declared(target)
+        address = here.new_address()
 
         @lru_cache(PARTITIONS_MAX)  # asked for every message of a topic that is not carried
         def wants(topic: str) -> bool:
@@ -102,8 +103,11 @@ class LinkNode:
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}
         with ExitStack() as opened:
-            for side, cluster in ((Side.SOURCE, source), (Side.TARGET, target)):
-                meshes[side] = open_mesh(address, cluster.towers, source.host)
+            for side, cluster in (
+                (Side.SOURCE, here),
+                (Side.TARGET, there.bound_at(here.host)),
+            ):
+                meshes[side] = Mesh(cluster, address)
                 opened.callback(meshes[side].close, 0)
             opened.pop_all()  # all there: from here on the node's thread closes them
         machine = LinkMachine(
@@ -244,7 +248,8 @@ class _LinkRole:
         return {}
 
     def close(self) -> None:
-        self._asker.shutdown(wait=False, cancel_futures=True)
+        self._asker.submit(self._close_holdings)
+        self._asker.shutdown(wait=False)
 
     def _tell(self, now_ms: int) -> None:
         self._meter.standstill(*self._machine.standstill(now_ms))
@@ -287,13 +292,14 @@ class _LinkRole:
         )
         self._answered(heads)
 
+    def _close_holdings(self) -> None:
+        for holdings in self._holdings.values():
+            holdings.close()
+
     def _look(self, spans: Mapping[Partition, range]) -> None:
         try:
-            with (
-                StoreClient(self._holdings[Side.SOURCE].store, ANSWER_TIMEOUT_MS) as ours,
-                StoreClient(self._holdings[Side.TARGET].store, ANSWER_TIMEOUT_MS) as theirs,
-            ):
-                self._witness.look(ours, theirs, spans)
+            ours, theirs = (self._holdings[side].client() for side in Side)
+            self._witness.look(ours, theirs, spans)
         except QueryError as error:
             log.warning("cannot compare records", extra={"error": str(error)})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, NotStoredError, QueryError
 from dafka.groups.commit import TOPIC, encode
 from dafka.node.producer import Producer
@@ -46,11 +47,9 @@ class Committer:
         """
         if self._producer is None:
             self._producer = Producer(
-                self._cluster.towers,
-                host=self._host,
+                Cluster.declared(self._cluster).bound_at(self._host),
                 linger_ms=1,
                 max_block_ms=int(WRITE_TIMEOUT_S * 1_000),
-                insecure=self._cluster.insecure,
                 content="batches",
             )
         try:

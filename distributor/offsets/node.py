@@ -6,9 +6,11 @@ import logging
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
+from dafka.cluster import Cluster
 from dafka.errors import DafkaError, QueryError
 from dafka.process.clock import now_ms, wall_ms
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from distributor.offsets.committer import Committer
 from distributor.offsets.events import PassedOver, Unanswered
 from distributor.offsets.machine import OffsetsMachine
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dafka.groups.commit import Commit, CommitKey
+    from dafka.query.client import StoreClient
     from topology.model import ClusterSpec, Topology
     from topology.plan import Link
 
@@ -172,13 +175,14 @@ class _Stores:
 
     def __init__(self, cluster: ClusterSpec) -> None:
         self._name = cluster.name
-        self._clients = [StoreClient(store.query, ANSWER_TIMEOUT_MS) for store in cluster.stores]
+        self._stores = ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS)
+        self._endpoints = [store.query for store in cluster.stores]
         self._index = 0
 
     @property
     def current(self) -> StoreClient:
         """The one that is asked."""
-        return self._clients[self._index]
+        return self._stores.store(self._endpoints[self._index])
 
     def each(self, ask: Callable[[StoreClient], T]) -> list[T]:
         """Ask all; what those say that answer.
@@ -186,21 +190,15 @@ class _Stores:
         Raises:
             QueryError: None does.
         """
-        answers: list[T] = []
-        for client in self._clients:
-            try:
-                answers.append(ask(client))
-            except QueryError:
-                continue
-        if not answers:
+        answers = self._stores.all(ask)
+        if not answers.given:
             raise QueryError(f"no store of cluster {self._name} answers")
-        return answers
+        return list(answers.given.values())
 
     def turn_away(self) -> None:
         """Ask the next one from now on."""
-        self._index = (self._index + 1) % len(self._clients)
+        self._index = (self._index + 1) % len(self._endpoints)
 
     def close(self) -> None:
         """Release the connections."""
-        for client in self._clients:
-            client.close()
+        self._stores.close()

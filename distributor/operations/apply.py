@@ -13,9 +13,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.plural import counted
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError, PlanError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from distributor.control.protocol import LinkRow
     from distributor.survey import Holding
-    from topology.model import Topology
+    from topology.model import ClusterSpec, Topology
 
 QUIET_S = 3.0
 """How long no producer may publish on a cluster to be taken for silent."""
@@ -163,7 +164,11 @@ class Applying:
         }
         before, since_s = self._quiet or (heads, time.monotonic())
         moved = [partition for partition, head in heads.items() if before.get(partition) != head]
-        published = _published(holding.store, {one: heads[one] for one in moved[:READ_MAX]})
+        published = _published(
+            self._topology.cluster(holding.cluster),
+            holding.store,
+            {one: heads[one] for one in moved[:READ_MAX]},
+        )
         self._quiet = (heads, time.monotonic() if published else since_s)
         if published:
             return f"the producer {published.address[:8]} of {published.topic!r} to be stopped"
@@ -223,12 +228,12 @@ def _about(step: Step, holding: Holding) -> dict[Partition, int]:
     return {one: head for one, head in holding.heads.items() if _is_about(step, one)}
 
 
-def _published(store: str, heads: dict[Partition, int]) -> Partition | None:
+def _published(spec: ClusterSpec, store: str, heads: dict[Partition, int]) -> Partition | None:
     """One of these partitions that is published on the cluster itself: no link has copied it."""
     try:
-        with StoreClient(store) as client:
+        with ClusterClient(Cluster.declared(spec)) as stores:
             for partition, head in heads.items():
-                for batch in client.read(partition, head, 1, 1):
+                for batch in stores.store(store).read(partition, head, 1, 1):
                     if any(record.copy_flags == 0 for record in records_of(batch, head)):
                         return partition
     except QueryError as error:

@@ -13,13 +13,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dafka.errors import DafkaError
+from dafka.cluster import Cluster
 from dafka.plural import counted
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import status_of
-from distributor.survey import ANSWER_TIMEOUT_MS, survey
+from distributor.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,18 +115,15 @@ def _command(process: Process) -> str:
 
 def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
     for cluster in topology.clusters:
-        for store in cluster.stores:
-            try:
-                with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                    client.health()
-            except DafkaError as error:
-                alone = len(cluster.stores) == 1
-                what = f"its store does not answer ({error})"
-                if alone:
-                    what += ": producers there keep their records until it is back, then wait"
-                yield Diagnosis(
-                    cluster.name, what, "start the store, or mend the network on the way to it"
-                )
+        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+            answers = stores.all(lambda store: store.health())
+        for error in answers.failures.values():
+            what = f"its store does not answer ({error})"
+            if len(cluster.stores) == 1:
+                what += ": producers there keep their records until it is back, then wait"
+            yield Diagnosis(
+                cluster.name, what, "start the store, or mend the network on the way to it"
+            )
 
 
 def _of_disks(topology: Topology) -> Iterator[Diagnosis]:

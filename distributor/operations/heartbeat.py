@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dafka import Consumer, Producer
+from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, DafkaError, NotStoredError, RecordError
 from dafka.process.clock import now_ms, wall_ms
 from distributor.operations.meter import HeartbeatMeter
@@ -46,7 +47,7 @@ class Heartbeat:
     """
 
     def __init__(self, topology: Topology, cluster: str, interval_ms: int) -> None:
-        place = topology.cluster(cluster)
+        place = Cluster.declared(topology.cluster(cluster))
         names = [other.name for other in topology.clusters]
         self._cluster = cluster
         self._interval_ms = interval_ms
@@ -54,17 +55,13 @@ class Heartbeat:
         self._meter = HeartbeatMeter(cluster, names, self._recovery.point_ms)
         with ExitStack() as opened:
             self._producer = Producer(
-                place.towers,
-                host=place.host,
+                place,
                 linger_ms=0,
                 buffer_bytes_max=_BUFFER_BYTES_MAX,
                 max_block_ms=0,
-                insecure=place.insecure,
             )
             opened.callback(self._leave)
-            self._consumer = Consumer(
-                place.towers, HEARTBEATS, start="latest", host=place.host, insecure=place.insecure
-            )
+            self._consumer = Consumer(place, HEARTBEATS, start="latest")
             opened.pop_all()
         self._failure: DafkaError | None = None
         self._stopping = threading.Event()

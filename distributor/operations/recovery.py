@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dafka.errors import QueryError
-from dafka.query.client import StoreClient
+from dafka.cluster import Cluster
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
-from distributor.survey import ANSWER_TIMEOUT_MS
 from topology.model import HEARTBEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dafka.model import Record
+    from dafka.query.client import StoreClient
     from topology.model import ClusterSpec, Topology
 
 
@@ -83,11 +84,17 @@ def recovery_points(topology: Topology, now_wall_ms: int) -> list[RecoveryPoint]
 
 def _newest(cluster: ClusterSpec) -> Iterator[Record]:
     """The last heartbeat of every partition that a cluster's stores keep."""
-    for store in cluster.stores:
-        try:
-            with StoreClient(store.query, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-                for partition, kept in client.ranges(HEARTBEATS).items():
-                    for batch in client.scan(partition, kept.stop - 1, kept.stop) if kept else ():
-                        yield from records_of(batch, kept.stop - 1)
-        except QueryError:
-            continue  # `status` says of the cluster itself that it does not answer
+    with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+        # Of one that does not answer `status` says so itself.
+        for heartbeats in stores.all(_heartbeats).given.values():
+            yield from heartbeats
+
+
+def _heartbeats(store: StoreClient) -> list[Record]:
+    return [
+        record
+        for partition, kept in store.ranges(HEARTBEATS).items()
+        if kept
+        for batch in store.scan(partition, kept.stop - 1, kept.stop)
+        for record in records_of(batch, kept.stop - 1)
+    ]

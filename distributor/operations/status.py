@@ -12,21 +12,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.wire.primitives import text
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
-from distributor.survey import ANSWER_TIMEOUT_MS, Holding, survey
+from distributor.survey import Holding, survey
 from topology.copyflags import should_forward
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Partition, Record
+    from dafka.query.client import StoreClient
     from distributor.control.protocol import LinkRow, StoppedRow
     from topology.plan import Link, Plan
 
@@ -251,9 +254,10 @@ def _link_status(
     }
     late: list[LatePartition] = []
     try:
-        with StoreClient(source.store, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+        spec = plan.topology.cluster(link.source)
+        with ClusterClient(Cluster.declared(spec), LOOK_TIMEOUT_MS) as stores:
             for partition, (first, head) in lacking.items():
-                record = _record(client, partition, first)
+                record = _record(stores.store(source.store), partition, first)
                 if record is not None and should_forward(record.copy_flags, link.level):
                     seconds = max(0, now_wall_ms - record.timestamp_ms) / 1_000
                     late.append(LatePartition(*partition, head + 1 - first, seconds))

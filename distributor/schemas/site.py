@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, NotStoredError, QueryError
 from dafka.schemas.entries import Primary, PrimaryKey
 from dafka.schemas.schema_log import SchemaLog
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from dafka.schemas.entries import Key, SchemaEntry
     from topology.formats import NameFormat
-    from topology.model import Topology
+    from topology.model import ClusterSpec, Topology
 
 WRITTEN_AT_ONCE = 64
 """Entries of which it is waited that they are stored: a schema may be long."""
@@ -130,16 +131,15 @@ def sites_of(topology: Topology) -> list[Site]:
             cluster.id,
             parse_format(cluster.subject_format),
             topology.fields,
-            partial(
-                SchemaLog,
-                cluster.towers,
-                [store.query for store in cluster.stores],
-                host=cluster.host,
-            ),
+            partial(_opened, cluster),
         )
         for cluster in topology.clusters
         if cluster.registry
     ]
+
+
+def _opened(cluster: ClusterSpec) -> SchemaLog:
+    return SchemaLog(Cluster.declared(cluster))
 
 
 def latest_claim(sites: Iterable[Site]) -> SchemaEntry | None:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.process.clock import now_ms
 from dafka.spark.options import TopicSelection
-from dafka.spark.planning import Progress
-from dafka.spark.stores import Stores
+from dafka.spark.planning import Progress, RangeReader
 from distributor.errors import ProcessError
 from distributor.link.target import Aim, AimSettings, Drain, Drained, Probed
 from distributor.spark.source import endpoints
@@ -253,8 +253,7 @@ class LinkJob:
 
     def _there(self, cluster: str) -> dict[Partition, range]:
         """What a cluster holds of the topics that are copied."""
-        stores = self._topology.cluster(cluster).stores
-        with Stores([store.query for store in stores]) as asked:
+        with RangeReader(Cluster.declared(self._topology.cluster(cluster))) as asked:
             return asked.there(self._topics())
 
     def _topics(self) -> TopicSelection:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.node.producer import Producer
 from distributor.dashboard.server import Dashboard
 from distributor.loading import load
@@ -66,7 +67,7 @@ def _under_load(the_plan: Plan, url: str, picture: Path, warm_up_ms: int) -> Non
 
 
 def _publish(topology: Topology, done: Event) -> None:
-    producers = [Producer(cluster.towers, host=cluster.host) for cluster in topology.clusters]
+    producers = [Producer(Cluster.declared(cluster)) for cluster in topology.clusters]
     turn = 0
     while not done.wait(0.1):
         turn += 1

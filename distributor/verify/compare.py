@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from distributor.survey import survey
 from distributor.verify.bisection import Bisection, Coverage, segments
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
@@ -78,7 +79,7 @@ def verify(
         verdict.shortened += any(held.start > 0 for held in kept.values())
         verdict.add(_lacking(partition, kept, due[partition], began))
     if deep:
-        _compare(parts, answering, verdict, progress, stopped)
+        _compare(topology, parts, answering, verdict, progress, stopped)
     return verdict
 
 
@@ -156,6 +157,7 @@ def _lacking(
 
 
 def _compare(
+    topology: Topology,
     parts: Mapping[Partition, Mapping[str, range]],
     holdings: Sequence[Holding],
     verdict: Verdict,
@@ -176,7 +178,7 @@ def _compare(
         if progress is not None:
             progress(done + more, total)
 
-    with _Stores(holdings) as stores:
+    with _Stores(topology, holdings) as stores:
         for partition, segment in work:
             bisection = _bisected(partition, segment, stores, tell, stopped)
             for finding in bisection.findings:
@@ -212,12 +214,14 @@ def _size(segment: Segment) -> int:
 class _Stores:
     """One store of each cluster, all asked at once."""
 
-    def __init__(self, holdings: Sequence[Holding]) -> None:
+    def __init__(self, topology: Topology, holdings: Sequence[Holding]) -> None:
         self.failed: dict[str, str] = {}
         """Clusters that have given no answer, and why: they are not asked again."""
         self._opened = ExitStack()
         self._clients = {
-            holding.cluster: self._opened.enter_context(StoreClient(holding.store, READ_TIMEOUT_MS))
+            holding.cluster: self._opened.enter_context(
+                ClusterClient(Cluster.declared(topology.cluster(holding.cluster)), READ_TIMEOUT_MS)
+            ).store(holding.store)
             for holding in holdings
             if holding.store is not None
         }

@@ -13,10 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError, RecordError
 from dafka.model import Partition, replace
 from dafka.node.mirror import Mirror
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import checked_count, cut
 from dafka.records.envelope import FRESH, Envelope, stamped, unpack
 from distributor.survey import survey
@@ -99,7 +100,8 @@ def repair(
     holdings = {holding.cluster: holding for holding in survey(topology)}
     for name in dict.fromkeys(difference.cluster for difference in chosen):
         target = topology.cluster(name)
-        with closing(Mirror(target.towers, host=host or target.host)) as mirror:
+        place = Cluster.declared(target).bound_at(host or target.host)
+        with closing(Mirror(place)) as mirror:
             for difference in chosen:
                 if difference.cluster != name:
                     continue
@@ -157,8 +159,8 @@ def _batches(
             continue
         origin = topology.cluster(name).id
         try:
-            with StoreClient(holding.store, READ_TIMEOUT_MS) as client:
-                for batch in client.scan(partition, start, end):
+            with ClusterClient(Cluster.declared(topology.cluster(name)), READ_TIMEOUT_MS) as stores:
+                for batch in stores.store(holding.store).scan(partition, start, end):
                     piece = cut(_checked(batch), start, end)
                     yield _copied(piece, origin)
                     start = piece.end

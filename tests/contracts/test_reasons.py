@@ -11,6 +11,7 @@ import zmq
 from hostile_node import Stranger, content, diverge, fed, garbled
 from prometheus_client import REGISTRY
 
+from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
 from dafka.node.store import Store
 from dafka.node.tower import Tower
@@ -159,8 +160,8 @@ def with_keys(act):
         tower, port = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
         ours = Credentials(access, public, secret)
         with (
-            Tower(tower, credentials=ours),
-            Store(stranger.directory(), tower, query=port, credentials=ours) as store,
+            Tower(Cluster(tower, credentials=ours)),
+            Store(stranger.directory(), Cluster(tower, credentials=ours), query=port) as store,
         ):
             act(stranger, store, port, Credentials(access, other, other_secret))
 

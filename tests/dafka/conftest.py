@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -35,16 +36,24 @@ class SmallCluster:
         return self._stack.enter_context(store)
 
     def producer(self, **settings) -> Producer:
-        producer = Producer(self.endpoint, **settings)
+        place = Cluster(self.endpoint, **_taken(settings))
+        producer = Producer(place, **settings)
         # What a test has left unsent is lost: it was not what the test is about.
         self._stack.callback(_abandon, producer)
         return producer
 
     def consumer(self, *topics: str, **settings) -> Consumer:
-        return self._stack.enter_context(Consumer(self.endpoint, topics, **settings))
+        place = Cluster(self.endpoint, **_taken(settings))
+        return self._stack.enter_context(Consumer(place, topics, **settings))
 
     def close(self):
         self._stack.close()
+
+
+def _taken(settings):
+    """Take those out that are the cluster's."""
+    names = {"stores", "host", "advertise", "credentials", "insecure", "wire"}
+    return {name: settings.pop(name) for name in names & settings.keys()}
 
 
 def _abandon(producer):

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.transport.curve import Keyring
 from dafka.transport.keys import new_keys, write_secret
-from dafka.transport.wiring import Wiring, Wirings
 from distributor import loading
 
 FILE = """
@@ -28,29 +27,15 @@ tree: {level: 1, children: [c1, c2]}
 """
 
 
-@pytest.fixture
-def spoken(monkeypatch):
-    spoken = Wirings()
-    monkeypatch.setattr(loading, "wirings", spoken)
-    return spoken
-
-
-def test_the_dialect_of_every_cluster_is_taken_up(tmp_path, ring, spoken):
+def test_the_dialect_of_every_cluster_is_known(tmp_path):
     without_keys = "".join(line for line in FILE.splitlines(True) if "security" not in line)
     (tmp_path / "topology.yaml").write_text(without_keys)
-    loading.load(tmp_path / "topology.yaml")
-    assert spoken.of("tcp://127.0.0.1:5001").wire == "rfc46"
-    assert spoken.of("tcp://c2.example:5001") == Wiring("libdafka")
+    one, two = map(Cluster.declared, loading.load(tmp_path / "topology.yaml").clusters)
+    assert (one.wire, one.insecure, one.host) == ("rfc46", False, "127.0.0.1")
+    assert (two.wire, two.insecure, two.host) == ("libdafka", True, "c2.example")
 
 
-@pytest.fixture
-def ring(monkeypatch):
-    ring = Keyring()
-    monkeypatch.setattr(loading, "keyring", ring)
-    return ring
-
-
-def test_the_keys_of_every_cluster_are_taken_up_where_they_are_used(tmp_path, ring):
+def test_the_keys_of_every_cluster_are_its_own(tmp_path):
     (cluster, _), (public, secret) = new_keys(), new_keys()
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys/access.toml").write_text(
@@ -58,16 +43,14 @@ def test_the_keys_of_every_cluster_are_taken_up_where_they_are_used(tmp_path, ri
     )
     write_secret(tmp_path / "keys/me.secret", secret)
     (tmp_path / "topology.yaml").write_text(FILE)
-    assert loading.load(tmp_path / "topology.yaml").name == "two"
-    for endpoint in ("tcp://127.0.0.1:5001", "tcp://127.0.0.1:5003"):
-        assert ring.of(endpoint).public == public
-        assert not ring.insecure(endpoint)
-    for endpoint in ("tcp://c2.example:5001", "tcp://c2.example:5003"):
-        assert ring.of(endpoint) is None
-        assert ring.insecure(endpoint)
+    declared = loading.load(tmp_path / "topology.yaml")
+    assert declared.name == "two"
+    one, two = map(Cluster.declared, declared.clusters)
+    assert one.credentials.public == public
+    assert two.credentials is None
 
 
-def test_a_key_that_is_missing_is_said_by_name(tmp_path, ring):
+def test_a_key_that_is_missing_is_said_by_name(tmp_path):
     (tmp_path / "topology.yaml").write_text(FILE)
     with pytest.raises(MisuseError, match=r"access\.toml"):
         loading.load(tmp_path / "topology.yaml")

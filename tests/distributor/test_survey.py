@@ -112,7 +112,7 @@ KEY = CommitKey("billing", Partition("orders", "PRODUCER"))
 
 
 def test_what_clusters_know_of_a_group_and_which_do_not_answer(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.ANSWER_TIMEOUT_MS", 500)
+    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 500)
     with pair.running(1):
         committer = Committer(pair.topology.clusters[0], "127.0.0.1")
         committer.write([(KEY, Commit(5, 1, 2))])

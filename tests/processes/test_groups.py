@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -22,10 +23,10 @@ PARTITIONS = 8
 
 CONSUME = """
 import sys
-from dafka import Consumer
+from dafka import Cluster, Consumer
 tower, *stores = sys.argv[1:]
 with Consumer(
-    tower, "orders", group="billing", stores=stores, session_timeout_ms=1000, auto_commit_ms=100
+    Cluster(tower, stores), "orders", group="billing", session_timeout_ms=1000, auto_commit_ms=100
 ) as consumer:
     for record in consumer:
         print(record.address, record.sequence, flush=True)
@@ -101,7 +102,10 @@ def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_
             producer.close()
     # Whoever comes next finds everything committed.
     with Consumer(
-        tower, "orders", group="billing", stores=queries[:2] + queries[2:], session_timeout_ms=1_000
+        Cluster(tower, queries[:2] + queries[2:]),
+        "orders",
+        group="billing",
+        session_timeout_ms=1_000,
     ) as consumer:
         until(lambda: consumer.poll(0.2) is None and len(consumer.positions()) == PARTITIONS, 30)
         assert sum(consumer.positions().values()) == total

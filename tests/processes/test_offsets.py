@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import DafkaError
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
@@ -38,10 +39,9 @@ class Member(Thread):
 
     def run(self):
         consumer = Consumer(
-            self._cluster.towers,
+            Cluster(self._cluster.towers, [store.query for store in self._cluster.stores]),
             "orders",
             group=self._group,
-            stores=[store.query for store in self._cluster.stores],
             auto_commit_ms=COMMIT_MS,
             session_timeout_ms=2_000,
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import zmq
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, QueryError
-from dafka.model import Partition, TowerEndpoints
+from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.protocol.presence import PresenceSettings
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
 from dafka.transport.access import Access, Rights
@@ -45,21 +45,20 @@ class Guarded:
     def infrastructure(self):
         cluster = self.who["cluster"]
         return (
-            Tower(self.tower, credentials=cluster),
+            Tower(Cluster(self.tower, credentials=cluster)),
             Store(
                 self._directory / "store",
-                self.tower,
+                Cluster(self.tower, credentials=cluster),
                 query=self.query,
                 durability=Durability.OS,
-                credentials=cluster,
             ),
         )
 
     def producer(self, name, **settings):
-        return Producer(self.tower, credentials=self.who[name], linger_ms=0, **settings)
+        return Producer(Cluster(self.tower, credentials=self.who[name]), linger_ms=0, **settings)
 
     def consumer(self, name, *topics):
-        return Consumer(self.tower, topics, credentials=self.who[name])
+        return Consumer(Cluster(self.tower, credentials=self.who[name]), topics)
 
     def client(self, name):
         return StoreClient(self.query, timeout_ms=1_000, credentials=self.who[name])
@@ -104,7 +103,7 @@ def test_no_key_a_wrong_key_and_an_unknown_cluster_are_refused(guarded):
         Credentials(wrong_client, *stranger),
         Credentials(wrong_server, *stranger),
     ):
-        producer = Producer(guarded.tower, credentials=credentials)
+        producer = Producer(Cluster(guarded.tower, credentials=credentials))
         nothing_stored(producer, "orders", 1.0)
         with StoreClient(guarded.query, 300) as client, pytest.raises(QueryError):
             client.health()
@@ -143,13 +142,8 @@ def test_what_is_sent_to_another_cannot_be_overheard(guarded):
     with guarded.consumer("bob", "secret") as bob, guarded.producer("bob") as producer:
         store_one(producer, "secret", b"1")
         assert bob.poll(20).value == b"1"
-        mesh = Mesh(
-            address=guarded.who["eve"].new_address("F" * 32),
-            host="127.0.0.1",
-            towers=[TowerEndpoints.parse(guarded.tower)],
-            settings=PresenceSettings(),
-            credentials=guarded.who["eve"],
-        )
+        eve = Cluster(guarded.tower, credentials=guarded.who["eve"])
+        mesh = Mesh(eve, eve.new_address())
         try:
             for message_id in MessageId:
                 mesh.listen(message_id, "")
@@ -214,13 +208,13 @@ def test_another_clusters_domain_does_not_open_this_one(guarded):
     access = Access(new_keys()[0], {other[0]: RIGHTS["bob"]})
     authenticator.answer_for(access)  # this process is in that cluster too, and knows the key there
     forged = Credentials(Access(guarded.access.cluster, {other[0]: RIGHTS["bob"]}), *other)
-    nothing_stored(Producer(guarded.tower, credentials=forged), "secret", 1.0)
+    nothing_stored(Producer(Cluster(guarded.tower, credentials=forged)), "secret", 1.0)
 
 
 def test_towers_and_stores_need_the_clusters_key(guarded, free_ports):
     first = free_ports(2)
     with pytest.raises(MisuseError, match="need the cluster's key"):
-        Tower(f"tcp://127.0.0.1:{first}", credentials=guarded.who["alice"])
+        Tower(Cluster(f"tcp://127.0.0.1:{first}", credentials=guarded.who["alice"]))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "*", "192.0.2.1", "example.org", "[::]"])
@@ -230,4 +224,4 @@ def test_other_hosts_need_keys_or_a_word(tmp_path, host):
     with pytest.raises(MisuseError, match="without keys"):
         Store(tmp_path / "s", "tcp://127.0.0.1:9", query=f"tcp://{host}:1")
     with pytest.raises(MisuseError, match="without keys"):
-        Producer("tcp://127.0.0.1:9", host=host)
+        Producer(Cluster("tcp://127.0.0.1:9", host=host))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dafka import Producer, StoreClient
+from dafka import Producer
+from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from distributor.local.pidfile import find
 from distributor.survey import survey

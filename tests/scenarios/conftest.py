@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import zmq
-from small_cluster import REUNION_MS, TIMEOUT_MS, Cluster
+from small_cluster import REUNION_MS, TIMEOUT_MS, SmallCluster
 
-from dafka.node import loop
 from dafka.protocol.presence import PresenceSettings
+from dafka.transport import mesh
 from dafka.transport.sockets import SOCKETS_MAX
 
 # Scripted peers make sockets too, and the first of a process settles how many there may be.
@@ -20,11 +20,11 @@ def make_cluster(tmp_path, free_ports, reopened, monkeypatch):
     settings = PresenceSettings(
         beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS, reunion_ms=REUNION_MS
     )
-    monkeypatch.setattr(loop, "PRESENCE", settings)
+    monkeypatch.setattr(mesh, "PRESENCE", settings)
     made = []
 
     def make(**settings):
-        made.append(Cluster(tmp_path, free_ports, reopened, **settings))
+        made.append(SmallCluster(tmp_path, free_ports, reopened, **settings))
         return made[-1]
 
     yield make

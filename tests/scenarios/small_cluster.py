@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
+from dafka.cluster import Cluster
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -15,7 +16,10 @@ TIMEOUT_MS = 1_000
 REUNION_MS = 1_500
 
 
-class Cluster:
+OF_CLUSTERS = {"stores", "host", "advertise", "insecure", "wire"}
+
+
+class SmallCluster:
     """Towers and nodes on one host, opened and closed as a test wants it."""
 
     def __init__(self, directory, free_ports, reopened, host="127.0.0.1", towers=2):
@@ -30,22 +34,27 @@ class Cluster:
     def tower(self, number=0):
         return self._stack.enter_context(self._reopened(lambda: Tower(self.towers[number])))
 
+    def place(self, towers, settings):
+        """The cluster as a node with these settings enters it, and what else is set."""
+        way = {"host": self.host} | {name: settings[name] for name in OF_CLUSTERS & settings.keys()}
+        others = {name: value for name, value in settings.items() if name not in OF_CLUSTERS}
+        return Cluster(towers or self.towers, **way), others
+
     def store(self, towers=None, **settings):
-        settings = {"query": self.query, "host": self.host, "durability": Durability.OS} | settings
+        place, others = self.place(towers, settings)
+        others = {"query": self.query, "durability": Durability.OS} | others
         data = self._directory / "store"
-        return self._stack.enter_context(
-            self._reopened(lambda: Store(data, towers or self.towers, **settings))
-        )
+        return self._stack.enter_context(self._reopened(lambda: Store(data, place, **others)))
 
     def producer(self, towers=None, **settings):
-        settings = {"host": self.host, "linger_ms": 0} | settings
-        producer = self._reopened(lambda: Producer(towers or self.towers, **settings))
+        place, others = self.place(towers, {"linger_ms": 0} | settings)
+        producer = self._reopened(lambda: Producer(place, **others))
         self._stack.callback(producer._node.stop)  # a test may leave records that nobody stored
         return producer
 
     def consumer(self, towers=None, **settings):
-        settings = {"host": self.host} | settings
-        return self._stack.enter_context(Consumer(towers or self.towers, "orders", **settings))
+        place, others = self.place(towers, settings)
+        return self._stack.enter_context(Consumer(place, "orders", **others))
 
     def close(self):
         self._stack.close()

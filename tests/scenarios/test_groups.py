@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, RebalancedError
 from dafka.model import Partition
 from dafka.node import consumer as consumer_module
@@ -272,14 +273,13 @@ def test_only_members_of_groups_have_positions(running):
 def test_what_cannot_be_combined(running):
     with pytest.raises(MisuseError, match="use seek"):
         Consumer(
-            running.towers,
+            Cluster(running.towers, running.query),
             "orders",
             group="billing",
-            stores=running.query,
             positions={Partition("orders", "A1"): 3},
         )
     with pytest.raises(MisuseError, match="query ports"):
-        Consumer(running.towers, "orders", group="billing")
+        Consumer(Cluster(running.towers), "orders", group="billing")
 
 
 def test_after_closing_nothing_is_handed_over(running):

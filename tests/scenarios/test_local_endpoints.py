@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.node import loop
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -22,6 +22,7 @@ from dafka.process import metrics
 from dafka.protocol.presence import PresenceSettings
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
+from dafka.transport import mesh
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
 
@@ -38,7 +39,7 @@ def directory():
 @pytest.fixture
 def opened(monkeypatch):
     settings = PresenceSettings(beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS)
-    monkeypatch.setattr(loop, "PRESENCE", settings)
+    monkeypatch.setattr(mesh, "PRESENCE", settings)
     with ExitStack() as stack:
         yield stack.enter_context
 
@@ -56,9 +57,9 @@ def test_all_roles_without_a_network(places, directory, opened, until):
     tower, query, host = places
     opened(Tower(tower))
     data = directory / "data"
-    store = opened(Store(data, tower, query=query, host=host, durability=Durability.OS))
-    producer = opened(Producer(tower, host=host))
-    consumer = opened(Consumer(tower, "orders", host=host))
+    store = opened(Store(data, Cluster(tower, host=host), query=query, durability=Durability.OS))
+    producer = opened(Producer(Cluster(tower, host=host)))
+    consumer = opened(Consumer(Cluster(tower, host=host), "orders"))
     send(producer, *range(100))
     assert values(consumer, 100) == list(range(100))
     until(lambda: peers(store, producer, consumer) == [2, 2, 2])
@@ -70,11 +71,11 @@ def test_all_roles_without_a_network(places, directory, opened, until):
 def test_peers_without_a_network_are_left_and_found_again(places, opened, until):
     tower, _, host = places
     opened(Tower(tower))
-    consumer = opened(Consumer(tower, "orders", host=host))
+    consumer = opened(Consumer(Cluster(tower, host=host), "orders"))
     left = metrics.PEERS_LEFT.labels("consumer")._value
     before = left.get()
     for number in range(1, 3):
-        dying = Producer(tower, host=host)
+        dying = Producer(Cluster(tower, host=host))
         until(lambda: peers(consumer) == [1])
         dying.close()
         until(lambda: peers(consumer) == [0])
@@ -83,7 +84,7 @@ def test_peers_without_a_network_are_left_and_found_again(places, opened, until)
 
 def test_a_tower_without_a_network_may_come_late_and_go_and_come(places, opened, caplog, until):
     tower, _, host = places
-    one, other = (opened(Producer(tower, host=host)) for _ in range(2))
+    one, other = (opened(Producer(Cluster(tower, host=host))) for _ in range(2))
     for _ in range(2):
         until(lambda: len(said(caplog, "tower is not heard")) == 2)
         caplog.clear()
@@ -96,9 +97,9 @@ def test_a_tower_without_a_network_may_come_late_and_go_and_come(places, opened,
 def test_a_tower_may_come_when_those_who_waited_for_it_are_gone(places, until):
     tower, _, host = places
     for _ in range(3):
-        Producer(tower, host=host).close()
+        Producer(Cluster(tower, host=host)).close()
         with Tower(tower):
-            pair = [Producer(tower, host=host) for _ in range(2)]
+            pair = [Producer(Cluster(tower, host=host)) for _ in range(2)]
             until(lambda pair=pair: peers(*pair) == [1, 1])
             for one in pair:
                 one.close()
@@ -107,7 +108,10 @@ def test_a_tower_may_come_when_those_who_waited_for_it_are_gone(places, until):
 def test_nodes_of_tcp_and_of_ipc_find_each_other_at_one_tower(directory, opened, free_ports, until):
     tower = f"tcp://127.0.0.1:{free_ports(2)}"
     opened(Tower(tower))
-    one, other = opened(Producer(tower)), opened(Producer(tower, host=f"ipc://{directory}"))
+    one, other = (
+        opened(Producer(tower)),
+        opened(Producer(Cluster(tower, host=f"ipc://{directory}"))),
+    )
     until(lambda: peers(one, other) == [1, 1])
     assert [endpoints(one)[0][:6], endpoints(other)[0][:6]] == ["ipc://", "tcp://"]
 
@@ -159,16 +163,18 @@ def test_commands_over_ipc(directory):
 )
 def test_a_node_that_others_could_not_reach_is_refused(tower, settings, complaint):
     with pytest.raises(MisuseError, match=complaint):
-        Producer(tower, **settings)
+        Producer(Cluster(tower, **settings))
 
 
 def test_keys_are_refused_where_nobody_would_look_at_them(directory):
     cluster = new_keys()
     credentials = Credentials(Access(cluster[0], {cluster[0]: Rights()}), *cluster)
     for open_one in (
-        lambda: Tower("inproc://t", credentials=credentials),
-        lambda: Producer("inproc://t", host="inproc://", credentials=credentials),
-        lambda: Store(directory, "tcp://127.0.0.1:5", query="inproc://q", credentials=credentials),
+        lambda: Tower(Cluster("inproc://t", credentials=credentials)),
+        lambda: Producer(Cluster("inproc://t", host="inproc://", credentials=credentials)),
+        lambda: Store(
+            directory, Cluster("tcp://127.0.0.1:5", credentials=credentials), query="inproc://q"
+        ),
     ):
         with pytest.raises(MisuseError, match=r"inproc proves none|cluster's key"):
             open_one()
@@ -197,6 +203,6 @@ def test_a_tower_of_the_network_does_not_tell_of_what_is_on_one_machine(
     dropped = metrics.DROPPED.labels("tower", "beacon endpoint")._value
     before = dropped.get()
     port = free_ports(2)
-    opened(Tower(f"tcp://0.0.0.0:{port}", insecure=True))
-    opened(Producer(f"tcp://127.0.0.1:{port}", host=f"ipc://{directory}"))
+    opened(Tower(Cluster(f"tcp://0.0.0.0:{port}", insecure=True)))
+    opened(Producer(Cluster(f"tcp://127.0.0.1:{port}", host=f"ipc://{directory}")))
     until(lambda: dropped.get() > before)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.model import TowerEndpoints
 from dafka.process.clock import now_ms
 from dafka.protocol.events import Received
@@ -41,7 +42,7 @@ class Crowd:
         settings = PresenceSettings()
         self.interval_ms = settings.beacon_interval_ms
         self.meshes = [
-            Mesh(address=f"N{number:03}", host=host, towers=[endpoints], settings=settings)
+            Mesh(Cluster(tower, host=host), f"N{number:03}", settings=settings)
             for number in range(count)
         ]
         self.beacons = Counter()

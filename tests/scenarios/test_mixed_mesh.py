@@ -9,6 +9,7 @@ import c_nodes
 import c_tower
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.model import Batch, Partition, TowerEndpoints
 from dafka.node.consumer import Consumer
 from dafka.node.mirror import Mirror
@@ -29,7 +30,7 @@ VALUES = [f"value {number}".encode() for number in range(300)] + [b""]
 """An empty one, and more than what a C producer keeps together."""
 
 
-class Cluster:
+class Mixed:
     """A tower, and what a test asks for, by make: `c` or `py`."""
 
     def __init__(self, directory, free_ports, reopened, until, tower="py"):
@@ -60,8 +61,9 @@ class Cluster:
             self._c_stores.append(c_nodes.Store(*self._towers))
             return self._started(self._c_stores[-1])
         data = self._directory / "store"
-        settings = {"query": self.query, "durability": Durability.OS, "wire": "libdafka"}
-        store = self._reopened(lambda: Store(data, self.endpoint, **settings))
+        settings = {"query": self.query, "durability": Durability.OS}
+        there = Cluster(self.endpoint, wire="libdafka")
+        store = self._reopened(lambda: Store(data, there, **settings))
         return self._stack.enter_context(store)
 
     def listener(self, topic="hello"):
@@ -79,7 +81,7 @@ class Cluster:
             node.stop()
             return node.uuid.decode()
         began = time.monotonic()
-        with Producer(self.endpoint, wire="libdafka", **settings) as producer:
+        with Producer(Cluster(self.endpoint, wire="libdafka"), **settings) as producer:
             for store in self._c_stores:  # it acknowledges once, see below
                 self._until(lambda store=store: store.has_met_someone_since(began), WAIT_S)
             producer.send_many(topic, values)
@@ -98,7 +100,9 @@ class Cluster:
         if make == "c":
             node = self._started(c_nodes.Consumer(topic.encode(), *self._towers, **settings))
             return lambda: [content for _, _, content in node.delivered]
-        consumer = self._stack.enter_context(Consumer(self.endpoint, topic, wire="libdafka"))
+        consumer = self._stack.enter_context(
+            Consumer(Cluster(self.endpoint, wire="libdafka"), topic)
+        )
         found = []
 
         def taken():
@@ -111,7 +115,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(request, tmp_path, free_ports, reopened, until):
-    cluster = Cluster(tmp_path, free_ports, reopened, until, getattr(request, "param", "py"))
+    cluster = Mixed(tmp_path, free_ports, reopened, until, getattr(request, "param", "py"))
     yield cluster
     cluster.close()
 
@@ -152,7 +156,7 @@ def test_whatever_a_producer_sends_a_consumer_gets_the_values(cluster, until, ma
 def test_a_c_consumer_fetches_what_is_sent_in_batches_only(cluster, until):
     cluster.store("py")
     theirs = cluster.consumer("c")
-    with Producer(cluster.endpoint, wire="libdafka", content="batches") as producer:
+    with Producer(Cluster(cluster.endpoint, wire="libdafka"), content="batches") as producer:
         sent = []
 
         def all_there():
@@ -170,8 +174,8 @@ def test_a_classic_record_keeps_its_key_for_those_who_know_batches(cluster, unti
     cluster.store("py")
     theirs = cluster.consumer("c")
     with (
-        Consumer(cluster.endpoint, "hello", wire="libdafka") as ours,
-        Producer(cluster.endpoint, wire="libdafka", content="classic") as producer,
+        Consumer(Cluster(cluster.endpoint, wire="libdafka"), "hello") as ours,
+        Producer(Cluster(cluster.endpoint, wire="libdafka"), content="classic") as producer,
     ):
         producer.send("hello", b"value", key=b"key", headers=[("name", b"x")], timestamp_ms=7)
         producer.flush(10)
@@ -228,7 +232,7 @@ def test_a_c_consumer_that_wants_only_what_is_new_gets_that(cluster, until):
     cluster.store("py")
     cluster.publish("py", [b"old"])
     theirs = cluster.consumer("c", earliest=False)
-    with Producer(cluster.endpoint, wire="libdafka", content="classic") as producer:
+    with Producer(Cluster(cluster.endpoint, wire="libdafka"), content="classic") as producer:
 
         def heard():
             producer.send("hello", b"new")
@@ -265,7 +269,7 @@ def test_c_nodes_hear_heads_of_what_a_mirror_has_brought_though_it_is_stored(clu
         mirror.publish(Batch(Partition("hello", "AB" * 16), sequence, 1, content), WAIT_S)
         mirror.flush(WAIT_S)
 
-    mirror = Mirror(cluster.endpoint, wire="libdafka")
+    mirror = Mirror(Cluster(cluster.endpoint, wire="libdafka"))
     try:
         brought(0)
         until(lambda: node.sequence == 0, WAIT_S)

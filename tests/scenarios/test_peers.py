@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from small_cluster import endpoints, peers, said, send, values
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
 from dafka.node.producer import Producer
@@ -95,7 +96,7 @@ def test_a_taken_port_is_refused_by_its_name(cluster, free_ports):
     place = f"127.0.0.1:{free_ports(1)}"
     cluster.producer(host=place)
     with pytest.raises(MisuseError, match=r"cannot bind a node at '127\.0\.0\.1:[0-9]+': Add"):
-        Producer(cluster.towers, host=place)
+        Producer(Cluster(cluster.towers, host=place))
 
 
 # Towers that tell what is not so.

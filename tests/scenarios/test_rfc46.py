@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.producer import Producer
@@ -127,7 +128,7 @@ def test_a_consumer_joins_as_the_grammar_says():
 
 def test_a_node_needs_a_tower():
     with pytest.raises(MisuseError, match="at least one tower is needed"):
-        Producer([])
+        Producer(Cluster([]))
 
 
 @pytest.mark.net
@@ -137,6 +138,6 @@ def test_a_node_announces_itself_to_every_tower(free_ports, until):
     with (
         Tower(endpoints[0]) as one,
         Tower(endpoints[1]) as other,
-        Producer(endpoints),
+        Producer(Cluster(endpoints)),
     ):
         until(lambda: (one.nodes, other.nodes) == (1, 1))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition
@@ -123,7 +124,7 @@ def test_an_application_with_a_small_buffer_still_gets_everything(stored, take, 
 
 def test_a_single_topic_may_be_given_as_a_string(stored, take):
     send(stored.producer(), "orders", [1])
-    with Consumer([stored.endpoint], "orders") as consumer:
+    with Consumer(Cluster([stored.endpoint]), "orders") as consumer:
         assert numbers_of(take(consumer, 1)) == [1]
 
 
@@ -167,7 +168,7 @@ def test_an_argument_that_makes_no_sense_is_refused(topics, settings):
 @pytest.mark.parametrize("towers", [[], "here", "tcp://127.0.0.1:0"])
 def test_a_tower_that_is_no_endpoint_is_refused(towers):
     with pytest.raises(MisuseError):
-        Consumer(towers, "orders")
+        Consumer(Cluster(towers), "orders")
 
 
 def test_a_failed_node_shows_at_the_next_poll(cluster, until):

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 import pytest
 from prometheus_client import REGISTRY
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.limits import GROUP_TOPICS_MAX
 from dafka.model import Partition
-from dafka.node.group import Access, GroupOptions, joined
+from dafka.node.group import GroupOptions, joined
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 
 OPTIONS = GroupOptions("billing", ("tcp://127.0.0.1:1",), 5_000, 10_000, 300_000)
@@ -57,10 +58,8 @@ def options(*stores):
 
 def join(opened, stored, *stores):
     machine = ConsumerMachine("ME", ConsumerSettings(topics=("orders",), start=Start.ASSIGNED))
-    access = Access(None, insecure=False, wire=None)
-    start = Start.EARLIEST
-    where = stored.endpoint, "127.0.0.1"
-    return joined(opened, options(*stores), machine, start, *where, access)
+    where = Cluster(stored.endpoint, stores)
+    return joined(opened, options(*stores), machine, Start.EARLIEST, where)
 
 
 def test_what_was_opened_is_closed_when_something_else_cannot_be(stored):

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.groups.events import Answered, Ask, AskOffsets, OffsetsAnswered
 from dafka.groups.membership import Accept, Ballot, Beat, Member, Membership, Prepare, encode
@@ -21,7 +22,7 @@ PLACE = Partition("orders", "A1")
 
 @pytest.fixture
 def lines(stored, until):
-    lines = StoreLines("g", [stored.query, "tcp://127.0.0.1:9"])
+    lines = StoreLines("g", Cluster(stores=[stored.query, "tcp://127.0.0.1:9"]))
 
     def connected():
         lines.ask(Ask(0, 99, Beat("other", "A", 0)))
@@ -89,7 +90,7 @@ def said(caplog):
 
 def test_a_store_that_is_away_is_told_once(clock, caplog):
     nobody = ["tcp://127.0.0.1:9", "tcp://127.0.0.1:10", "tcp://127.0.0.1:11"]
-    lines = StoreLines("g", nobody)
+    lines = StoreLines("g", Cluster(stores=nobody))
     for clock.now_ms in range(0, 20_000, 1_000):
         for store in (0, 1):
             lines.ask(Ask(store, 1, Beat("g", "A", 1)))
@@ -125,7 +126,7 @@ def test_a_store_that_answers_is_not_spoken_of(lines, clock, caplog, until):
 
 def test_an_endpoint_that_is_none():
     with pytest.raises(MisuseError):
-        StoreLines("g", ["nonsense"])
+        StoreLines("g", Cluster(stores="nonsense"))
 
 
 def test_all_requests_have_a_question():

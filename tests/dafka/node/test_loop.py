@@ -9,10 +9,12 @@ from uuid import UUID
 import pytest
 from prometheus_client import REGISTRY
 
+from dafka.cluster import Cluster
 from dafka.model import address_of
-from dafka.node.loop import STUCK_MS, Node, NodeFailedError, open_mesh
+from dafka.node.loop import STUCK_MS, Node, NodeFailedError
 from dafka.protocol.effects import Dropped, Listen, Publish
 from dafka.protocol.events import PeerListened, Received, TurnEnded, Woke
+from dafka.transport.mesh import Mesh
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -63,7 +65,7 @@ def run(cluster):
 
     def run(role, number=1):
         address = address_of(UUID(int=number))
-        node = Node(role, address, {None: open_mesh(address, cluster.endpoint, "127.0.0.1")})
+        node = Node(role, address, {None: Mesh(Cluster(cluster.endpoint), address)})
         nodes.append(node)
         node.start()
         return node

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, MisuseError, NotStoredError, StorageError
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import Batch, Header, Partition
 from dafka.node.delivery import Delivery
-from dafka.node.loop import NodeFailedError, open_mesh
+from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer, ProducerRole
 from dafka.node.store import Store
 from dafka.process.clock import Pace
@@ -382,12 +383,12 @@ def test_a_setting_that_makes_no_sense_is_refused(settings):
 @pytest.mark.parametrize("towers", [[], "127.0.0.1:5556", "tcp://127.0.0.1", "tcp://h:65535", [5]])
 def test_a_tower_that_is_no_endpoint_is_refused(towers):
     with pytest.raises(MisuseError, match=r"tower|endpoint"):
-        Producer(towers)
+        Producer(Cluster(towers))
 
 
 def test_a_host_of_another_machine_is_refused():
     with pytest.raises(MisuseError, match=r"cannot bind a node at '192\.0\.2\.1'"):
-        open_mesh("AB", NOBODY, "192.0.2.1", insecure=True)
+        Producer(Cluster(NOBODY, host="192.0.2.1", insecure=True))
 
 
 def test_two_acknowledgements_take_two_stores(stored, tmp_path):

@@ -6,6 +6,7 @@ import time
 import pytest
 from prometheus_client import REGISTRY
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError, StorageError
 from dafka.model import Batch, Partition
 from dafka.node import store as module
@@ -98,13 +99,18 @@ def test_a_directory_that_is_a_file_is_refused(cluster, tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"query": "nowhere"}, {"towers": "nowhere"}, {"towers": []}, {"host": "192.0.2.1"}],
+    [
+        {"query": "nowhere"},
+        {"cluster": "nowhere"},
+        {"cluster": Cluster([])},
+        {"cluster": Cluster("tcp://127.0.0.1:5556", host="192.0.2.1")},
+    ],
     ids=repr,
 )
 def test_a_store_that_cannot_start_leaves_directory_and_port_free(
     cluster, tmp_path, reopened, wrong
 ):
-    arguments = {"data": tmp_path / "d", "towers": cluster.endpoint, "query": cluster.query}
+    arguments = {"data": tmp_path / "d", "cluster": cluster.endpoint, "query": cluster.query}
     with pytest.raises(MisuseError):
         Store(**arguments | wrong)
     with reopened(lambda: Store(**arguments)) as store:
@@ -246,8 +252,8 @@ def test_a_cluster_may_stand_at_a_name(tmp_path, free_ports):
     data = tmp_path / "store"
     with (
         Tower(tower),
-        Store(data, tower, query=query, host="localhost", durability=Durability.OS),
-        Producer(tower, host="localhost") as producer,
+        Store(data, Cluster(tower, host="localhost"), query=query, durability=Durability.OS),
+        Producer(Cluster(tower, host="localhost")) as producer,
     ):
         producer.send("orders", b"x")
         producer.flush(20)

@@ -103,5 +103,5 @@ def test_what_json_does_not_know_and_tracebacks_are_text():
     found = json.loads(JsonFormatter().format(record))
     assert found["level"] == "error"
     assert found["fact_level"] == "mine"
-    assert found["kind"] == "Format.JSON"
+    assert found["kind"] == "LineFormat.JSON"
     assert found["traceback"].endswith("invalid literal for int() with base 10: 'reason'")

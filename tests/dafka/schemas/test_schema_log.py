@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -26,7 +27,7 @@ def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
     tower, query, _ = endpoints
     with Producer(tower) as producer:
         producer.send(TOPIC, b"not ours")
-    one, two = SchemaLog([tower], [query]), SchemaLog([tower], [query])
+    one, two = SchemaLog(Cluster(tower, query)), SchemaLog(Cluster(tower, query))
     state = State()
     try:
         for number, level in enumerate(("NONE", "FULL"), 1):
@@ -41,8 +42,8 @@ def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
 
 def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, monkeypatch):
     tower, query, dead = endpoints
-    monkeypatch.setattr("dafka.schemas.schema_log._ANSWER_TIMEOUT_MS", 100)
-    log = SchemaLog([tower], [dead, query])
+    monkeypatch.setattr("dafka.schemas.schema_log.LOOK_TIMEOUT_MS", 100)
+    log = SchemaLog(Cluster(tower, [dead, query]))
     try:
         assert log.majority == 2
         log.read_into(State())
@@ -54,11 +55,11 @@ def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, mo
 
 def test_a_store_that_has_lost_what_it_told_does_not_count(endpoints, monkeypatch):
     tower, query, _ = endpoints
-    log, state = SchemaLog([tower], [query]), State()
+    log, state = SchemaLog(Cluster(tower, query)), State()
     try:
         log.write([SchemaEntry(ConfigKey(None), Stamp(1, 1), "NONE")])
         log.read_into(state)
-        (store,) = log._stores
+        store = log._stores.store()
         whole = store.ranges(TOPIC)
         for left in ({}, {partition: range(kept.stop - 1) for partition, kept in whole.items()}):
             monkeypatch.setattr(store, "ranges", lambda _, left=left: left)

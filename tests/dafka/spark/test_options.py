@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import os
 import re
 from functools import partial
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.store import Store
@@ -13,52 +13,38 @@ from dafka.node.tower import Tower
 from dafka.spark import register
 from dafka.spark.options import (
     RECORDS_PER_TASK,
-    Access,
+    ClusterOptions,
     TopicSelection,
     sink_options,
     source_options,
 )
 from dafka.storage.lmdb_log import Durability
-from dafka.transport.curve import Keyring, authenticator
+from dafka.transport.curve import authenticator
 from dafka.transport.keys import load_credentials, new_keys, write_secret
 
 
-@pytest.fixture
-def ring(monkeypatch):
-    ring = Keyring()
-    monkeypatch.setattr("dafka.spark.options.keyring", ring)
-    return ring
+def test_without_keys_nothing_is_said():
+    cluster = ClusterOptions(("tcp://a:1",)).open()
+    assert (cluster.stores, cluster.credentials, cluster.insecure) == (("tcp://a:1",), None, False)
 
 
-def test_without_keys_nothing_is_said(ring):
-    Access().introduce(["tcp://127.0.0.1:1"])
-    assert ring.of("tcp://127.0.0.1:1") is None
-    assert not ring.insecure("tcp://127.0.0.1:1")
+def test_a_cluster_may_be_open():
+    assert ClusterOptions(("a",), insecure=True).open().insecure
 
 
-def test_a_cluster_may_be_open(ring):
-    Access(insecure=True).introduce(["a"], ["b"])
-    assert ring.insecure("a")
-    assert ring.insecure("b")
+def test_keys_are_read_where_the_process_runs(tmp_path):
+    (cluster, _), (public, secret) = new_keys(), new_keys()
+    access, key = tmp_path / "access.toml", tmp_path / "job.secret"
+    access.write_text(f"cluster = '{cluster}'\n[keys.job]\npublic = '{public}'\n")
+    write_secret(key, secret)
+    options = ClusterOptions(("a",), access=str(access), key=str(key))
+    assert secret not in repr(options)
+    assert options.open().credentials.public == public
 
 
-def test_keys_are_read_where_the_process_runs(ring, monkeypatch):
-    monkeypatch.setattr("dafka.spark.options.load_credentials", lambda *files: files)
-    Access("/keys/access.toml", "/keys/job.secret").introduce(["a"], ["b"])
-    assert [os.fspath(file) for file in ring.of("b")] == ["/keys/access.toml", "/keys/job.secret"]
-
-
-def test_keys_of_another_job_are_not_used(ring, monkeypatch):
-    monkeypatch.setattr("dafka.spark.options.load_credentials", lambda *files: files)
-    Access("/keys/access.toml", "/keys/job.secret").introduce(["a", "b"])
-    Access().introduce(["a"])
-    assert ring.of("a") is None
-    assert ring.of("b") is not None
-
-
-def test_a_file_that_is_not_there(ring):
+def test_a_file_that_is_not_there():
     with pytest.raises(MisuseError, match="nowhere"):
-        Access("/nowhere", "/nowhere").introduce(["a"])
+        ClusterOptions(("a",), access="/nowhere", key="/nowhere").open()
 
 
 @pytest.fixture
@@ -75,10 +61,11 @@ def guarded(tmp_path, free_ports, reopened):
     first = free_ports(3)
     tower, query = (f"tcp://127.0.0.1:{port}" for port in (first, first + 2))
     own = load_credentials(tmp_path / "access.toml", tmp_path / "cluster.secret")
-    store = partial(Store, tmp_path / "store", tower, query=query, durability=Durability.OS)
+    place = Cluster(tower, credentials=own)
+    store = partial(Store, tmp_path / "store", place, query=query, durability=Durability.OS)
     with (
-        reopened(partial(Tower, tower, credentials=own)),
-        reopened(partial(store, credentials=own)),
+        reopened(partial(Tower, place)),
+        reopened(store),
     ):
         yield {
             "servers": query,
@@ -109,7 +96,7 @@ ORDERS = Partition("orders", "AB")
 
 def test_what_is_not_said():
     options = source_options(NEEDED)
-    assert options.servers == (SERVER,)
+    assert options.cluster.servers == (SERVER,)
     assert options.topics == TopicSelection(("orders",))
     assert options.starting.of(ORDERS, range(3, 9)) == 3
     assert options.ending.of(ORDERS, range(3, 9)) == 9
@@ -132,7 +119,7 @@ def test_everything_said():
             "includeHeaders": "TRUE",
         }
     )
-    assert options.servers == (SERVER, "tcp://127.0.0.1:6558")
+    assert options.cluster.servers == (SERVER, "tcp://127.0.0.1:6558")
     assert options.topics.wants("orders")
     assert not options.topics.wants("my-orders")
     assert options.starting.of(ORDERS, range(3, 9)) == 9
@@ -205,7 +192,10 @@ SINK = {"servers": SERVER, "towers": "tcp://127.0.0.1:5556"}
 
 def test_options_of_a_sink():
     options = sink_options({**SINK, "checkpointLocation": "/x", "queryName": "q"}, stream=True)
-    assert (options.servers, options.towers) == ((SERVER,), ("tcp://127.0.0.1:5556",))
+    assert (options.cluster.servers, options.cluster.towers) == (
+        (SERVER,),
+        ("tcp://127.0.0.1:5556",),
+    )
     assert (options.topic, options.min_acks, options.run_id) == (None, 1, None)
     both = {**SINK, "servers": f"{SERVER},{SERVER}", "minAcks": "2", "topic": "t", "runId": "r"}
     options = sink_options(both, stream=False)

@@ -22,10 +22,9 @@ from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
 from dafka.spark import register
 from dafka.spark.options import source_options
-from dafka.spark.planning import Range
+from dafka.spark.planning import DataLossError, Range
 from dafka.spark.reader import BatchReader, Narrowing, StreamReader
 from dafka.spark.rows import RecordRows
-from dafka.spark.stores import DataLossError
 
 OTHER = Partition("orders", "CD" * 16)
 
@@ -92,7 +91,7 @@ def test_an_end_behind_what_is_there_is_refused(port):
 
 
 def test_no_store(silent, monkeypatch):
-    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 100)
+    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 100)
     with pytest.raises(QueryError, match=silent):
         reader(silent).partitions()
 
@@ -276,8 +275,8 @@ def test_what_is_available_now_ends(stream_port, make_batch):
 
 
 def test_planning_waits_for_a_store_but_not_for_ever(silent, monkeypatch):
-    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 20)
-    monkeypatch.setattr("dafka.spark.stores.PATIENCE_S", 0.0)
+    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 20)
+    monkeypatch.setattr("dafka.spark.planning.PATIENCE_S", 0.0)
     with pytest.raises(QueryError, match=silent):
         stream_of(silent).prepareForTriggerAvailableNow()
 

@@ -9,9 +9,8 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.spark.options import source_options
-from dafka.spark.planning import Range
+from dafka.spark.planning import DataLossError, Range
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, ahead, check_batch_rows
-from dafka.spark.stores import DataLossError
 
 ORDERS = Partition("orders", "AB" * 16)
 OTHER = Partition("caf\udce9", "CD" * 16)

@@ -10,7 +10,7 @@ from dafka.errors import MisuseError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, RawRecord, Run, checked_header, enclosed, records_of
 from dafka.spark import task_log
-from dafka.spark.options import Access, sink_options
+from dafka.spark.options import sink_options
 from dafka.spark.resume import RepeatedError, address_for
 from dafka.spark.task_log import Attempt, Known, TopicLog, mirror_of, own_host
 
@@ -62,13 +62,15 @@ def test_a_row_without_a_timestamp_leaves_the_others_theirs():
 
 
 def test_a_process_has_one_mirror_on_a_cluster(cluster):
-    mirror = mirror_of((cluster.towers,), 1, Access())
-    assert mirror_of((cluster.towers,), 1, Access()) is mirror
+    options = sink_options(cluster.options, stream=True)
+    mirror = mirror_of(options)
+    assert mirror_of(options) is mirror
     mirror.close()
-    other = mirror_of((cluster.towers,), 1, Access())
+    other = mirror_of(options)
     assert other is not mirror
     assert other.alive
-    assert mirror_of((cluster.towers,), 1, Access(insecure=True)) is not other
+    insecure = sink_options({**cluster.options, "insecure": "true"}, stream=True)
+    assert mirror_of(insecure) is not other
 
 
 def test_the_way_to_a_tower_says_who_we_are():

@@ -219,7 +219,7 @@ class KilledError(Exception):
 def until_killed(options, *tables):
     """Rows, until everything published is stored and the attempt dies."""
     yield from tables
-    mirror_of(options.towers, options.min_acks, options.access).flush(10)
+    mirror_of(options).flush(10)
     raise KilledError
 
 
@@ -300,7 +300,7 @@ def overlapping(cluster, options, until):
         for value in others:
             builder.append(1_000, None, value, ())
         content = enclosed(builder.build(last=True), 0)
-        with closing(Mirror(options.towers)) as zombie:
+        with closing(Mirror(options.cluster.towers)) as zombie:
             zombie.publish(Batch(Partition("out", address()), 0, len(others), content), 10)
             until(cluster.records)
         yield table(*rows[1:])

@@ -9,7 +9,6 @@ from dafka.errors import MisuseError
 from dafka.transport import sockets
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import (
-    Keyring,
     authenticator,
     checked_binding,
     checked_infrastructure,
@@ -110,16 +109,3 @@ def test_towers_and_query_ports_take_the_clusters_key(people):
     checked_infrastructure("tcp://10.0.0.1:5556", cluster, insecure=False)
     with pytest.raises(MisuseError, match="need the cluster's key"):
         checked_infrastructure("tcp://127.0.0.1:5556", other, insecure=False)
-
-
-def test_a_keyring_knows_what_it_was_told(people):
-    keyring = Keyring()
-    keyring.add(["tcp://a:1", "tcp://b:1"], people[0])
-    keyring.allow(["tcp://c:1"])
-    assert keyring.of("tcp://b:1") is people[0]
-    assert keyring.of("tcp://c:1") is None
-    assert keyring.insecure("tcp://c:1")
-    assert not keyring.insecure("tcp://a:1")
-    keyring.forget(["tcp://a:1", "tcp://d:1"])
-    assert keyring.of("tcp://a:1") is None
-    assert keyring.of("tcp://b:1") is people[0]

@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 import zmq
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Endpoint, TowerEndpoints
 from dafka.process.clock import now_ms
@@ -41,12 +42,8 @@ class World:
         self.meshes = []
 
     def mesh(self, address):
-        mesh = Mesh(
-            address=address,
-            host="127.0.0.1",
-            towers=[self.endpoints],
-            settings=PresenceSettings(beacon_interval_ms=50),
-        )
+        often = PresenceSettings(beacon_interval_ms=50)
+        mesh = Mesh(Cluster(self.endpoints.inbound), address, settings=often)
         self.meshes.append(self._opened(mesh))
         return mesh
 
@@ -293,12 +290,7 @@ def test_of_what_it_could_not_reach_it_takes_no_notice(world, until, endpoint):
 
 def test_a_host_of_another_machine_is_refused(world):
     with pytest.raises(MisuseError, match="cannot bind a node at"):
-        Mesh(
-            address="AA",
-            host="192.0.2.1",
-            towers=[world.endpoints],
-            settings=PresenceSettings(),
-        )
+        Mesh(Cluster(world.endpoints.inbound, host="192.0.2.1", insecure=True), "AA")
 
 
 class Keyed:
@@ -308,15 +300,7 @@ class Keyed:
         cluster, reader, nobody = new_keys(), new_keys(), new_keys()
         access = Access(cluster[0], {reader[0]: Rights(read=("orders",)), nobody[0]: Rights()})
         self._keys = Credentials(access, *cluster)
-        self.mesh = opened(
-            Mesh(
-                address="AA",
-                host="127.0.0.1",
-                towers=[endpoints],
-                settings=PresenceSettings(),
-                credentials=self._keys,
-            )
-        )
+        self.mesh = opened(Mesh(Cluster(endpoints.inbound, credentials=self._keys), "AA"))
         self._publisher = self.mesh._publisher
         self._asked = 0
         self.reader = self._peer(opened, Credentials(access, *reader))

@@ -52,7 +52,7 @@ def test_a_group_that_nobody_knows_is_a_mistake(committed, words):
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.ANSWER_TIMEOUT_MS", 300)
+    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 300)
     with pair.running(1):
         done = run("explain", "billing", str(pair.file))
         assert isinstance(done.exception, CommandError)
@@ -102,7 +102,7 @@ def test_a_cluster_with_the_newest_position_has_nothing_to_do(committed):
 
 
 def test_what_a_cluster_that_does_not_answer_knows_is_left_out_and_said(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.ANSWER_TIMEOUT_MS", 300)
+    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 300)
     with pair.running(2):
         done = run("force", "billing", str(pair.file), "--cluster", "c2")
     assert (done.exit_code, "nothing to do" in done.stdout) == (0, True)

@@ -5,12 +5,14 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client import REGISTRY
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Partition
-from dafka.node.loop import NodeFailedError, open_mesh
+from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from dafka.transport.mesh import Mesh
 from distributor.link import node as module
 from distributor.link.node import LinkNode
 from distributor.verify.compare import verify
@@ -60,7 +62,7 @@ def started(pair):
 
 def publish(pair, number, topic, count):
     cluster = pair.topology.clusters[number - 1]
-    with Producer(cluster.towers[0], host=cluster.host) as producer:
+    with Producer(Cluster(cluster.towers[0], host=cluster.host)) as producer:
         for index in range(count):
             producer.send(topic, f"{number}-{index}".encode(), key=b"k", headers=[("h", None)])
 
@@ -157,10 +159,10 @@ def test_a_link_that_cannot_open_its_second_mesh_closes_the_first(pair, monkeypa
     def open_one(*arguments):
         if opened:
             raise MisuseError("told to")
-        opened.append(open_mesh(*arguments))
+        opened.append(Mesh(*arguments))
         return opened[0]
 
-    monkeypatch.setattr(module, "open_mesh", open_one)
+    monkeypatch.setattr(module, "Mesh", open_one)
     with pytest.raises(MisuseError, match="told to"):
         LinkNode(pair.topology, plan(pair.topology).links[0])
     assert all(socket.closed for socket in opened[0].pollable)

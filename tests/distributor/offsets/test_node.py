@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
+from dafka.cluster import Cluster
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
@@ -75,7 +76,7 @@ def test_a_group_that_is_alive_at_the_target_is_left_alone_and_counted(pair, nod
             other.flush(5)
             key = CommitKey("alive", Partition("orders", producer.address))
             member = Consumer(
-                second.towers[0], "orders", group="alive", stores=second.stores[0].query
+                Cluster(second.towers[0], second.stores[0].query), "orders", group="alive"
             )
             with member:
                 assert member.poll(10) is not None

@@ -101,7 +101,7 @@ def test_what_retention_took_at_the_source_is_passed_over(pair, make_batch, star
 
 
 def test_progress_is_shown_while_the_source_is_away(pair, make_batch, start, monkeypatch):
-    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 200)
+    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 200)
     pair.fill(1, make_batch([b"0", b"1"]))
     job = start(available_now=True)
     assert job.total() == 0
@@ -157,7 +157,7 @@ def test_another_target_is_served_by_the_rules_of_the_native_link(spark, pair, m
 def test_it_goes_on_beside_the_native_link_and_through_failures(
     pair, make_batch, start, monkeypatch
 ):
-    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 500)
+    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 500)
     link = next(link for link in plan(pair.topology).links if link.source == "c1")
     pair.fill(1, *(make_batch([b"%d" % number], number) for number in range(500)))
     with pair.running(1):
@@ -177,7 +177,7 @@ def test_it_goes_on_beside_the_native_link_and_through_failures(
 
 
 def test_a_backfill_that_cannot_succeed_ends(pair, start, monkeypatch):
-    monkeypatch.setattr("dafka.spark.stores.ANSWER_TIMEOUT_MS", 20)
+    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 20)
     monkeypatch.setattr(link_job, "BACKOFF_S_MAX", 0.0)
     job = start(available_now=True)
     with pytest.raises(ProcessError, match="8 failures in a row: cannot reach"):

@@ -1,0 +1,162 @@
+"""The stores of one cluster, asked together: which of them speaks for it, a policy says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from dafka.errors import MisuseError, QueryError
+from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+    from dafka.cluster import Cluster
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What the stores of a cluster have answered.
+
+    Attributes:
+        given: By the store's query port, in the order of the cluster's.
+        failures: Why there is none, of the others.
+    """
+
+    given: Mapping[str, T]
+    failures: Mapping[str, QueryError]
+
+    @property
+    def failure(self) -> QueryError | None:
+        """The last of the failures, if there are any."""
+        return next(reversed(list(self.failures.values())), None)
+
+
+class ClusterClient:
+    """Asks the stores of one cluster. Used by one thread at a time.
+
+    Policies: `first` takes the first that answers, `first_with` the first that has it, `best` the
+    greatest answer of all, `majority` those of more than half, `all` whatever is answered. Stores
+    are connected to when they are first asked.
+
+    Args:
+        cluster: Which.
+        timeout_ms: How long one store may take for an answer; `ANSWER_TIMEOUT_MS` if not given.
+
+    Raises:
+        MisuseError: The cluster names no store, or one by what is no endpoint.
+    """
+
+    def __init__(self, cluster: Cluster, timeout_ms: int | None = None) -> None:
+        if not cluster.stores:
+            raise MisuseError(f"at least one store of cluster {cluster.name!r} is needed")
+        self._cluster = cluster
+        self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        self._clients: dict[str, StoreClient] = {}
+
+    def store(self, endpoint: str = "") -> StoreClient:
+        """Return one of the stores, by its query port; the cluster's first without it."""
+        endpoint = endpoint or self._cluster.stores[0]
+        client = self._clients.get(endpoint)
+        if client is None:
+            client = StoreClient(endpoint, self._timeout_ms, self._cluster.credentials)
+            self._clients[endpoint] = client
+        return client
+
+    def all(self, ask: Callable[[StoreClient], T]) -> Answers[T]:
+        """Ask every store; return what is answered, and why the rest is not."""
+        return self._answers(ask, len(self._cluster.stores))
+
+    def first(self, ask: Callable[[StoreClient], T]) -> T:
+        """Return the answer of the first store that gives one.
+
+        Raises:
+            QueryError: None does; what the last one said.
+        """
+        answers = self._answers(ask, 1)
+        for answer in answers.given.values():
+            return answer
+        raise _no_store(answers)
+
+    def first_with(self, ask: Callable[[StoreClient], T | None]) -> T | None:
+        """Return the first answer that is not None; None if every store answers that.
+
+        Raises:
+            QueryError: One does not answer, which may be the one that has it.
+        """
+        failure: QueryError | None = None
+        for endpoint in self._cluster.stores:
+            try:
+                found = ask(self.store(endpoint))
+            except QueryError as error:
+                failure = error
+                continue
+            if found is not None:
+                return found
+        if failure is not None:
+            raise failure
+        return None
+
+    def best(self, ask: Callable[[StoreClient], T], rank: Callable[[T], object]) -> T:
+        """Ask every store; return the answer of the highest rank, the first of equals.
+
+        Raises:
+            QueryError: None answers; what the last one said.
+        """
+        answers = self.all(ask)
+        if not answers.given:
+            raise _no_store(answers)
+        return max(answers.given.values(), key=rank)  # type: ignore[arg-type]  # ranks compare
+
+    def majority(self, ask: Callable[[StoreClient], T]) -> list[T]:
+        """Return the answers of more than half of the stores.
+
+        Raises:
+            QueryError: Fewer answer.
+        """
+        return self.some(ask, len(self._cluster.stores) // 2 + 1)
+
+    def some(self, ask: Callable[[StoreClient], T], stores_min: int) -> list[T]:
+        """Return the answers of so many stores; of no more than it takes.
+
+        Raises:
+            QueryError: Fewer answer.
+        """
+        answers = self._answers(ask, stores_min)
+        if len(answers.given) < stores_min:
+            there = len(self._cluster.stores)
+            raise QueryError(
+                f"{len(answers.given)} of {there} stores can be read: {answers.failure}"
+            )
+        return list(answers.given.values())
+
+    def _answers(self, ask: Callable[[StoreClient], T], stores_max: int) -> Answers[T]:
+        given: dict[str, T] = {}
+        failures: dict[str, QueryError] = {}
+        for endpoint in self._cluster.stores:
+            if len(given) == stores_max:
+                break
+            try:
+                given[endpoint] = ask(self.store(endpoint))
+            except QueryError as error:
+                failures[endpoint] = error
+        return Answers(given, failures)
+
+    def close(self) -> None:
+        """Release the connections."""
+        for client in self._clients.values():
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _no_store(answers: Answers[T]) -> QueryError:
+    assert answers.failure is not None, "every store has answered or failed"
+    return answers.failure

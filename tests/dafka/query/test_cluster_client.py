@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.cluster import Cluster
+from dafka.errors import MisuseError, QueryError
+from dafka.query import cluster_client
+from dafka.query.cluster_client import ClusterClient
+
+
+class FakeStore:
+    """What it is asked for is what it was given, or an error."""
+
+    def __init__(self, endpoint, timeout_ms, credentials):
+        self.endpoint = endpoint
+        self.timeout_ms = timeout_ms
+        self.asked = 0
+        self.closed = False
+
+    def value(self):
+        self.asked += 1
+        if self.endpoint.startswith("dead"):
+            raise QueryError(f"store at {self.endpoint} does not answer")
+        return int(self.endpoint.rpartition("-")[2])
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    """A function that makes a client of stores with these names."""
+    monkeypatch.setattr(cluster_client, "StoreClient", FakeStore)
+    return lambda *stores: ClusterClient(Cluster(stores=stores))
+
+
+def value(store):
+    return store.value()
+
+
+def positive(store):
+    return store.value() or None
+
+
+def test_the_first_that_answers_speaks_for_all(ask):
+    stores = ask("dead-1", "live-2", "live-3")
+    assert stores.first(value) == 2
+    assert stores.store("live-3").asked == 0
+    with pytest.raises(QueryError, match="dead-2"):
+        ask("dead-1", "dead-2").first(value)
+
+
+def test_the_first_that_has_it(ask):
+    assert ask("dead-1", "live-0", "live-3").first_with(positive) == 3
+    assert ask("live-0", "live-0").first_with(positive) is None
+    with pytest.raises(QueryError, match="dead-1"):
+        ask("dead-1", "live-0").first_with(positive)
+
+
+def test_the_best_of_all(ask):
+    assert ask("live-1", "dead-9", "live-3", "live-2").best(value, lambda one: one) == 3
+    assert ask("live-1", "live-3").best(value, lambda one: -one) == 1
+    with pytest.raises(QueryError, match="dead-9"):
+        ask("dead-9").best(value, lambda one: one)
+
+
+def test_more_than_half(ask):
+    assert ask("live-1", "dead-2", "live-3").majority(value) == [1, 3]
+    assert ask("live-1", "live-2", "live-3").majority(value) == [1, 2], "no more than it takes"
+    with pytest.raises(QueryError, match="1 of 2 stores can be read: store at dead-2"):
+        ask("live-1", "dead-2").majority(value)
+    assert ask("live-1", "dead-2", "live-3").some(value, 2) == [1, 3]
+
+
+def test_whatever_is_answered(ask):
+    answers = ask("dead-1", "live-2", "dead-3").all(value)
+    assert answers.given == {"live-2": 2}
+    assert list(answers.failures) == ["dead-1", "dead-3"]
+    assert str(answers.failure) == "store at dead-3 does not answer"
+    assert ask("live-2").all(value).failure is None
+
+
+def test_connections_are_made_once_when_needed_and_closed(ask):
+    with ask("live-1", "live-2") as stores:
+        assert stores.first(value) + stores.first(value) == 2
+        assert stores.store() is stores.store("live-1")
+        assert stores.store().asked == 2
+        assert stores.store().timeout_ms == cluster_client.ANSWER_TIMEOUT_MS
+        client = stores.store()
+    assert client.closed
+
+
+def test_a_cluster_without_stores_cannot_be_asked():
+    with pytest.raises(MisuseError, match="at least one store of cluster 'c1'"):
+        ClusterClient(Cluster(name="c1"))
