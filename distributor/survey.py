@@ -1,16 +1,13 @@
-"""Asking every cluster of a topology what it holds: the facts behind `status` and `verify`.
+"""Asking every cluster of a topology what it holds, for its copy of a record, and about a group.
 
-Where a record is: asking every cluster for its copy of it.
-
-Asking every cluster of a topology what it knows of a group.
+These are the facts behind `status`, `verify` and `offsets explain`.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, RecordError
@@ -20,9 +17,17 @@ from dafka.records.batch import records_of
 from distributor.offsets.explanation import GroupView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from dafka.model import Partition, Record
     from dafka.query.client import StoreClient
     from topology.model import ClusterSpec, Topology
+
+ASKED_AT_ONCE_MAX = 16
+"""Threads: those that do not answer take two seconds each."""
+
+T = TypeVar("T")
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +54,37 @@ class Holding:
         return sum(head + 1 for head in self.heads.values())
 
 
+def at_once(ask: Callable[[T], A], whom: Sequence[T]) -> list[A]:
+    """Ask all at the same time; what they answer, in their order."""
+    with ThreadPoolExecutor(max(1, min(ASKED_AT_ONCE_MAX, len(whom))), "dafka-ask") as pool:
+        return list(pool.map(ask, whom))
+
+
+def furthest(held: Iterable[Mapping[Partition, int]]) -> dict[Partition, int]:
+    """Return the highest of several heads of each partition."""
+    most: dict[Partition, int] = {}
+    for heads in held:
+        for partition, head in heads.items():
+            most[partition] = max(head, most.get(partition, -1))
+    return most
+
+
+def lacking(due: Mapping[Partition, int], heads: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Return how many records there are up to the heads due and not up to those there are."""
+    return {
+        partition: missing
+        for partition, head in due.items()
+        if (missing := head - heads.get(partition, -1)) > 0
+    }
+
+
 def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holding]:
     """Ask every cluster at once; in the order of the file.
 
     Left out is what is not meant to be equal: internal and excluded topics, topics where they are
     not placed, and what was published on a cluster that only receives.
     """
-    with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
-        asked = [pool.submit(_ask, cluster, timeout_ms) for cluster in topology.clusters]
-        holdings = [answer.result() for answer in asked]
+    holdings = at_once(lambda cluster: _ask(cluster, timeout_ms), topology.clusters)
     for holding in holdings:
         for partition in [p for p in holding.heads if not topology.wants(p.topic, holding.cluster)]:
             del holding.heads[partition], holding.starts[partition]
@@ -116,36 +143,38 @@ class Copy:
 
 def look_up(topology: Topology, partition: Partition, sequence: int) -> list[Copy]:
     """Ask all clusters at once; in the order of the file."""
-    with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
-        return list(pool.map(lambda one: _copy(one, partition, sequence), topology.clusters))
+    return at_once(lambda cluster: _copy(cluster, partition, sequence), topology.clusters)
 
 
 def _copy(cluster: ClusterSpec, partition: Partition, sequence: int) -> Copy:
     """The first store that has it speaks for the cluster; one that does not answer may have it."""
     try:
         with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
-            return Copy(cluster.name, stores.first_with(partial(_record, partition, sequence)))
+            return Copy(
+                cluster.name,
+                stores.first_with(lambda store: record_at(store, partition, sequence)),
+            )
     except QueryError as failure:
         return Copy(cluster.name, None, str(failure))
 
 
-def _record(partition: Partition, sequence: int, store: StoreClient) -> Record | None:
+def record_at(client: StoreClient, partition: Partition, sequence: int) -> Record | None:
+    """Return a store's record of a sequence; None if it is not there.
+
+    Raises:
+        QueryError: The store does not answer, or the record is damaged.
+    """
     try:
-        for batch in store.read(partition, sequence, count_max=1):
-            for record in records_of(batch, sequence):
-                if record.sequence == sequence:
-                    return record
+        for batch in client.scan(partition, sequence, sequence + 1):
+            return next(records_of(batch, sequence), None)
     except RecordError as error:
-        raise QueryError(
-            f"store at {store.endpoint} has a record that is damaged: {error}"
-        ) from error
+        raise QueryError(f"store at {client.endpoint} has a damaged record: {error}") from error
     return None
 
 
 def survey_group(topology: Topology, group: str) -> list[GroupView]:
     """Ask every cluster at once; in the order of the file."""
-    with ThreadPoolExecutor(max_workers=min(16, len(topology.clusters))) as pool:
-        return list(pool.map(lambda cluster: _view(cluster, group), topology.clusters))
+    return at_once(lambda cluster: _view(cluster, group), topology.clusters)
 
 
 def _view(cluster: ClusterSpec, group: str) -> GroupView:

@@ -58,11 +58,6 @@ def test_relative_links_lead_somewhere(document):
         assert (document.parent / target).exists(), target
 
 
-def test_every_decision_is_numbered_once():
-    numbers = [path.name[:4] for path in sorted((ROOT / "docs/adr").glob("*.md"))]
-    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
-
-
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind in KEYS for key in KEYS[kind]])
 def test_every_key_of_the_topology_file_stands_in_its_reference(kind, key):
     sections = re.split(r"^## ", (ROOT / "config/README.md").read_text(), flags=re.MULTILINE)

@@ -86,6 +86,8 @@ class Registers:
         """
         register = self._register(request.group, now_ms)
         _check_ahead(request.ballot, register)
+        # Phase 1: what is said of a lower ballot shows its proposer which one to go above. The
+        # promise is on disk first: a store that forgot it could help a lower ballot to a quorum.
         if request.ballot > register.promised:
             self._write(request.group, register, request.ballot, None)
         alive = tuple(
@@ -111,9 +113,12 @@ class Registers:
             name not in offered.members and _alive(heard, now_ms)
             for name, heard in register.heard.items()
         )
+        # Phase 2. Only a higher promise stands in the way: this store need not be one of those that
+        # have promised this ballot.
         if missed or request.ballot < register.promised:
             return Accepted(False, register.promised)
         self._write(request.group, register, request.ballot, offered)
+        # Who is new counts as heard from now: it could not beat before it was a member.
         known = register.heard
         register.heard = {
             name: known.get(name, _Heard(now_ms, about)) for name, about in offered.members.items()
@@ -160,6 +165,7 @@ class Registers:
     def _register(self, group: str, now_ms: int) -> _Register:
         register = self._registers.get(group)
         if register is None:
+            # One that is read again takes all its members for heard, which only delays.
             if len(self._registers) >= GROUPS_MAX:
                 self._forget_one(now_ms)
             register = self._registers[group] = self._read(group, now_ms)
@@ -195,6 +201,7 @@ class Registers:
 
 
 def _check_ahead(ballot: Ballot, register: _Register) -> None:
+    """Refuse a ballot that nobody could go above: numbers end, and one peer could use them up."""
     if ballot.number > register.promised.number + BALLOTS_AHEAD_MAX:
         raise WireError("membership")
 

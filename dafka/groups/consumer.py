@@ -4,13 +4,12 @@ Around the machines of the consumer (`dafka.protocol.consumer`) and of the membe
 begun when its generation is settled, behind what the group has committed; it is given back when a
 new generation gives it to another member: the application finishes what it holds, that is
 committed, and only then do the others hear of it. Commits carry the generation as their epoch.
-
-Learning what a group has committed: from every store that answers, the commit that holds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from dafka.groups.events import (
     Expelled,
     GroupEvent,
     Handed,
+    Leave,
     Left,
     MemberEffect,
     OffsetsAnswered,
@@ -37,12 +37,14 @@ from dafka.groups.events import (
     PartitionAssigned,
     PublishCommits,
     Rebalanced,
+    Released,
     Revoke,
     Revoked,
     Sought,
 )
 from dafka.protocol.effects import Deliver, Effect, PartitionFound
 from dafka.protocol.events import Event, Seek, Unassigned, Woke
+from dafka.protocol.machine import Lifecycle, earliest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,7 +63,7 @@ RETRY_MS = 500
 
 
 class Loading:
-    """One reading of all stores, page by page.
+    """One reading of what a group has committed, from all stores, page by page.
 
     A commit is acknowledged by one store at first, so one that is not asked may miss the last.
 
@@ -134,6 +136,31 @@ GroupEffect = (
 _EARLIEST = 0
 
 
+class GroupState(Enum):
+    """How far a consumer has come with its generation; the words are those of Kafka's groups."""
+
+    EMPTY = "empty"
+    """It is in none, and owns nothing."""
+    PREPARING = "preparing rebalance"
+    """It gives back what is another's in this one, and waits until everybody has."""
+    COMPLETING = "completing rebalance"
+    """All have. It learns what the group has committed."""
+    STABLE = "stable"
+    """It begins with what is its own, and with what is found later."""
+
+
+GROUP_STATES = {
+    # There is a generation.
+    GroupState.EMPTY: {GroupState.PREPARING},
+    # Everybody has given back; it is expelled, or has left.
+    GroupState.PREPARING: {GroupState.COMPLETING, GroupState.EMPTY},
+    # The commits are known; there is another generation; it is expelled, or has left.
+    GroupState.COMPLETING: {GroupState.STABLE, GroupState.PREPARING, GroupState.EMPTY},
+    # There is another generation; it is expelled, or has left.
+    GroupState.STABLE: {GroupState.PREPARING, GroupState.EMPTY},
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """What a consumer in a group can be told.
@@ -174,11 +201,14 @@ class GroupMachine:
         """What it still owns, but gives back."""
         self._published: dict[Partition, int] = {}
         """The last position that was published, of what it owns."""
+        self._lifecycle = Lifecycle(GROUP_STATES)
         self._assigned: Assigned | None = None
+        """Its generation; None while it is empty."""
         self._epoch = 0
         self._loading: Loading | None = None
-        self._commits: Mapping[Partition, Commit] | None = None
-        """What the group has committed before this generation; None while it is not settled."""
+        """Only while it completes a rebalance."""
+        self._commits: Mapping[Partition, Commit] = {}
+        """What the group has committed before this generation, once it is stable."""
         self._revoking: tuple[int, int] | None = None
         """Token of a `Revoke` under way, and when it is overdue."""
         self._then: dict[int, list[Callable[[int], list[GroupEffect]]]] = {}
@@ -187,14 +217,16 @@ class GroupMachine:
         self._collecting = False
         self._token = 0
         self._closing = False
+        """Beside its state, which follows the member's until that has left: nothing more is begun
+        or given back, only what was processed is still committed."""
 
     def handle(self, event: Event | GroupEvent, now_ms: int) -> list[GroupEffect]:
-        """Take one event in."""
+        """Take one event in; see `Machine`."""
         match event:
             case Woke():
                 return self._wake(now_ms)
             case Answered():
-                return self._follow(self._member.answered(event, now_ms), now_ms)
+                return self._follow(self._member.handle(event, now_ms), now_ms)
             case OffsetsAnswered():
                 return self._load(event, now_ms)
             case Revoked():
@@ -213,22 +245,32 @@ class GroupMachine:
                 return self._consume(event, now_ms)
 
     def wakeup_ms(self) -> int | None:
-        """When to be woken."""
-        dues = [self._consumer.wakeup_ms(), self._member.wakeup_ms()]
-        if self._commits_by_itself:
-            dues.append(self._auto_ms)
-        if self._loading is not None:
-            dues.append(self._loading.wakeup_ms())
-        if self._revoking is not None:
-            dues.append(self._revoking[1])
-        return min((due for due in dues if due is not None), default=None)
+        """When one of its parts is due, a commit, or what the application is to give back."""
+        return earliest(
+            self._consumer.wakeup_ms(),
+            self._member.wakeup_ms(),
+            self._auto_ms if self._commits_by_itself else None,
+            None if self._loading is None else self._loading.wakeup_ms(),
+            None if self._revoking is None else self._revoking[1],
+        )
 
     def check(self) -> None:
-        """Assert its invariants."""
+        """Assert that of each partition one thing is true, and that what it has fits its state."""
         self._consumer.check()
         self._member.check()
         assert not self._runs.keys() & self._giving
         assert self._published.keys() == self._runs.keys() | self._giving
+        assert self._revoking is None or self._giving
+        state = self.state
+        assert (self._assigned is None) == (state is GroupState.EMPTY)
+        assert (self._loading is not None) == (state is GroupState.COMPLETING)
+        assert not self._commits or state is GroupState.STABLE
+        assert not self._published or state is not GroupState.EMPTY
+
+    @property
+    def state(self) -> GroupState:
+        """How far it has come with its generation."""
+        return self._lifecycle.state
 
     @property
     def generation(self) -> int:
@@ -252,13 +294,13 @@ class GroupMachine:
 
     def _wake(self, now_ms: int) -> list[GroupEffect]:
         effects = self._consume(Woke(), now_ms)
-        effects += self._follow(self._member.wake(now_ms), now_ms)
+        effects += self._follow(self._member.handle(Woke(), now_ms), now_ms)
         if self._loading is not None:
             effects += self._read_on(self._loading, now_ms)
         if self._revoking is not None and now_ms >= self._revoking[1]:
             self._closing = True
             effects += [Overdue(), *self._drop(now_ms)]
-            effects += self._follow(self._member.leave(now_ms), now_ms)
+            effects += self._follow(self._member.handle(Leave(), now_ms), now_ms)
         interval_ms = self._settings.auto_commit_ms
         if interval_ms is not None and self._commits_by_itself and now_ms >= self._auto_ms:
             self._auto_ms = now_ms + interval_ms
@@ -285,10 +327,11 @@ class GroupMachine:
         for effect in happened:
             match effect:
                 case Assigned():
-                    self._assigned = effect
-                    self._commits = self._loading = None
+                    self._lifecycle.become(GroupState.PREPARING)
+                    self._assigned, self._loading, self._commits = effect, None, {}
                     effects += self._give_back(now_ms)
                 case Rebalanced():
+                    self._lifecycle.become(GroupState.COMPLETING)
                     self._token += 1
                     self._loading = Loading(self._settings.stores, self._token, now_ms)
                     effects += [effect, *self._loading.ask(now_ms)]
@@ -306,7 +349,7 @@ class GroupMachine:
         others = [one for one in self._runs if owner(one, assigned.members) != assigned.member]
         if not others:
             self._epoch = assigned.generation
-            return self._follow(self._member.released(assigned.generation, now_ms), now_ms)
+            return self._follow(self._member.handle(Released(assigned.generation), now_ms), now_ms)
         effects: list[GroupEffect] = []
         self._giving = frozenset(others)
         for partition in others:
@@ -337,8 +380,9 @@ class GroupMachine:
         effects: list[GroupEffect] = []
         for partition in self._runs:
             effects += self._consume(Unassigned(partition), now_ms)
-        self._runs, self._published, self._giving = {}, {}, frozenset()
-        self._assigned = self._commits = self._loading = self._revoking = None
+        self._lifecycle.become(GroupState.EMPTY)
+        self._runs, self._published, self._giving, self._commits = {}, {}, frozenset(), {}
+        self._assigned = self._loading = self._revoking = None
         return effects
 
     def _load(self, event: OffsetsAnswered, now_ms: int) -> list[GroupEffect]:
@@ -350,6 +394,7 @@ class GroupMachine:
     def _read_on(self, loading: Loading, now_ms: int) -> list[GroupEffect]:
         if not loading.complete(now_ms):
             return [*loading.ask(now_ms)]
+        self._lifecycle.become(GroupState.STABLE)
         self._commits, self._loading = loading.commits, None
         effects: list[GroupEffect] = []
         for partition in list(self._latest):
@@ -359,7 +404,7 @@ class GroupMachine:
     def _begin(self, partition: Partition, now_ms: int) -> list[GroupEffect]:
         """Begin with a partition, if it is this member's and not begun yet."""
         assigned = self._assigned
-        if self._commits is None or assigned is None or self._closing:
+        if assigned is None or self.state is not GroupState.STABLE or self._closing:
             return []
         if partition in self._runs or owner(partition, assigned.members) != assigned.member:
             return []
@@ -428,6 +473,6 @@ class GroupMachine:
         self._closing = True
 
         def leave(now_ms: int) -> list[GroupEffect]:
-            return self._drop(now_ms) + self._follow(self._member.leave(now_ms), now_ms)
+            return self._drop(now_ms) + self._follow(self._member.handle(Leave(), now_ms), now_ms)
 
         return self._publish(event.positions, leave, now_ms)

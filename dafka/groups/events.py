@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dafka.protocol.events import Woke
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,8 +34,20 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """Everything that is not this member's in a generation is given back."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Everything is given back: say goodbye."""
+
+
+@dataclass(frozen=True, slots=True)
 class Assigned:
-    """A new generation: give back what is not this member's in it, then say so."""
+    """A new generation: give back what is not this member's in it, then say `Released`."""
 
     member: str
     generation: int
@@ -181,6 +195,7 @@ class Overdue:
     """The application has not come back for so long that others get its partitions."""
 
 
+MemberEvent = Woke | Answered | Released | Leave
 MemberEffect = Ask | Assigned | Rebalanced | Expelled | Left | Barred
 
 GroupEvent = (

@@ -17,6 +17,7 @@ no partition has two owners, in no generation and at no time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
@@ -26,9 +27,12 @@ from dafka.groups.events import (
     Assigned,
     Barred,
     Expelled,
+    Leave,
     Left,
     MemberEffect,
+    MemberEvent,
     Rebalanced,
+    Released,
 )
 from dafka.groups.membership import (
     NO_BALLOT,
@@ -48,6 +52,8 @@ from dafka.groups.membership import (
 )
 from dafka.groups.proposer import Proposer
 from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
+from dafka.protocol.events import Woke
+from dafka.protocol.machine import Lifecycle, earliest
 
 if TYPE_CHECKING:
     from dafka.groups.membership import Request
@@ -57,6 +63,35 @@ BEAT_MS_MAX = 1_000
 
 UNSETTLED_BEAT_MS = 50
 """While a generation is not settled, somebody waits for every answer."""
+
+
+class MemberState(Enum):
+    """Where a member stands with its group; the words are those of Kafka's members (KIP-848)."""
+
+    JOINING = "joining"
+    """In no generation: proposes one that it is in."""
+    RECONCILING = "reconciling"
+    """In one in which somebody has still to give back what is another's."""
+    STABLE = "stable"
+    """In one that is settled."""
+    LEAVING = "leaving"
+    """Has given everything back, and is still waited for."""
+    LEFT = "left"
+
+
+MEMBER_STATES = {
+    # It is in the generation that was agreed on; nobody has heard of it.
+    MemberState.JOINING: {MemberState.RECONCILING, MemberState.LEFT},
+    # Everybody has given back; it says goodbye; it has no lease any more, or was dropped.
+    MemberState.RECONCILING: {MemberState.STABLE, MemberState.LEAVING, MemberState.JOINING},
+    # There is a new generation; it says goodbye; it has no lease any more, or was dropped.
+    MemberState.STABLE: {MemberState.RECONCILING, MemberState.LEAVING, MemberState.JOINING},
+    # Enough stores know, or its lease is over.
+    MemberState.LEAVING: {MemberState.LEFT},
+    MemberState.LEFT: frozenset[MemberState](),
+}
+
+_IN_GENERATION = MemberState.RECONCILING, MemberState.STABLE, MemberState.LEAVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +127,18 @@ class MemberMachine:
         self._ballot = NO_BALLOT
         self._membership = NOBODY
         """The last that is known to be agreed on."""
-        self._joined = False
+        self._lifecycle = Lifecycle(MEMBER_STATES)
         self._renewed: dict[int, int] = {}
         """When the beats were sent by which the stores heard this member last."""
         self._lease_ms: int | None = None
         self._released = 0
-        self._settled = False
+        """The last generation in which it has given back what is not its own."""
+        self._settled = 0
+        """The last one in which everybody has."""
         self._wrong_since_ms: int | None = None
         self._next_beat_ms = 0
         self._farewells: set[int] = set()
         """Stores that know that it leaves."""
-        self._leaving = False
-        self._left = False
 
     @property
     def id(self) -> str:
@@ -118,12 +153,65 @@ class MemberMachine:
     @property
     def settled(self) -> bool:
         """Whether everybody has given back what is not theirs in this generation."""
-        return self._settled
+        return 0 < self._settled == self._membership.generation
 
-    def wake(self, now_ms: int) -> list[MemberEffect]:
-        """Time has passed."""
-        if self._left:
+    @property
+    def state(self) -> MemberState:
+        """Where it stands."""
+        return self._lifecycle.state
+
+    @property
+    def _joined(self) -> bool:
+        return self.state in _IN_GENERATION
+
+    def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+        """Take one event in; see `Machine`."""
+        if self.state is MemberState.LEFT:
             return []
+        match event:
+            case Woke():
+                return self._wake(now_ms)
+            case Answered():
+                return self._answered(event, now_ms)
+            case Released():
+                if event.generation != self.generation:
+                    return []
+                self._released = event.generation
+                return self._beat(now_ms)
+            case Leave():
+                return self._leave(now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """When a beat or a proposal is due, or the lease is over; None once it has left."""
+        if self.state is MemberState.LEFT:
+            return None
+        proposes = not self._joined or self._proposer.ballot is not None
+        return earliest(
+            self._next_beat_ms if self._joined else None,
+            self._lease_ms,
+            self._proposer.due_ms if proposes else None,
+        )
+
+    def check(self) -> None:
+        """Assert that what it has and has said fits its state."""
+        generation = self._membership.generation
+        assert self._released <= generation
+        assert self._settled <= generation
+        self._proposer.check()
+        if self._joined:
+            assert self.id in self._membership.members
+        match self.state:
+            case MemberState.JOINING:
+                assert self._released == self._settled == 0
+            case MemberState.RECONCILING:
+                assert self._settled < generation
+            case MemberState.STABLE:
+                assert self._settled == generation
+                assert self._lease_ms is not None
+            case _:
+                assert self._proposer.ballot is None
+
+    def _wake(self, now_ms: int) -> list[MemberEffect]:
         effects = self._expire(now_ms)
         if self._joined and now_ms >= self._next_beat_ms:
             effects += self._beat(now_ms)
@@ -134,12 +222,13 @@ class MemberMachine:
                 effects += self._ask_all(self._proposer.begin(self.id, now_ms), now_ms)
         return effects
 
-    def answered(self, event: Answered, now_ms: int) -> list[MemberEffect]:
-        """A store has answered."""
+    def _answered(self, event: Answered, now_ms: int) -> list[MemberEffect]:
         asked = self._asked.pop(event.token, None)
-        if asked is None or asked.store != event.store or self._left:
+        if asked is None or asked.store != event.store:
             return []
         effects = self._expire(now_ms)
+        if self.state is MemberState.LEFT:
+            return effects
         try:
             match event.reply, asked.request:
                 case Roster() as roster, Beat() as beat:
@@ -154,37 +243,13 @@ class MemberMachine:
             pass  # likewise
         return effects
 
-    def released(self, generation: int, now_ms: int) -> list[MemberEffect]:
-        """Everything that is not this member's in `generation` is given back."""
-        if generation != self.generation:
-            return []
-        self._released = generation
-        return self._beat(now_ms)
-
-    def leave(self, now_ms: int) -> list[MemberEffect]:
-        """Everything is given back: say goodbye."""
-        if not self._joined:
-            self._left = True
-            return [Left()]
-        self._leaving = True
+    def _leave(self, now_ms: int) -> list[MemberEffect]:
         self._proposer.stop()
+        if not self._joined:
+            self._lifecycle.become(MemberState.LEFT)
+            return [Left()]
+        self._lifecycle.become(MemberState.LEAVING)
         return self._beat(now_ms)
-
-    def wakeup_ms(self) -> int | None:
-        """When to be woken."""
-        if self._left:
-            return None
-        dues = [self._next_beat_ms if self._joined else None, self._lease_ms]
-        if not self._joined or self._proposer.ballot is not None:
-            dues.append(self._proposer.due_ms)
-        return min(due for due in dues if due is not None)
-
-    def check(self) -> None:
-        """Assert its invariants."""
-        assert self._released <= self._membership.generation
-        assert not self._settled or self._joined
-        if self._joined:
-            assert self.id in self._membership.members
 
     def _expire(self, now_ms: int) -> list[MemberEffect]:
         if not self._joined or self._lease_ms is None or now_ms < self._lease_ms:
@@ -194,14 +259,14 @@ class MemberMachine:
     def _expel(self) -> list[MemberEffect]:
         """Be somebody else from now on: under this id nobody expects anything any more."""
         self._life += 1
-        self._joined = self._settled = False
         self._renewed.clear()
         self._lease_ms = None
-        self._released = 0
+        self._released = self._settled = 0
         self._proposer.stop()
-        if self._leaving:
-            self._left = True
+        if self.state is MemberState.LEAVING:
+            self._lifecycle.become(MemberState.LEFT)
             return [Expelled(), Left()]
+        self._lifecycle.become(MemberState.JOINING)
         return [Expelled()]
 
     def _ask(self, store: int, request: Request, now_ms: int) -> Ask:
@@ -216,11 +281,10 @@ class MemberMachine:
         return [self._ask(store, request, now_ms) for store in range(self._stores)]
 
     def _beat(self, now_ms: int) -> list[MemberEffect]:
-        quick = self._joined and not self._settled
-        self._next_beat_ms = now_ms + (
-            min(UNSETTLED_BEAT_MS, self._beat_ms) if quick else self._beat_ms
-        )
-        beat = Beat(self._group, self.id, self._released, self._leaving)
+        interval_ms = self._beat_ms if self.settled else min(UNSETTLED_BEAT_MS, self._beat_ms)
+        self._next_beat_ms = now_ms + interval_ms
+        leaving = self.state is MemberState.LEAVING
+        beat = Beat(self._group, self.id, self._released, leaving)
         return self._ask_all(beat, now_ms)
 
     def _hear(self, asked: _Asked, beat: Beat, roster: Roster, now_ms: int) -> list[MemberEffect]:
@@ -229,7 +293,7 @@ class MemberMachine:
             return []
         self._rosters[asked.store] = roster
         self._proposer.met(roster.accepted)
-        if self._leaving:
+        if self.state is MemberState.LEAVING:
             return self._goodbye(asked) if beat.leaving else []
         if roster.renewed and beat.member == self.id:
             self._renew(asked.store, asked.sent_ms)
@@ -247,7 +311,7 @@ class MemberMachine:
         self._farewells.add(asked.store)
         if len(self._farewells) < self._proposer.majority:
             return []
-        self._left = True
+        self._lifecycle.become(MemberState.LEFT)
         return [Left()]
 
     def _renew(self, store: int, sent_ms: int) -> None:
@@ -265,14 +329,20 @@ class MemberMachine:
             return self._expel() if self._joined else []
         if self._joined and membership.generation == before.generation:
             return []
-        self._joined = True
-        self._settled = False
+        self._lifecycle.become(MemberState.RECONCILING)
         self._next_beat_ms = 0
         return [Assigned(self.id, membership.generation, dict(membership.members))]
 
     def _settle(self) -> list[MemberEffect]:
-        if self._settled or not self._joined or self._lease_ms is None:
+        """Begin with what is its own, once nobody else may have any of that."""
+        reconciling = self.state is MemberState.RECONCILING
+        if not reconciling or self._lease_ms is None or not self._all_released():
             return []
+        self._settled = self._membership.generation
+        self._lifecycle.become(MemberState.STABLE)
+        return [Rebalanced(self._settled)]
+
+    def _all_released(self) -> bool:
         generation = self._membership.generation
         done = {
             pulse.member
@@ -280,16 +350,14 @@ class MemberMachine:
             for pulse in roster.pulses
             if pulse.released >= generation
         }
-        if self._released < generation or not done | {self.id} >= self._membership.members.keys():
-            return []
-        self._settled = True
-        return [Rebalanced(generation)]
+        others = self._membership.members.keys() - {self.id}
+        return self._released >= generation and done >= others
 
     def _wrong(self, now_ms: int) -> bool:
         """Whether the membership needs a change, and it is this member's turn to propose it."""
-        if self._leaving:
+        if self.state in (MemberState.LEAVING, MemberState.LEFT):
             return False
-        if not self._joined:
+        if self.state is MemberState.JOINING:
             return True
         if not self._faulty():
             self._wrong_since_ms = None

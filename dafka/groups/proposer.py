@@ -1,13 +1,24 @@
-"""Proposing a membership to the stores: the proposer of Paxos, one round at a time."""
+"""Proposing a membership to the stores: the proposer of Paxos, one round at a time.
+
+Phase 1: it asks all stores to promise a ballot (`Prepare`). A quorum of promises says two things:
+no lower ballot can be chosen any more without this one knowing, and what may have been chosen
+already is among what they have accepted. Phase 2: it offers a membership that is made from that
+(`Accept`), and once a quorum has accepted, it is chosen. The quorum of both is more than half of
+the stores, so any two have a store in common.
+
+Source: Lamport, "Paxos Made Simple", section 2.2.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.groups.membership import Accept, Ballot, Prepare, encode
 from dafka.limits import GROUP_NUMBER_MAX
+from dafka.protocol.machine import Lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,6 +34,25 @@ _PATIENCE_MS = 200
 _DOUBLINGS_MAX = 5
 
 
+class ProposerState(Enum):
+    """How far a proposer's round has come."""
+
+    IDLE = "idle"
+    PREPARING = "preparing"
+    """Phase 1."""
+    ACCEPTING = "accepting"
+    """Phase 2."""
+
+
+PROPOSER_STATES = {
+    ProposerState.IDLE: {ProposerState.PREPARING},
+    # A quorum has promised; the round is given up.
+    ProposerState.PREPARING: {ProposerState.ACCEPTING, ProposerState.IDLE},
+    # A quorum has accepted; the round is given up.
+    ProposerState.ACCEPTING: {ProposerState.IDLE},
+}
+
+
 @dataclass(slots=True)
 class _Round:
     """One attempt."""
@@ -33,6 +63,7 @@ class _Round:
     refused: set[int] = field(default_factory=set)
     offered: Membership | None = None
     granted: dict[int, int] = field(default_factory=dict)
+    """When each store was asked that has accepted."""
 
 
 class Proposer:
@@ -46,13 +77,22 @@ class Proposer:
     def __init__(self, group: str, stores: int) -> None:
         self._group = group
         self.majority = stores // 2 + 1
-        """How many stores must agree."""
+        """The quorum of both phases."""
         self.blocking = stores - self.majority + 1
-        """So many stores are in every majority."""
+        """One of so many stores is in every quorum: without them a round comes to nothing."""
+        self._lifecycle = Lifecycle(PROPOSER_STATES)
         self._number = 0
+        """The highest number of a ballot that was met."""
         self._failures = 0
         self._round: _Round | None = None
         self._rested_ms = 0
+
+    def check(self) -> None:
+        """Assert that its round is as far as its state says."""
+        state = self._lifecycle.state
+        assert (self._round is None) == (state is ProposerState.IDLE)
+        offered = self._round is not None and self._round.offered is not None
+        assert offered == (state is ProposerState.ACCEPTING)
 
     @property
     def ballot(self) -> Ballot | None:
@@ -70,7 +110,9 @@ class Proposer:
             self._number = max(self._number, ballot.number)
 
     def begin(self, proposer: str, now_ms: int) -> Prepare:
-        """Begin a round; its request is for all stores."""
+        """Begin a round with phase 1; its request is for all stores."""
+        self._lifecycle.become(ProposerState.PREPARING)
+        # Above all that it knows of, or it is refused; of two with one number the name decides.
         self._number += 1
         patience_ms = _PATIENCE_MS << min(self._failures, _DOUBLINGS_MAX)
         self._round = _Round(Ballot(self._number, proposer), now_ms + patience_ms)
@@ -83,7 +125,7 @@ class Proposer:
         self.met(promise.promised)
         current = self._round
         if current is None or ballot != current.ballot or current.offered is not None:
-            return ()
+            return ()  # it answers a round that is over, or a phase
         if promise.promised != ballot:
             self._refused(current, store, now_ms)
             return ()
@@ -91,8 +133,12 @@ class Proposer:
         return current.promises.values() if len(current.promises) >= self.majority else ()
 
     def offer(self, membership: Membership) -> Accept:
-        """Go on with a membership that fits the promises; the request is for all stores."""
+        """Go on to phase 2 with a membership made from what a quorum has accepted.
+
+        The request is for all stores: those that have not promised may accept all the same.
+        """
         assert self._round is not None
+        self._lifecycle.become(ProposerState.ACCEPTING)
         self._round.offered = membership
         return Accept(self._group, self._round.ballot, encode(membership))
 
@@ -102,7 +148,7 @@ class Proposer:
         """Take the answer to `Accept` in.
 
         Returns:
-            Once it is agreed on, the membership, and when each store that has it was asked.
+            Once it is chosen, the membership, and when each store that has it was asked.
         """
         self.met(accepted.promised)
         current = self._round
@@ -114,23 +160,27 @@ class Proposer:
         current.granted[store] = sent_ms
         if len(current.granted) < self.majority:
             return None
-        self._round = None
+        self.stop()
         self._failures = 0
         self._rested_ms = now_ms
         return current.offered, current.granted
 
     def fail(self, now_ms: int) -> None:
-        """Give the round up, and rest for a while that is another one for everybody."""
+        """Give the round up, and rest for a while that is another one for everybody.
+
+        Two proposers that always come between each other's phases would go on for ever.
+        """
         assert self._round is not None
         bound_ms = _BACK_OFF_MS << min(self._failures, _DOUBLINGS_MAX)
         octets = repr(self._round.ballot).encode()
         chance = int.from_bytes(hashlib.blake2b(octets, digest_size=4).digest(), "big")
         self._rested_ms = now_ms + 1 + chance % bound_ms
         self._failures += 1
-        self._round = None
+        self.stop()
 
     def stop(self) -> None:
-        """Propose nothing any more: whoever does it now is somebody else."""
+        """End the round under way, if there is one; what it has brought about may still hold."""
+        self._lifecycle.become(ProposerState.IDLE)
         self._round = None
 
     def _refused(self, current: _Round, store: int, now_ms: int) -> None:

@@ -99,17 +99,13 @@ class Store:
         self._node.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the store to end by itself; True if it has.
-
-        Raises:
-            NodeFailedError: It ended with an error.
-        """
+        """See `LongRunning`."""
         ended = self._node.join(timeout)
         self._node.check()
         return ended
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         return self._node.unwell()
 
     def unready(self) -> str:

@@ -63,18 +63,14 @@ class Tower:
         return len(self._seen_ms)
 
     def join(self, timeout: float) -> bool:
-        """Wait for the tower to end by itself; True if it has.
-
-        Raises:
-            NodeFailedError: It ended with an error.
-        """
+        """See `LongRunning`."""
         self._thread.join(timeout)
         if self._failure is not None:
             raise NodeFailedError(f"tower has failed: {self._failure}") from self._failure
         return not self._thread.is_alive()
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         if self._failure is not None:
             return f"tower has failed: {self._failure}"
         silent_ms = now_ms() - self._turned_ms

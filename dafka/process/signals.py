@@ -24,16 +24,20 @@ _TOLD = (signal.SIGTERM, signal.SIGHUP)
 
 
 class LongRunning(Protocol):
-    """Something with a thread of its own."""
+    """Something with a thread of its own, as everything is that a process serves with."""
 
     def join(self, timeout: float) -> bool:
-        """Wait for it to end by itself; True if it has. Raises what ended it."""
+        """Wait for it to end by itself, `timeout` seconds at most; True if it has.
+
+        Raises:
+            DafkaError: It ended with an error; of a node that is `NodeFailedError`.
+        """
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """Why it does not work, for people; empty if it does. To start it again may help."""
 
     def unready(self) -> str:
-        """Why it is of no use yet, for people; empty if it is."""
+        """What it has not found yet, for people; empty if it is of use. It goes on looking."""
 
 
 def stop_event() -> threading.Event:

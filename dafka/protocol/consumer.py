@@ -5,13 +5,6 @@ A consumer may be told to hand out only what a store has acknowledged (`committe
 must not carry to another cluster what its own could still lose.
 
 Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands.
-
-What a consumer can be told: which topics, from where on, and how much it may hold.
-
-How far stores have a consumer's partitions, as far as their ACKs have come.
-
-Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way then,
-and to ask for it at once would be to receive it twice; a while later it is asked for.
 """
 
 from __future__ import annotations
@@ -45,7 +38,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.live_edge import LiveEdge
-from dafka.protocol.machine import earliest
+from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.receiver import Inflow, arrived
 from dafka.protocol.stores import Inquiry
 from dafka.wire import messages
@@ -68,6 +61,24 @@ class Start(Enum):
     """Behind the first head that is heard of it, or at the first record that arrives live."""
     ASSIGNED = "assigned"
     """Nowhere, until `Seek` says so; `PartitionFound` asks for it."""
+
+
+class ConsumerState(Enum):
+    """What a consumer listens to."""
+
+    NEW = "new"
+    """To nothing yet."""
+    LIVE = "live"
+    """To what is published."""
+    CATCHING_UP = "catching up"
+    """Only to what it asks for: it is too far behind to use what is published (`LiveEdge`)."""
+
+
+CONSUMER_STATES = {
+    ConsumerState.NEW: {ConsumerState.LIVE},
+    ConsumerState.LIVE: {ConsumerState.CATCHING_UP},
+    ConsumerState.CATCHING_UP: {ConsumerState.LIVE},
+}
 
 
 def _every_topic(_topic: str) -> bool:
@@ -103,7 +114,11 @@ LIVE_PATIENCE_MS = 100
 
 
 class HighWatermarks:
-    """Partitions, and what is waited for."""
+    """How far stores have a consumer's partitions, as far as their ACKs have come.
+
+    Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way
+    then, and to ask for it at once would be to receive it twice; a while later it is asked for.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[Partition, int] = {}
@@ -167,14 +182,14 @@ class ConsumerMachine:
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
         self._buffered = 0
-        self._greeted = False
+        self._lifecycle = Lifecycle(CONSUMER_STATES)
         self._live = LiveEdge(settings.buffer_bytes_max)
         self._inquiry = Inquiry(settings.heads_interval_ms_max)
         self._surveyed_ms = -1
         """When its owner last learned from a store what it holds, and told it."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; see `dafka.protocol`."""
+        """Take one event in; see `Machine`."""
         effects = self._happened(event, now_ms)
         for partition, end in self._durable.overdue(now_ms):
             if partition in self._next:
@@ -211,12 +226,18 @@ class ConsumerMachine:
         return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
 
     def check(self) -> None:
-        """Assert order and bounds."""
+        """Assert order and bounds, and that it looks for the live edge while it is not there."""
         self._inflow.check()
+        assert self._live.away == (self.state is ConsumerState.CATCHING_UP)
         assert self._buffered >= 0
         for partition, sequence in self._next.items():
             assert sequence <= self._inflow.expected(partition)
         assert not self._next.keys() & self._unpositioned.keys()
+
+    @property
+    def state(self) -> ConsumerState:
+        """What it listens to."""
+        return self._lifecycle.state
 
     @property
     def heads(self) -> dict[Partition, int]:
@@ -315,8 +336,11 @@ class ConsumerMachine:
         """There was no room for a batch: if too many such come live, no more for a while."""
         live = isinstance(dropped, messages.Records | messages.RecordMessage)
         asked = 0 if self._settings.committed else len(self._next)
-        if not live or not self._live.overrun(len(dropped.content), asked, now_ms):
+        if not live or self.state is not ConsumerState.LIVE:
             return []
+        if not self._live.overrun(len(dropped.content), asked, now_ms):
+            return []
+        self._lifecycle.become(ConsumerState.CATCHING_UP)
         self._ask_for_missed(now_ms)
         return [Unlisten(message_id, topic) for message_id, topic in self._live_topics()]
 
@@ -324,6 +348,7 @@ class ConsumerMachine:
         """Listen again, if the live edge is near; what was published meanwhile is a gap."""
         if not self._live.reached(self._inflow.misses, self._buffered, now_ms):
             return []
+        self._lifecycle.become(ConsumerState.LIVE)
         self._ask_for_missed(now_ms)
         return [Listen(message_id, topic) for message_id, topic in self._live_topics()]
 
@@ -467,8 +492,8 @@ class ConsumerMachine:
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        if not self._greeted:
-            self._greeted = True
+        if self.state is ConsumerState.NEW:
+            self._lifecycle.become(ConsumerState.LIVE)
             effects += self._greet()
             self._inquiry.renew(now_ms)
         if self._inquiry.asked(now_ms, told=self._told(now_ms)):

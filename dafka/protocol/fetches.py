@@ -1,12 +1,4 @@
-"""Partitions of which something is known of and not here: when to ask for it.
-
-Each is asked for once at a time, again after a time that doubles while nothing comes, and all
-together for no more than may be under way.
-
-What `Inflow` keeps of each partition that it receives, and of each that it has asked for.
-
-How large records are, as far as they have come: what cannot be seen is as large on average.
-"""
+"""Gaps: what is known of partitions and not here, and when to ask for it."""
 
 from __future__ import annotations
 
@@ -71,7 +63,7 @@ class Window:
 
 
 class RecordSize:
-    """The mean over everything that was received."""
+    """The mean over everything that was received: what cannot be seen is as large on average."""
 
     def __init__(self) -> None:
         self._records = self._batches = self._bytes = 0
@@ -101,7 +93,16 @@ FETCH_REST_MS_MAX = 8_000
 
 
 class Gaps:
-    """What is to be asked for, asked for, or was asked for in vain.
+    """The partitions that lack something; each is in one of four places.
+
+    | place | waits for | leaves it |
+    |---|---|---|
+    | behind | room | asked for: window |
+    | window | an answer | asked for again at once: behind; nothing has come: resting |
+    | resting | a time that doubles | it is over: retried; something has come: behind |
+    | retried | room | asked for: window; something has come: behind |
+
+    It leaves each of them when it lacks nothing any more.
 
     Args:
         streams: Of all partitions.
@@ -109,19 +110,17 @@ class Gaps:
 
     def __init__(self, streams: Mapping[Partition, Stream]) -> None:
         self._streams = streams
-        # A partition with a gap is in exactly one of these four.
         self._behind: OrderedDict[Partition, int] = OrderedDict()
-        """To be asked for as soon as there is room; the value is its `rest_ms`."""
+        """The value is how long to rest when it is asked for in vain."""
         self._retried: OrderedDict[Partition, int] = OrderedDict()
-        """The same, of those that have rested."""
+        """The same."""
         self._windows: dict[Partition, Window] = {}
-        """Asked for."""
         self._resting: dict[Partition, Window] = {}
-        """Asked for in vain; `due_ms` is when to ask again."""
+        """`due_ms` is when to ask again."""
         self._asked_bytes = 0
         """What the windows may bring."""
         self._due_ms = 0
-        """Of all windows, none is due before."""
+        """Nothing is due before. A bound, so that most turns look at no window at all."""
         self._retry_next = False
 
     def __bool__(self) -> bool:
@@ -182,6 +181,8 @@ class Gaps:
         Args:
             room: Bytes that may be under way.
         """
+        # Flow control: what finds no room when it comes has been sent in vain. The last one asked
+        # for may go beyond the room, or where a record is larger nothing would ever come.
         if len(self._windows) >= FETCHES_IN_FLIGHT_MAX:
             return None
         if self._asked_bytes >= min(room, FETCHED_BYTES_MAX):
@@ -214,9 +215,11 @@ class Gaps:
             if window.due_ms <= now_ms:
                 stream = self._streams[partition]
                 if stream.expected > window.reached:
+                    # It brings something, slowly: to ask again now would be to receive it twice.
                     window.reached, window.due_ms = stream.expected, now_ms + FETCH_SILENCE_MS
                     window.rest_ms, window.spoke = FETCH_SILENCE_MS, True
                 else:
+                    # Its place is for another partition; next time everybody is asked.
                     self.close(partition)
                     stream.store = None
                     if window.store is not None and not window.spoke:

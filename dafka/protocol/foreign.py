@@ -6,12 +6,6 @@ A single record carries the bare value; key, headers and time are in the batch o
 round, a bare value becomes a record without key and headers, of the time at which it arrives.
 
 Source: 46/DAFKA, The RECORD and DIRECT-RECORD Commands.
-
-What a store does for consumers of another make, which ask too seldom.
-
-A C consumer asks when something tells it of a gap, and a head tells it only once. When the producer
-is gone nothing comes any more. So after a partition has moved, its last batch is sent to them once
-more, at intervals that double: a record they cannot place yet makes them fetch, others they ignore.
 """
 
 from __future__ import annotations
@@ -218,7 +212,13 @@ INTERVAL_MS_MAX = 32_000
 
 
 class Reminders:
-    """Which consumers of another make there are, and what to send them again."""
+    """What a store does for consumers of another make, which ask too seldom.
+
+    A C consumer asks when something tells it of a gap, and a head tells it only once. When the
+    producer is gone nothing comes any more. So after a partition has moved, its last batch is sent
+    to them once more, at intervals that double: a record they cannot place yet makes them fetch,
+    others they ignore.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[str, frozenset[str]] = {}

@@ -6,12 +6,8 @@ interval doubles while a partition stands still. Where all is stored it is the l
 listens for all topics, stores and links, asks by GET-HEADS. Not where somebody listens for a topic
 by its name: a peer of another make may know of nothing else. A record, which says the same, starts
 it anew.
+
 Source: 46/DAFKA, The HEAD Command.
-
-How far partitions reach, also found by topic.
-
-A consumer of ten thousand topics asks for each by its name, again and again. To look through ten
-thousand partitions for each answer takes a store ten seconds, in which it stores nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class TopicHeads(dict[Partition, int]):
-    """The last sequence of every partition. Partitions are added, and none is taken away.
+    """The last sequence of every partition, also found by topic. None is ever taken away.
+
+    A consumer of ten thousand topics asks for each by its name, again and again. To look through
+    ten thousand partitions for each answer takes a store ten seconds, in which it stores nothing.
 
     Args:
         heads: Those there are at first.

@@ -65,7 +65,7 @@ class MirrorMachine:
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; see `dafka.protocol`."""
+        """Take one event in; see `Machine`."""
         match event:
             case Mirrored():
                 return self._publish(event.batch, now_ms)

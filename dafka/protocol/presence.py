@@ -19,6 +19,7 @@ from dafka.errors import WireError
 from dafka.limits import PEERS_MAX
 from dafka.model import Reach
 from dafka.protocol.effects import Dropped
+from dafka.protocol.events import Woke
 from dafka.wire.beacon import NodeBeacon, TowerBeacon, peer_endpoint
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ class Heard:
 
     beacon: TowerBeacon
     tower: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionChanged:
+    """The connection to a peer has come to be, or is gone."""
+
+    endpoint: str
+    alive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,7 @@ class TowerBack:
     tower: str
 
 
+PresenceEvent = Heard | ConnectionChanged | Woke
 PresenceEffect = Announce | Connect | Disconnect | TowerAway | TowerBack | Dropped
 
 
@@ -138,8 +148,30 @@ class PresenceMachine:
         """How many peers this node is connected to."""
         return len(self._peers)
 
-    def heard(self, event: Heard, now_ms: int) -> list[PresenceEffect]:
-        """Take in a beacon."""
+    def handle(self, event: PresenceEvent, now_ms: int) -> list[PresenceEffect]:
+        """Take one event in; see `Machine`."""
+        match event:
+            case Heard():
+                return self._hear(event, now_ms)
+            case ConnectionChanged(endpoint, alive):
+                peer = self._peers.get(endpoint)
+                if peer is not None:
+                    peer.connected, peer.seen_ms = alive, now_ms
+                return []
+            case Woke():
+                return self._wake(now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """When the next beacon is due."""
+        return self._announce_due_ms
+
+    def check(self) -> None:
+        """Assert its bound, that it is no peer of its own, and that only towers are away."""
+        assert len(self._peers) <= PEERS_MAX
+        assert not self._peers.keys() & self._own_endpoints.values()
+        assert self._away <= self._echo_ms.keys()
+
+    def _hear(self, event: Heard, now_ms: int) -> list[PresenceEffect]:
         beacon = event.beacon
         if (beacon.address, beacon.key) == (self._beacon.address, self._beacon.key):
             return self._tower_heard(event, now_ms)
@@ -161,23 +193,13 @@ class PresenceMachine:
             return [connect]
         return [connect, self._announce(now_ms)]
 
-    def connection(self, endpoint: str, now_ms: int, *, alive: bool) -> None:
-        """The connection to a peer has come to be, or is gone."""
-        peer = self._peers.get(endpoint)
-        if peer is not None:
-            peer.connected, peer.seen_ms = alive, now_ms
-
-    def wake(self, now_ms: int) -> list[PresenceEffect]:
+    def _wake(self, now_ms: int) -> list[PresenceEffect]:
         """Send what is due, leave who is gone, and say which tower is away."""
         if self._began_ms is None:
             self._began_ms = now_ms
         if self._announce_due_ms is not None and self._announce_due_ms > now_ms:
             return []
         return [self._announce(now_ms), *self._towers_away(now_ms), *self._leave_gone(now_ms)]
-
-    def wakeup_ms(self) -> int | None:
-        """When the next beacon is due."""
-        return self._announce_due_ms
 
     def _announce(self, now_ms: int) -> Announce:
         self._announced_ms = now_ms

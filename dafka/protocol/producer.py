@@ -10,6 +10,7 @@ Source: 46/DAFKA, The RECORD, HEAD, FETCH, GET-HEADS and ACK Commands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.model import Batch, Partition
@@ -26,7 +27,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.heads import HeadSchedule
-from dafka.protocol.machine import earliest
+from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.unacked import Unacked, contradicts, records
 from dafka.records.batch import enclosed
 from dafka.wire import messages
@@ -39,6 +40,26 @@ if TYPE_CHECKING:
 
 SPOOL_RETRY_MS = 1_000
 """Time between attempts to write what the disk has refused."""
+
+
+class ProducerState(Enum):
+    """What a producer does with its spool; without one it is idle."""
+
+    IDLE = "idle"
+    WRITING = "writing"
+    """One write at a time, so that no batch overtakes what it follows."""
+    REFUSED = "refused"
+    """The disk has not taken the last write. It is tried again after a while."""
+
+
+PRODUCER_STATES = {
+    # A turn has ended.
+    ProducerState.IDLE: {ProducerState.WRITING},
+    # `Appended`; `AppendFailed`.
+    ProducerState.WRITING: {ProducerState.IDLE, ProducerState.REFUSED},
+    # The while is over.
+    ProducerState.REFUSED: {ProducerState.WRITING},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +117,11 @@ class ProducerMachine:
         make say neither whose it is nor anything when it comes again: there nothing waits."""
         for batch in kept:
             self._goes_out(batch)
+        self._lifecycle = Lifecycle(PRODUCER_STATES)
         self._staged: list[Batch] = []
+        """What the next write is to bring."""
         self._appending: list[Batch] = []
-        """The write under way; one at a time, so that none overtakes what it follows."""
+        """What is being written."""
         self._token = 0
         self._retry_due_ms: int | None = None
         longest_ms = settings.head_interval_ms_max
@@ -108,7 +131,7 @@ class ProducerMachine:
         self._greeted = False
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; see `dafka.protocol`."""
+        """Take one event in; see `Machine`."""
         match event:
             case Submitted():
                 return self._submit(event, now_ms)
@@ -124,10 +147,13 @@ class ProducerMachine:
                 return self._flush()
             case Appended():
                 assert event.token == self._token
+                self._lifecycle.become(ProducerState.IDLE)
                 durable, self._appending = self._appending, []
                 return self._publish(durable, now_ms)
             case AppendFailed():
                 assert event.token == self._token
+                self._lifecycle.become(ProducerState.REFUSED)
+                # Nothing of it is published, and nothing behind it may overtake it.
                 self._staged, self._appending = self._appending + self._staged, []
                 self._retry_due_ms = now_ms + SPOOL_RETRY_MS
                 return []
@@ -139,13 +165,21 @@ class ProducerMachine:
         return earliest(self._due.wakeup_ms(), self._retry_due_ms)
 
     def check(self) -> None:
-        """Assert that nothing unstored was forgotten."""
+        """Assert that nothing unstored was forgotten, and what fits its state."""
+        assert bool(self._appending) == (self.state is ProducerState.WRITING)
+        assert (self._retry_due_ms is not None) == (self.state is ProducerState.REFUSED)
+        assert not self._disputed & (self._heads.keys() | self._waiting.keys())
         for topic, head in self._heads.items():
             partition = Partition(topic, self._address)
             assert head < self._ends[topic]
             if partition in self._unacked:  # else all of it was stored in an earlier life
                 assert self._unacked.end(partition) == head + 1
                 assert self._unacked.stored(partition) <= head + 1
+
+    @property
+    def state(self) -> ProducerState:
+        """What it does with its spool."""
+        return self._lifecycle.state
 
     def _submit(self, event: Submitted, now_ms: int) -> list[Effect]:
         sequence = self._ends.get(event.topic, 0)
@@ -161,8 +195,13 @@ class ProducerMachine:
         return self._publish([batch], now_ms)
 
     def _flush(self) -> list[Effect]:
-        if not self._staged or self._appending or self._retry_due_ms is not None:
+        if not self._staged or self.state is not ProducerState.IDLE:
             return []
+        return self._write()
+
+    def _write(self) -> list[Effect]:
+        self._lifecycle.become(ProducerState.WRITING)
+        self._retry_due_ms = None
         self._token += 1
         self._appending, self._staged = self._staged, []
         return [Append(self._token, tuple(self._appending))]
@@ -207,7 +246,8 @@ class ProducerMachine:
             return [Dropped("disputed partition")]
         if ack.address != self._address or ack.topic not in self._heads:
             return []
-        # An earlier life may have published what waits.
+        # A store has more than was published here, or other records: somebody else has this
+        # address. What waits may have been published by an earlier life.
         waiting = self._waiting.get(ack.topic, [])
         beyond = ack.sequence > (waiting[-1].end - 1 if waiting else self._heads[ack.topic])
         if (
@@ -225,7 +265,7 @@ class ProducerMachine:
         return effects + self._publish(self._waiting.pop(ack.topic, ()), now_ms)
 
     def _direct_heads(self, asked: messages.GetHeads) -> list[Effect]:
-        """Tell what no store can tell: of what is stored they have the records as well."""
+        """Tell what no store can tell: whoever asks asks the stores too, which have the rest."""
         return [
             Publish(messages.DirectHead(asked.requester, topic, self._address, self._heads[topic]))
             for topic in self._named(asked.topic)
@@ -269,8 +309,7 @@ class ProducerMachine:
                 effects.append(Publish(self._head(topic)))
                 self._due.moved(Partition(topic, self._address), now_ms)
         if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
-            self._retry_due_ms = None
-            effects += self._flush()
+            effects += self._write()
         due = self._due.due(now_ms)
         return effects + [Publish(self._head(partition.topic)) for partition in due]
 

@@ -15,8 +15,6 @@ of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 
 What nobody has any more (retention) is skipped, but only when every store that was heard of lately
 has said so, or nobody has anything else to say three times in a row.
-
-Batches of records that peers have sent, checked before anything is made of them.
 """
 
 from __future__ import annotations
@@ -117,6 +115,7 @@ class Inflow:
         """
         stream = self._streams.get(partition)
         if stream is None:
+            # Whoever publishes names partitions as it likes.
             if len(self._streams) >= PARTITIONS_MAX:
                 return False
             self._streams[partition] = Stream(sequence)
@@ -148,6 +147,7 @@ class Inflow:
             None if it was kept, else why not.
         """
         stream = self._streams[batch.partition]
+        # Also of what is not kept: then it is known to be there, and is asked for later.
         stream.head = max(stream.head, batch.end - 1)
         if batch.end <= stream.expected:
             return "duplicate"
@@ -201,7 +201,7 @@ class Inflow:
             self.stored(partition, store, head)
             return
         if window.store not in (None, store):
-            return
+            return  # it answers GET-HEADS, or an earlier FETCH
         if stream.expected > window.reached:
             self._answered(partition, stream, store)
         elif head < stream.expected and store is not None:
@@ -234,10 +234,13 @@ class Inflow:
             return None
         if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:
             return None
+        # To skip is to lose, so every store is waited for; but one that is gone or never answers
+        # must not stop the partition for ever.
         if stream.barren < BARREN_WINDOWS_MAX and any(
             store not in window.without for store in self._stores.alive(now_ms)
         ):
             return None
+        # The least: somebody has the records from there on.
         return min(start for start in window.without.values() if start > stream.expected)
 
     def skip(self, partition: Partition, sequence: int) -> None:
@@ -296,7 +299,10 @@ class Inflow:
             stream.expected = batch.end
 
     def _overlapping(self, stream: Stream) -> Batch | None:
-        """Take out a waiting batch that covers `expected`, dropping those already passed."""
+        """Take out a waiting batch that covers `expected`, dropping those already passed.
+
+        Other publishers and stores of the same records may cut batches elsewhere.
+        """
         passed = [first for first in stream.ahead if first < stream.expected]
         for first in passed:
             batch = stream.ahead.pop(first)
@@ -334,6 +340,7 @@ class Inflow:
         while (due := self._gaps.due(room)) is not None:
             partition, rest_ms = due
             stream = self._streams[partition]
+            # Not what waits behind the gap already; and it may have come while it waited its turn.
             end = min(stream.ahead, default=stream.head + 1)
             if stream.expected >= end:
                 continue
@@ -351,7 +358,9 @@ class Inflow:
     def _fetch(self, partition: Partition, stream: Stream, end: int, room: int) -> messages.Fetch:
         """Ask for what one partition lacks below `end`, or for its share of the room."""
         topic, address = partition
+        # As long as nobody is known to have it everybody answers, so little is asked for.
         tried = stream.answered or stream.store is not None
+        # An eighth of the room: a few windows fill it, and one that is silent keeps little from it.
         share = self._record_size.records_in(room * FETCH_ANSWER_BYTES_MAX // FETCHED_BYTES_MAX)
         most = min(share, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
         count = min(end - stream.expected, most)

@@ -80,7 +80,7 @@ class StoreMachine:
             self._inflow.start(partition, head + 1)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; see `dafka.protocol`."""
+        """Take one event in; see `Machine`."""
         effects = self._happened(event, now_ms)
         return effects + [Publish(fetch) for fetch in self._inflow.fetches(now_ms)]
 

@@ -1,11 +1,4 @@
-"""Which stores there are, as far as they have been heard of lately.
-
-When to ask for the heads of partitions again.
-
-The partition of a dead producer is announced by nobody, so whoever wants all asks for heads: at
-once, soon again because a mesh takes a moment to form, then ever more rarely, in case an answer was
-lost. Source: 46/DAFKA, The GET-HEADS Command.
-"""
+"""Which stores there are, as far as they have been heard of lately, and when to ask them."""
 
 from __future__ import annotations
 
@@ -76,6 +69,10 @@ _INTERVAL_MS = 500
 
 class Inquiry:
     """When GET-HEADS is due.
+
+    The partition of a dead producer is announced by nobody, so whoever wants all asks for heads: at
+    once, soon again because a mesh takes a moment to form, then ever more rarely, in case an answer
+    was lost. Source: 46/DAFKA, The GET-HEADS Command.
 
     Args:
         interval_ms_max: The longest interval.

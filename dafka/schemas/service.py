@@ -209,13 +209,13 @@ class RunningRegistry:
         self._server = server
 
     def join(self, timeout: float) -> bool:
-        """Wait for it to end by itself; True if it has."""
+        """See `LongRunning`."""
         return self._server.join(timeout)
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         return "the registry no longer serves" if self._server.join(0) else ""
 
     def unready(self) -> str:
-        """Why it is of no use yet, for people; empty if it is."""
+        """See `LongRunning`."""
         return self._service.trouble

@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING
 from dafka.errors import WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.assignment import owner
-from dafka.groups.events import Answered, Ask, Assigned, Expelled, Left, Rebalanced
+from dafka.groups.events import (
+    Answered,
+    Ask,
+    Assigned,
+    Expelled,
+    Leave,
+    Left,
+    Rebalanced,
+    Released,
+)
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Accept, Beat, Member, Prepare
 from dafka.model import Partition
+from dafka.protocol.events import Woke
 from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults, World
 
@@ -126,7 +136,7 @@ class SimMember:
         about = Member((TOPIC.encode(),), self._session_ms)
         address = f"{self.name}-{self.incarnation}"
         self.machine = MemberMachine(GROUP, address, about, len(self._keepers))
-        self._do(self.machine.wake(self.world.now_ms))
+        self._do(self.machine.handle(Woke(), self.world.now_ms))
 
     def crash(self) -> None:
         """Die; what it owned it works on no more."""
@@ -138,7 +148,7 @@ class SimMember:
         """Give everything back and say goodbye."""
         assert self.machine is not None
         self._stop(self.owned)
-        self._do(self.machine.leave(self.world.now_ms))
+        self._do(self.machine.handle(Leave(), self.world.now_ms))
 
     def _stop(self, partitions: Iterable[Partition]) -> None:
         for partition in list(partitions):
@@ -172,7 +182,7 @@ class SimMember:
             return
         mine = {one for one in self.owned if owner(one, assigned.members) == assigned.member}
         self._stop(self.owned - mine)
-        self._do(self.machine.released(assigned.generation, self.world.now_ms))
+        self._do(self.machine.handle(Released(assigned.generation), self.world.now_ms))
 
     def _begin(self, generation: int) -> None:
         assigned = self._assigned
@@ -194,7 +204,7 @@ class SimMember:
     def _wake(self) -> None:
         due_ms = None if self.machine is None else self.machine.wakeup_ms()
         if self.machine is not None and due_ms is not None and due_ms <= self.world.now_ms:
-            self._do(self.machine.wake(self.world.now_ms))
+            self._do(self.machine.handle(Woke(), self.world.now_ms))
 
     def _ask(self, ask: Ask) -> None:
         keeper = self._keepers[ask.store]
@@ -218,7 +228,7 @@ class SimMember:
         def arrive() -> None:
             cut = keeper.name in self.unreachable
             if incarnation == self.incarnation and self.machine is not None and not cut:
-                self._do(self.machine.answered(answered, self.world.now_ms))
+                self._do(self.machine.handle(answered, self.world.now_ms))
 
         self.world.after(self.world.delay_ms(), arrive)
 

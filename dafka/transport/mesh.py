@@ -14,11 +14,12 @@ import zmq
 from dafka.errors import MisuseError, RecordError, WireError
 from dafka.model import Reach, TowerEndpoints
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import PeerListened, Received, ReceivedTogether
+from dafka.protocol.events import PeerListened, Received, ReceivedTogether, Woke
 from dafka.protocol.foreign import Shape, Singles
 from dafka.protocol.presence import (
     Announce,
     Connect,
+    ConnectionChanged,
     Disconnect,
     Heard,
     PresenceEffect,
@@ -226,8 +227,8 @@ class Mesh:
         """Send the beacons that are due, and leave the peers that are gone."""
         for connections in self._connections:
             for endpoint, alive in connections.changes():
-                self._presence.connection(endpoint, now_ms, alive=alive)
-        return self._perform(self._presence.wake(now_ms))
+                self._presence.handle(ConnectionChanged(endpoint, alive), now_ms)
+        return self._perform(self._presence.handle(Woke(), now_ms))
 
     def wakeup_ms(self) -> int | None:
         """When the next beacon is due."""
@@ -320,7 +321,7 @@ class Mesh:
             if beacon is not None and Reach.of_node(beacon.endpoint) < reach:
                 yield Dropped("beacon endpoint")
             elif beacon is not None:
-                yield from self._perform(self._presence.heard(Heard(beacon, tower), now_ms))
+                yield from self._perform(self._presence.handle(Heard(beacon, tower), now_ms))
 
     def _perform(self, effects: list[PresenceEffect]) -> list[Notice]:
         """Do what presence asks for; returns what is worth a notice."""

@@ -18,7 +18,6 @@ from rich.text import Text
 from dafka.cli.options import Metrics
 from dafka.cli.records import printable
 from dafka.errors import MisuseError
-from dafka.model import Partition
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.process.health import Health, serve_health
@@ -105,9 +104,7 @@ def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: flo
     verdict.clusters = compare(topology, settle_s=0).clusters
     verdict.unreachable = list(dict.fromkeys(verdict.unreachable + fresh.unreachable))
     verdict.differences = [
-        one
-        for one in verdict.differences
-        if Partition(one.topic, one.address) not in repaired.partitions
+        one for one in verdict.differences if one.partition not in repaired.partitions
     ]
     verdict.add(fresh.differences)
     verdict.records += fresh.records

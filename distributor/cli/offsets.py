@@ -13,9 +13,9 @@ from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
-from distributor.offsets.committer import Committer
 from distributor.offsets.explanation import OffsetRow, forced
 from distributor.offsets.explanation import explain as explained
+from distributor.offsets.node import Committer
 from distributor.survey import survey_group
 from topology.output import (
     Columns,

@@ -19,6 +19,7 @@ from dafka.errors import DafkaError, QueryError, WireError
 from dafka.plural import counted
 from dafka.process import metrics
 from dafka.process.clock import now_ms
+from dafka.protocol.events import Woke
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.paging import page
@@ -37,8 +38,6 @@ from distributor.control.protocol import (
 from distributor.link.events import StopReason
 from distributor.link.node import LinkNode
 from distributor.link.target import (
-    Aim,
-    AimSettings,
     ClusterLost,
     Drain,
     Drained,
@@ -46,6 +45,9 @@ from distributor.link.target import (
     Probed,
     Retarget,
     Switch,
+    TargetMachine,
+    TargetSettings,
+    TargetState,
 )
 from distributor.offsets.node import OffsetsNode
 from distributor.survey import gives_sign_of_life
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from distributor.link.events import Stop
-    from distributor.link.target import AimEffect, AimEvent
+    from distributor.link.target import TargetEffect, TargetEvent
     from topology.model import ClusterSpec, Topology
     from topology.plan import Link
 
@@ -81,9 +83,9 @@ class SteeredLink:
         self._topology = topology
         self._link = link
         self.targets: tuple[str, ...] = link.targets
-        self._aim = Aim(
+        self._aim = TargetMachine(
             link.targets,
-            AimSettings(
+            TargetSettings(
                 failover_after_ms=topology.links.failover_after_ms,
                 failback=topology.links.failback,
             ),
@@ -91,13 +93,11 @@ class SteeredLink:
         )
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
-        self._commands: Queue[AimEvent] = Queue(COMMANDS_MAX)
+        self._commands: Queue[TargetEvent] = Queue(COMMANDS_MAX)
         self._waits_for = ""
         self._stood_ms: int | None = None
         """Since when nothing is copied because the target is being changed."""
         self._stall_ms = 0
-        self._all_there = False
-        """While it is paused: what it sent is on every cluster beyond."""
         self._switches = 0
         self._failure: DafkaError | None = None
         self._node = LinkNode(topology, link)
@@ -107,7 +107,7 @@ class SteeredLink:
         self._thread = threading.Thread(target=self._steer, name="dafka-steering", daemon=True)
         self._thread.start()
 
-    def tell(self, event: AimEvent) -> None:
+    def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
         if not self._commands.full():
             self._commands.put_nowait(event)
@@ -115,11 +115,7 @@ class SteeredLink:
     def row(self) -> LinkRow:
         """What the link does."""
         aim = self._aim
-        state = "draining" if aim.next is not None else "serving"
-        if aim.paused:
-            state = "drained" if self._all_there else "paused"
-        elif len(self.targets) > 1 and aim.silent:
-            state = "silent"
+        silent = aim.silent and len(self.targets) > 1 and not aim.paused
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
         return LinkRow(
@@ -127,7 +123,7 @@ class SteeredLink:
             level=self._link.level,
             branch=self._link.branch,
             target=aim.current,
-            state=state,
+            state="silent" if silent else aim.state.value,
             next=aim.next or "",
             waits_for=self._waits_for,
             switches=self._switches,
@@ -146,11 +142,7 @@ class SteeredLink:
         return None if found is None else (now_ms() - found[0], found[1])
 
     def join(self, timeout: float) -> bool:
-        """Wait for the link to end by itself; True if it has.
-
-        Raises:
-            DafkaError: It ended with an error, or cannot be opened towards its next target.
-        """
+        """See `LongRunning`."""
         if self._failure is not None:
             raise self._failure
         with self._lock:
@@ -158,7 +150,7 @@ class SteeredLink:
             return self._node.join(timeout)
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         with self._lock:
             return str(self._failure or self._node.unwell() or self._offsets.unwell())
 
@@ -187,18 +179,21 @@ class SteeredLink:
             if self._stopping.is_set():
                 return
             self._notice_end_of_stall()
+            due_ms = self._aim.wakeup_ms()
+            if due_ms is not None and now_ms() >= due_ms:
+                self._handle(Woke())
             if now_ms() >= probe_due_ms:
                 probe_due_ms = now_ms() + PROBE_INTERVAL_MS
                 self._probe()
-            if self._aim.holding and not self._all_there and self._drained():
-                self._all_there = self._aim.paused
+            waits = self._aim.state in (TargetState.DRAINING, TargetState.PAUSED)
+            if waits and self._drained():
                 self._handle(Drained())
 
-    def _handle(self, event: AimEvent) -> None:
+    def _handle(self, event: TargetEvent) -> None:
         for effect in self._aim.handle(event, now_ms()):
             self._perform(effect)
 
-    def _perform(self, effect: AimEffect) -> None:
+    def _perform(self, effect: TargetEffect) -> None:
         facts = {
             "source": self._link.source,
             "level": self._link.level,
@@ -221,7 +216,6 @@ class SteeredLink:
         if self._stood_ms is None:
             self._stood_ms = now_ms()
         self._waits_for = ""
-        self._all_there = False
         with self._lock:
             self._offsets.close()
             self._node.close()
@@ -240,7 +234,7 @@ class SteeredLink:
             log.info("link goes on", extra={"stall_ms": self._stall_ms})
 
     def _probe(self) -> None:
-        if len(self.targets) < 2 and not self._aim.paused:
+        if len(self.targets) < 2:
             return  # nothing depends on it
         for name, well in zip(
             self.targets, self._pool.map(self._is_well, self.targets), strict=True
@@ -289,7 +283,7 @@ class Steered(Protocol):
 
     targets: tuple[str, ...]
 
-    def tell(self, event: AimEvent) -> None:
+    def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
 
     def row(self) -> protocol.LinkRow:

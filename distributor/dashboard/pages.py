@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from dafka.model import Partition
 from distributor.dashboard.watcher import Watcher, trace
-from distributor.survey import Copy, look_up, survey
+from distributor.survey import Copy, furthest, look_up, survey
 from topology.copyflags import format_flags
 from topology.model import ClusterName, branches
 from topology.spread import spread
@@ -97,10 +97,7 @@ class Pages:
     async def partitions(self, _request: Request) -> Response:
         """Partitions of which some cluster has records, the first so many."""
         holdings = await asyncio.to_thread(survey, self._plan.topology)
-        heads: dict[Partition, int] = {}
-        for holding in holdings:
-            for partition, head in holding.heads.items():
-                heads[partition] = max(head, heads.get(partition, -1))
+        heads = furthest(holding.heads for holding in holdings)
         chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
         rows = [[name.topic, name.address, heads[name]] for name in chosen]
         return _json({"partitions": rows, "more": len(heads) - len(rows)})

@@ -17,7 +17,7 @@ from dafka.model import Partition
 from dafka.node.producer import Producer
 from distributor.demo.job import READY_S, ROW_HEADER, STALLED_S, Published
 from distributor.errors import PlanError, ProcessError
-from distributor.survey import survey
+from distributor.survey import furthest, lacking, survey
 from topology.model import branches
 from topology.spread import spread
 
@@ -261,22 +261,14 @@ def all_hold(topology: Topology, expected: Mapping[Partition, int]) -> Callable[
     names = [cluster.name for cluster in topology.clusters]
 
     def hold(heads: Heads) -> bool:
-        return all(
-            heads.get(name, {}).get(partition, -1) >= head
-            for name in names
-            for partition, head in expected.items()
-        )
+        return not any(lacking(expected, heads.get(name, {})) for name in names)
 
     return hold
 
 
 def union(heads: Heads) -> dict[Partition, int]:
     """The most that anybody holds."""
-    most: dict[Partition, int] = {}
-    for held in heads.values():
-        for partition, head in held.items():
-            most[partition] = max(head, most.get(partition, -1))
-    return most
+    return furthest(heads.values())
 
 
 def wait_until_back(

@@ -1,1 +1,1 @@
-"""One link, pure: what it copies, what it pulls, and where it aims. See `LinkMachine` and `Aim`."""
+"""One link, pure: what it copies and pulls (`LinkMachine`), where it aims (`TargetMachine`)."""

@@ -9,8 +9,6 @@ any more either, or when the source has it again.
 
 All other partitions go on. Copying on behind a hole would make the target's stores drop what they
 have, as a log has no holes; copying on behind another history would mix the two.
-
-What a link is told and what it asks for, beside the events and effects of `dafka.protocol`.
 """
 
 from __future__ import annotations
@@ -194,4 +192,5 @@ class Resumed:
 
 LinkEvent = Event | HeadsRead | HeadsUnread | Hold
 LinkEffect = Effect | AskHeads | Held | Hopped | Resumed | Skipped | Stopped
-Sided = tuple[Side, LinkEffect]
+SidedEvent = tuple[Side, LinkEvent]
+SidedEffect = tuple[Side, LinkEffect]

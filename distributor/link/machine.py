@@ -14,13 +14,14 @@ is the link's bound. Source: Axual distribution model, "Copy flags and algorithm
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.model import Batch
 from dafka.protocol.effects import Deliver, Dropped, Effect, Lost, PartitionFound, Stored, Wanted
 from dafka.protocol.events import Consumed, Mirrored, Received, Seek, Woke
-from dafka.protocol.machine import earliest
+from dafka.protocol.machine import Lifecycle, earliest
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.wire.messages import Head
@@ -32,10 +33,10 @@ from distributor.link.events import (
     Held,
     Hold,
     Hopped,
-    LinkEvent,
     Resumed,
     Side,
-    Sided,
+    SidedEffect,
+    SidedEvent,
     Skipped,
     Stopped,
     Stops,
@@ -53,6 +54,28 @@ if TYPE_CHECKING:
 
 ASK_AGAIN_MS = 500
 """Wait before the target's heads are asked for again: after no answer, and between rewinds."""
+
+
+class LinkState(Enum):
+    """What a link does."""
+
+    COPYING = "copying"
+    SURVEYING = "surveying"
+    """It copies, and has asked both ends what they hold."""
+    HOLDING = "holding"
+    """It copies nothing more. What is under way is still brought to its end."""
+
+
+LINK_STATES = {
+    # It is time for a survey, or a partition waits for one; it is to make way for another link.
+    LinkState.COPYING: {LinkState.SURVEYING, LinkState.HOLDING},
+    # The survey has come, or nobody answers; it is to make way.
+    LinkState.SURVEYING: {LinkState.COPYING, LinkState.HOLDING},
+    LinkState.HOLDING: frozenset[LinkState](),
+}
+
+# Asked for every event, and to look a member up costs as much as a call (Python 3.11).
+_COPYING, _HOLDING = LinkState.COPYING, LinkState.HOLDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,55 +141,64 @@ class LinkMachine:
         """Partitions of which the target keeps nothing any more."""
         self._sent: dict[Partition, int] = {}
         """The end of what was copied of each partition."""
-        self._holding = False
+        self._lifecycle = Lifecycle(LINK_STATES)
         self._wanted = False
         """Somebody at the target asks for what the mirror does not hold any more."""
-        self._asking = False
         self._ask_due_ms = 0
         self._survey_due_ms: int | None = None
-        """When to compare the ends again; None until the first partition is found."""
+        """When to compare the ends again; None before the first survey."""
 
-    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> list[Sided]:
-        """Take one event in; see `dafka.protocol`."""
-        match event:
+    def handle(self, event: SidedEvent, now_ms: int) -> list[SidedEffect]:
+        """Take one event in, with the side that it came from; see `Machine`."""
+        side, happened = event
+        holding = self._lifecycle.state is _HOLDING
+        match happened:
+            case HeadsRead() | HeadsUnread() if holding:
+                return []
             case HeadsRead():
-                effects = self._surveyed(event, now_ms)
+                effects = self._surveyed(happened, now_ms)
             case HeadsUnread():
-                self._asking = False
+                self._lifecycle.become(LinkState.COPYING)
                 self._ask_due_ms = now_ms + ASK_AGAIN_MS
                 effects = []
             case Hold():
-                self._holding = True
+                self._lifecycle.become(LinkState.HOLDING)
                 return [(Side.SOURCE, Held(dict(self._sent)))]
             case Woke():
                 # A wake-up is nobody's in particular: whoever is due takes it.
-                effects = self._from_target(self._mirror.handle(event, now_ms), now_ms)
-                if not self._holding:
-                    effects += self._from_source(self._source.handle(event, now_ms), now_ms)
+                effects = self._from_target(self._mirror.handle(happened, now_ms), now_ms)
+                if not holding:
+                    effects += self._from_source(self._source.handle(happened, now_ms), now_ms)
                     effects += self._drain(0, now_ms)
             case _ if side is Side.SOURCE:
-                if self._holding:
+                if holding:
                     return []  # the next link will ask for it again
-                effects = self._from_source(self._source.handle(event, now_ms), now_ms)
+                effects = self._from_source(self._source.handle(happened, now_ms), now_ms)
             case _:
-                effects = self._from_target(self._mirror.handle(event, now_ms), now_ms)
-        return effects if self._holding else effects + self._ask(now_ms)
+                effects = self._from_target(self._mirror.handle(happened, now_ms), now_ms)
+        return effects if holding else effects + self._ask(now_ms)
 
     def wakeup_ms(self) -> int | None:
         """When any of the parts has something to do because time has passed."""
-        if self._holding:
+        if self._lifecycle.state is _HOLDING:
             return self._mirror.wakeup_ms()
         return earliest(
             self._mirror.wakeup_ms(),
             self._source.wakeup_ms(),
             self._rate.due_ms if self._owed else None,
-            None if self._asking else self._next_ask_ms,
+            self._next_ask_ms,
         )
 
     def check(self) -> None:
-        """Assert the invariants of the parts and of the whole."""
+        """Assert the invariants of the parts, and that what is taken in is not given back twice."""
         self._source.check()
         self._mirror.check()
+        assert self._owed >= 0
+
+    @property
+    def state(self) -> LinkState:
+        """What it does."""
+        return self._lifecycle.state
 
     def lag(self, now_ms: int) -> tuple[int, int]:
         """Records that the source has and this link has not finished with, and for how long.
@@ -201,29 +233,29 @@ class LinkMachine:
     @property
     def _next_ask_ms(self) -> int | None:
         """When both ends are to be asked; at once where a partition cannot go on without."""
+        if self._lifecycle.state is not _COPYING:
+            return None
         if self._unplaced or self._wanted:
             return self._ask_due_ms
         if self._survey_due_ms is None:
             return None
         return max(self._ask_due_ms, self._survey_due_ms)
 
-    def _ask(self, now_ms: int) -> list[Sided]:
+    def _ask(self, now_ms: int) -> list[SidedEffect]:
         due_ms = self._next_ask_ms
-        if self._asking or due_ms is None or now_ms < due_ms:
+        if due_ms is None or now_ms < due_ms:
             return []
-        self._asking = True
+        self._lifecycle.become(LinkState.SURVEYING)
         self._comparison.begin()
         return [(Side.TARGET, AskHeads())]
 
-    def _surveyed(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
+    def _surveyed(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Begin new partitions; go back where the target lost something or nobody serves it."""
-        self._asking = False
+        self._lifecycle.become(LinkState.COPYING)
         if self._wanted:
             self._wanted = False
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
         self._survey_due_ms = now_ms + self._settings.survey_interval_ms
-        if self._holding:
-            return []
         self._empty = heads.empty
         effects = self._stop_and_resume(heads, now_ms)
         effects += self._place(heads, now_ms)
@@ -240,9 +272,9 @@ class LinkMachine:
                 effects += self._rewind(partition, end, now_ms)
         return effects
 
-    def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[Sided]:
+    def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[SidedEffect]:
         """Ask the source's stores where they have more than was heard of from them."""
-        effects: list[Sided] = []
+        effects: list[SidedEffect] = []
         if heads:
             self._source.surveyed(now_ms)
         for partition, head in heads.items():
@@ -251,12 +283,12 @@ class LinkMachine:
                 effects += self._from_source(self._source.handle(told, now_ms), now_ms)
         return effects
 
-    def _stop_and_resume(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
+    def _stop_and_resume(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Give up what is under way where histories differ; go on where nothing stands against it.
 
         What comes of a stopped partition is left out.
         """
-        effects: list[Sided] = []
+        effects: list[SidedEffect] = []
         begun, ended = self.stops.take(heads)
         for partition in begun:
             self._hops.forget(partition)
@@ -269,7 +301,7 @@ class LinkMachine:
             effects += self._rewind(partition, heads.target.get(partition, -1) + 1, now_ms)
         return effects
 
-    def _lost(self, lost: Lost) -> Sided:
+    def _lost(self, lost: Lost) -> SidedEffect:
         """No store of the source has the next records any more.
 
         A target that keeps nothing begins where the source's log does. One that keeps something
@@ -284,9 +316,9 @@ class LinkMachine:
         self._mirror.begins(partition, lost.end)
         return Side.SOURCE, lost
 
-    def _place(self, heads: HeadsRead, now_ms: int) -> list[Sided]:
+    def _place(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Begin each new partition behind what the target has."""
-        effects: list[Sided] = []
+        effects: list[SidedEffect] = []
         unplaced = self._unplaced.keys() - self.stops.by_partition.keys()
         self._unplaced = dict.fromkeys(unplaced & heads.waiting)
         if self._unplaced:
@@ -297,14 +329,14 @@ class LinkMachine:
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)
         return effects
 
-    def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[Sided]:
+    def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[SidedEffect]:
         self._hops.forget(partition)
         effects = self._drain(self._mirror.forget(partition), now_ms)
         position = Seek(partition, sequence)
         return effects + self._from_source(self._source.handle(position, now_ms), now_ms)
 
-    def _from_source(self, effects: list[Effect], now_ms: int) -> list[Sided]:
-        sided: list[Sided] = []
+    def _from_source(self, effects: list[Effect], now_ms: int) -> list[SidedEffect]:
+        sided: list[SidedEffect] = []
         for effect in effects:
             match effect:
                 case Deliver():
@@ -317,8 +349,8 @@ class LinkMachine:
                     sided.append((Side.SOURCE, effect))
         return sided
 
-    def _from_target(self, effects: list[Effect], now_ms: int) -> list[Sided]:
-        sided: list[Sided] = []
+    def _from_target(self, effects: list[Effect], now_ms: int) -> list[SidedEffect]:
+        sided: list[SidedEffect] = []
         freed = 0
         for effect in effects:
             match effect:
@@ -333,7 +365,7 @@ class LinkMachine:
         # Once for all that came together.
         return sided + self._drain(freed, now_ms) if freed else sided
 
-    def _decide(self, delivered: Deliver, now_ms: int) -> list[Sided]:
+    def _decide(self, delivered: Deliver, now_ms: int) -> list[SidedEffect]:
         """Forward a batch or not: the algorithm, once per batch."""
         batch = delivered.batch
         partition = batch.partition
@@ -351,7 +383,7 @@ class LinkMachine:
             flags = EVERY_FLAG
         else:
             return [(Side.SOURCE, Skipped(batch.count)), *self._drain(size, now_ms)]
-        effects: list[Sided] = []
+        effects: list[SidedEffect] = []
         if batch.sequence < delivered.start:
             try:
                 batch = without_first(batch, delivered.start - batch.sequence)
@@ -379,8 +411,8 @@ class LinkMachine:
         envelope = Envelope(envelope.origin or self._origin, flags, self._epoch)
         return Batch(batch.partition, batch.sequence, batch.count, stamped(batch.content, envelope))
 
-    def _stored(self, stored: Stored, now_ms: int) -> list[Sided]:
-        sided: list[Sided] = []
+    def _stored(self, stored: Stored, now_ms: int) -> list[SidedEffect]:
+        sided: list[SidedEffect] = []
         self._comparison.stored(stored.partition, stored.end)
         for hop in self._hops.stored(stored.partition, stored.end):
             self._moved_ms[stored.partition] = now_ms
@@ -389,7 +421,7 @@ class LinkMachine:
             sided.append((Side.TARGET, hopped))
         return sided
 
-    def _drain(self, size: int, now_ms: int) -> list[Sided]:
+    def _drain(self, size: int, now_ms: int) -> list[SidedEffect]:
         """Give room back to the consumer, which may go on fetching; not before the rate allows."""
         self._owed += size
         if not self._owed or now_ms < self._rate.due_ms:

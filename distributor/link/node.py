@@ -30,7 +30,7 @@ from distributor.link.events import (
     LinkEvent,
     Resumed,
     Side,
-    Sided,
+    SidedEffect,
     Skipped,
     Stop,
     Stopped,
@@ -127,17 +127,13 @@ class LinkNode:
         self._node.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the link to end by itself; True if it has.
-
-        Raises:
-            NodeFailedError: It ended with an error.
-        """
+        """See `LongRunning`."""
         ended = self._node.join(timeout)
         self._node.check()
         return ended
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         return self._node.unwell()
 
     def unready(self) -> str:
@@ -210,7 +206,7 @@ class _LinkRole:
         self.stops: Mapping[Partition, Stop] = {}
         self.shortened = 0
 
-    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[Sided]:
+    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[SidedEffect]:
         if isinstance(event, TurnEnded):
             self._meter.tell()
             if self._asked is not None and self._asked.done():
@@ -223,7 +219,7 @@ class _LinkRole:
                 self._meter.lag(*self._machine.lag(now_ms))
                 self._lag_due_ms = _rested(now_ms)
             return ()
-        return self._machine.handle(side, event, now_ms)
+        return self._machine.handle((side, event), now_ms)
 
     def wakeup_ms(self) -> int | None:
         due_ms = self._machine.wakeup_ms()

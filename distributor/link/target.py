@@ -1,12 +1,7 @@
 """Where a link aims: an ordered list of targets, of which one at a time is served.
 
-| state | left when |
-|---|---|
-| serving | the operator names another target, or the preferred one is well again: draining |
-| draining | everything sent is on every cluster behind the target: serving the next one |
-| paused | nobody has said again for a while that it shall be: serving |
-| any | the target gives no sign of life for too long, or is declared lost: serving the next |
-
+A planned switch waits for a barrier: everything sent is on every cluster behind the target. Where
+the target gives no sign of life for too long, or is declared lost, the next one is served at once.
 Leaving without the barrier loses nothing and repeats nothing in any log, as the next link asks the
 new target what it has. What the barrier saves is carrying records twice: what the old target still
 relays is not sent to the new one again.
@@ -15,14 +10,41 @@ relays is not sent to the new one again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
+
+from dafka.protocol.events import Woke
+from dafka.protocol.machine import Lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+class TargetState(Enum):
+    """What a link does with its target, by the names that operators are shown."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    """Sends nothing more and waits for the barrier, to serve another target behind it."""
+    PAUSED = "paused"
+    """Sends nothing more, because the operator says so."""
+    DRAINED = "drained"
+    """The same, and the barrier is met."""
+
+
+TARGET_STATES = {
+    # Another target is named, or the preferred one is well again; it is paused.
+    TargetState.SERVING: {TargetState.DRAINING, TargetState.PAUSED},
+    # The barrier is met, was waited for in vain, or the target is silent; it is paused.
+    TargetState.DRAINING: {TargetState.SERVING, TargetState.PAUSED},
+    # Nobody has said for a while that it shall be; a target is named; the barrier is met.
+    TargetState.PAUSED: {TargetState.SERVING, TargetState.DRAINING, TargetState.DRAINED},
+    TargetState.DRAINED: {TargetState.SERVING, TargetState.DRAINING},
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AimSettings:
+class TargetSettings:
     """When to aim elsewhere.
 
     Attributes:
@@ -91,11 +113,11 @@ class Switch:
     planned: bool
 
 
-AimEvent = Probed | Retarget | ClusterLost | Drained | Pause
-AimEffect = Drain | Resume | Switch
+TargetEvent = Probed | Retarget | ClusterLost | Drained | Pause | Woke
+TargetEffect = Drain | Resume | Switch
 
 
-class Aim:
+class TargetMachine:
     """The choice among the targets of one link.
 
     Args:
@@ -104,14 +126,15 @@ class Aim:
         now_ms: When the link begins.
     """
 
-    def __init__(self, targets: Sequence[str], settings: AimSettings, now_ms: int) -> None:
+    def __init__(self, targets: Sequence[str], settings: TargetSettings, now_ms: int) -> None:
         self._targets = tuple(targets)
         self._settings = settings
+        self._lifecycle = Lifecycle(TARGET_STATES)
         self.current = self._targets[0]
         self.next: str | None = None
         """Where it aims once the barrier is met; None while it does not drain."""
-        self._drain_due_ms = 0
-        self._paused_until_ms: int | None = None
+        self._hold_due_ms: int | None = None
+        """When it goes on with the same target, unless it is told again; None while it serves."""
         self._pinned = False
         """The operator has chosen: no return to the preferred target by itself."""
         self._alive_ms = now_ms
@@ -120,8 +143,8 @@ class Aim:
         """Targets whose last probe was answered, and since when that is so."""
         self._lost: set[str] = set()
 
-    def handle(self, event: AimEvent, now_ms: int) -> list[AimEffect]:
-        """Take one event in; see `dafka.protocol`."""
+    def handle(self, event: TargetEvent, now_ms: int) -> list[TargetEffect]:
+        """Take one event in; see `Machine`."""
         match event:
             case Probed(target, True):
                 self._well_since_ms.setdefault(target, now_ms)
@@ -135,16 +158,28 @@ class Aim:
                 self._lost.add(cluster)
             case Pause():
                 return self._pause(now_ms)
-            case Drained():
-                if self.next is not None:
-                    return [self._switch(self.next, now_ms, planned=True)]
+            case Drained() if self.next is not None:
+                return [self._switch(self.next, now_ms, planned=True)]
+            case Drained() if self.paused:
+                self._lifecycle.become(TargetState.DRAINED)
         return self._look(now_ms)
 
+    def wakeup_ms(self) -> int | None:
+        """When a barrier or a pause has lasted for too long; silence is told by `Probed`."""
+        return self._hold_due_ms
+
     def check(self) -> None:
-        """Assert that it aims at one of its targets."""
+        """Assert that it aims at one of its targets, and that its state says what it waits for."""
         assert self.current in self._targets
         assert self.next is None or self.next in self._targets
         assert self.next != self.current
+        assert (self.next is not None) == (self.state is TargetState.DRAINING)
+        assert (self._hold_due_ms is not None) == self.holding
+
+    @property
+    def state(self) -> TargetState:
+        """What it does with its target."""
+        return self._lifecycle.state
 
     @property
     def silent(self) -> bool:
@@ -154,70 +189,73 @@ class Aim:
     @property
     def paused(self) -> bool:
         """Whether it sends nothing because it was told so."""
-        return self._paused_until_ms is not None
+        return self.state in (TargetState.PAUSED, TargetState.DRAINED)
 
     @property
     def holding(self) -> bool:
-        """Whether it sends nothing and watches for the barrier."""
-        return self.paused or self.next is not None
+        """Whether it sends nothing."""
+        return self.state is not TargetState.SERVING
 
-    def _pause(self, now_ms: int) -> list[AimEffect]:
-        holding, self.next = self.holding, None
-        self._paused_until_ms = now_ms + self._settings.drain_ms_max
-        return [] if holding else [Drain()]
-
-    def _look(self, now_ms: int) -> list[AimEffect]:
+    def _look(self, now_ms: int) -> list[TargetEffect]:
         """See whether time has brought a reason to change."""
-        if self._paused_until_ms is not None:
-            if now_ms < self._paused_until_ms:
-                return []
-            self._paused_until_ms = None
-            return [Resume()]
+        over = self._hold_due_ms is not None and now_ms >= self._hold_due_ms
+        if self.paused:
+            return [self._resume()] if over else []
         silent_ms = now_ms - self._alive_ms
         if self.current in self._lost or silent_ms >= self._settings.failover_after_ms:
             return self._fail_over(now_ms)
-        if self.next is not None:
-            if now_ms < self._drain_due_ms:
-                return []
-            self.next = None
-            return [Resume()]
-        if self._settings.failback and not self._pinned:
-            return self._fail_back(now_ms)
-        return []
+        if over:
+            return [self._resume()]
+        if self.holding or self._pinned or not self._settings.failback:
+            return []
+        return self._fail_back(now_ms)
 
-    def _fail_over(self, now_ms: int) -> list[AimEffect]:
+    def _fail_over(self, now_ms: int) -> list[TargetEffect]:
         candidates = [name for name in self._targets if self._usable(name)]
         if self.next in candidates:
             candidates = [self.next]
         return [self._switch(candidates[0], now_ms, planned=False)] if candidates else []
 
-    def _fail_back(self, now_ms: int) -> list[AimEffect]:
+    def _fail_back(self, now_ms: int) -> list[TargetEffect]:
         preferred = self._targets[0]
         if not self._usable(preferred):
             return []
         if now_ms - self._well_since_ms[preferred] < self._settings.failover_after_ms:
             return []
-        return self._drain(preferred, now_ms)
+        return self._hold(TargetState.DRAINING, preferred, now_ms)
 
     def _usable(self, name: str) -> bool:
         return name != self.current and name not in self._lost and name in self._well_since_ms
 
-    def _retarget(self, target: str, now_ms: int) -> list[AimEffect]:
+    def _retarget(self, target: str, now_ms: int) -> list[TargetEffect]:
         assert target in self._targets
         self._pinned = True
         self._lost.discard(target)
-        holding, self.next, self._paused_until_ms = self.holding, None, None
         if target == self.current:
-            return [Resume()] if holding else []
-        effects = self._drain(target, now_ms)
-        return [] if holding else effects
+            return [self._resume()] if self.holding else []
+        return self._hold(TargetState.DRAINING, target, now_ms)
 
-    def _drain(self, target: str, now_ms: int) -> list[AimEffect]:
-        draining, self.next = self.next is not None, target
-        self._drain_due_ms = now_ms + self._settings.drain_ms_max
-        return [] if draining else [Drain()]
+    def _pause(self, now_ms: int) -> list[TargetEffect]:
+        drained = self.state is TargetState.DRAINED
+        return self._hold(TargetState.DRAINED if drained else TargetState.PAUSED, None, now_ms)
+
+    def _hold(self, state: TargetState, following: str | None, now_ms: int) -> list[TargetEffect]:
+        """Send nothing more; what held before is held for the new reason, and needs no `Drain`."""
+        held = self.holding
+        self._lifecycle.become(state)
+        self.next = following
+        self._hold_due_ms = now_ms + self._settings.drain_ms_max
+        return [] if held else [Drain()]
 
     def _switch(self, target: str, now_ms: int, *, planned: bool) -> Switch:
-        self.current, self.next = target, None
+        self._serve(target)
         self._alive_ms = now_ms
         return Switch(target, planned)
+
+    def _resume(self) -> Resume:
+        self._serve(self.current)
+        return Resume()
+
+    def _serve(self, target: str) -> None:
+        self._lifecycle.become(TargetState.SERVING)
+        self.current, self.next, self._hold_due_ms = target, None, None

@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distributor.offsets.events import Brought, PassedOver
+    from distributor.offsets.distributor import OffsetsRound
     from topology.plan import Link
 
 OFFSETS = Counter(
@@ -23,30 +23,36 @@ POSITION_AGE_SECONDS = Gauge(
     ["source", "target", "level", "group"],
 )
 METERED_GROUPS_MAX = 100
-"""Groups that have a series of their own; labels must be bounded."""
+"""Labels must be bounded."""
 OTHER_GROUPS = ""
 """The label of all others together."""
 
 
 class OffsetsMeter:
-    """The series of the positions that one link brings to one of its targets."""
+    """The series of the positions that one link brings to one of its targets.
 
-    def __init__(self, link: Link, target: str) -> None:
+    Args:
+        link: Which.
+        target: Name of the cluster it brings them to.
+        groups_max: Groups that have a series of their own.
+    """
+
+    def __init__(self, link: Link, target: str, groups_max: int = METERED_GROUPS_MAX) -> None:
         self._labels = (link.source, target, str(link.level))
+        self._groups_max = groups_max
         self._own: set[str] = set()
 
-    def brought(self, brought: Brought) -> None:
-        """Commits are durable at the target."""
-        OFFSETS.labels(*self._labels, "brought").inc(brought.count)
-
-    def passed_over(self, passed: PassedOver) -> None:
-        """Commits were not brought there, or not now."""
-        OFFSETS.labels(*self._labels, passed.reason.value).inc(passed.count)
+    def count(self, done: OffsetsRound) -> None:
+        """Commits are durable at the target, or were not brought there."""
+        if done.brought:
+            OFFSETS.labels(*self._labels, "brought").inc(done.brought)
+        for reason, count in done.skipped.items():
+            OFFSETS.labels(*self._labels, reason.value).inc(count)
 
     def ages(self, ages: Mapping[str, int]) -> None:
         """How old the oldest position is that the target lacks, by group, in milliseconds."""
         for group in ages:
-            if len(self._own) < METERED_GROUPS_MAX:
+            if len(self._own) < self._groups_max:
                 self._own.add(group)
         others = [age_ms for group, age_ms in ages.items() if group not in self._own]
         shown = {group: ages.get(group, 0) for group in self._own}

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import DafkaError, QueryError
+from dafka.errors import BufferFullError, DafkaError, NotStoredError, QueryError
+from dafka.groups.commit import TOPIC, encode
+from dafka.node.producer import Producer
 from dafka.process.clock import now_ms, wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from distributor.offsets.committer import Committer
-from distributor.offsets.events import PassedOver, Unanswered
-from distributor.offsets.machine import OffsetsMachine
+from distributor.offsets.distributor import OffsetsDistributor
 from distributor.offsets.meter import OffsetsMeter
-from distributor.offsets.reading import Follower
-from distributor.offsets.rounds import turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dafka.groups.commit import Commit, CommitKey
+    from dafka.model import Batch, Partition
     from dafka.query.client import StoreClient
     from topology.model import ClusterSpec, Topology
     from topology.plan import Link
@@ -34,10 +33,9 @@ INTERVAL_MS = 250
 RETRY_MS = 2_000
 """When to go on after a store did not answer: the source's commits are then all read again."""
 
-ANSWER_TIMEOUT_MS = 2_000
-"""How long a store may take to answer."""
-
-T = TypeVar("T")
+WRITE_TIMEOUT_S = 5.0
+_END_S = 0.5
+"""How long stores may take to acknowledge the last ones: what is lost then is worked out again."""
 
 
 class OffsetsNode:
@@ -52,15 +50,15 @@ class OffsetsNode:
     def __init__(self, topology: Topology, link: Link, aim: str = "") -> None:
         source, target = topology.cluster(link.source), topology.cluster(aim or link.target)
         self._link = link
-        self._machine = OffsetsMachine(
+        # The source's host is this process's own, on which nodes of both meshes are bound.
+        self._clusters = [_QueriedCluster(one, source.host) for one in (source, target)]
+        self._distributor = OffsetsDistributor(
             level=link.level,
-            source=source.id,
-            target=target.id,
+            source=self._clusters[0],
+            target=self._clusters[1],
             offsets=topology.offsets,
             wants=topology.topics.wants,
         )
-        self._follower = Follower()
-        self._ends = _Clusters(source, target)
         self._meter = OffsetsMeter(link, target.name)
         self._complaint = ""
         """What was last complained of; the same is not said again every time it is tried."""
@@ -92,113 +90,118 @@ class OffsetsNode:
     def _main(self) -> None:
         try:
             while not self._stopping.wait((RETRY_MS if self._complaint else INTERVAL_MS) / 1_000):
-                self._turn()
+                self._round()
         except DafkaError as error:
             self._failure = error
             log.critical("positions of groups are not copied: %s", error)
         finally:
-            self._ends.close()
+            for cluster in self._clusters:
+                cluster.close()
 
-    def _turn(self) -> None:
-        try:
-            for effect in turn(self._machine, self._follower, self._ends, now_ms()):
-                if isinstance(effect, PassedOver):
-                    self._meter.passed_over(effect)
-                else:
-                    self._meter.brought(effect)
-        except QueryError as error:
-            self._machine.handle(Unanswered())
-            # Another store may have other commits in another order: it is read from the beginning.
-            self._follower = Follower()
-            self._ends.turn_away()
-            if str(error) != self._complaint:
-                self._complaint = str(error)
-                facts = {"source": self._link.source, "error": self._complaint}
-                log.warning("positions of groups wait", extra=facts)
-        else:
-            self._complaint = ""
-        self._meter.ages(self._machine.ages(wall_ms()))
+    def _round(self) -> None:
+        done = self._distributor.round(now_ms())
+        self._meter.count(done)
+        if done.error and done.error != self._complaint:
+            facts = {"source": self._link.source, "error": done.error}
+            log.warning("positions of groups wait", extra=facts)
+        self._complaint = done.error
+        self._meter.ages(self._distributor.ages(wall_ms()))
 
 
-class _Clusters:
-    """Both ends, over their query ports; what is committed goes through a producer."""
+class _QueriedCluster:
+    """One end of a link: a store that is asked until it fails, and a committer."""
 
-    def __init__(self, source: ClusterSpec, target: ClusterSpec) -> None:
-        self._source_stores = _Stores(source)
-        self._target_stores = _Stores(target)
-        # The source's host is this process's own, on which nodes of both meshes are bound.
-        self._committer = Committer(target, source.host)
-
-    @property
-    def source(self) -> StoreClient:
-        """The store of the source that is asked."""
-        return self._source_stores.current
-
-    @property
-    def target(self) -> StoreClient:
-        """The store of the target that is asked."""
-        return self._target_stores.current
-
-    def live(self, groups: frozenset[str]) -> frozenset[str]:
-        """Ask every store that answers: one alone may have missed what members say."""
-        return frozenset(group for group in groups if self._is_live(group))
-
-    def _is_live(self, group: str) -> bool:
-        return any(
-            pulse.alive
-            for roster in self._target_stores.each(lambda store: store.members(group))
-            for pulse in roster.pulses
-        )
-
-    def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
-        """Commit at the target.
-
-        Raises:
-            QueryError: It does not take them in time.
-        """
-        self._committer.write(commits)
-
-    def turn_away(self) -> None:
-        """Ask other stores, if there are any."""
-        self._source_stores.turn_away()
-        self._target_stores.turn_away()
-
-    def close(self) -> None:
-        """Release everything."""
-        self._source_stores.close()
-        self._target_stores.close()
-        self._committer.close()
-
-
-class _Stores:
-    """The stores of a cluster, of which one is asked until it fails."""
-
-    def __init__(self, cluster: ClusterSpec) -> None:
+    def __init__(self, cluster: ClusterSpec, host: str) -> None:
+        self.number = cluster.id
         self._name = cluster.name
         self._stores = ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS)
         self._endpoints = [store.query for store in cluster.stores]
         self._index = 0
+        self._committer = Committer(cluster, host)
 
-    @property
-    def current(self) -> StoreClient:
-        """The one that is asked."""
-        return self._stores.store(self._endpoints[self._index])
+    def groups(self) -> list[str]:
+        return self._store.groups()
 
-    def each(self, ask: Callable[[StoreClient], T]) -> list[T]:
-        """Ask all; what those say that answer.
+    def offsets(self, group: str) -> dict[Partition, Commit]:
+        return self._store.offsets(group)
 
-        Raises:
-            QueryError: None does.
-        """
-        answers = self._stores.all(ask)
-        if not answers.given:
+    def is_live(self, group: str) -> bool:
+        """Ask every store that answers: one alone may have missed what members say."""
+        rosters = self._stores.all(lambda store: store.members(group)).given.values()
+        if not rosters:
             raise QueryError(f"no store of cluster {self._name} answers")
-        return list(answers.given.values())
+        return any(pulse.alive for roster in rosters for pulse in roster.pulses)
+
+    def ranges(self, topic: str) -> dict[Partition, range]:
+        return self._store.ranges(topic)
+
+    def find(self, partition: Partition, timestamp_ms: int) -> int | None:
+        return self._store.find(partition, timestamp_ms)
+
+    def read(
+        self, partition: Partition, sequence: int, count_max: int, bytes_max: int
+    ) -> list[Batch]:
+        return self._store.read(partition, sequence, count_max, bytes_max)
+
+    def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
+        self._committer.write(commits)
 
     def turn_away(self) -> None:
-        """Ask the next one from now on."""
         self._index = (self._index + 1) % len(self._endpoints)
 
     def close(self) -> None:
-        """Release the connections."""
         self._stores.close()
+        self._committer.close()
+
+    @property
+    def _store(self) -> StoreClient:
+        return self._stores.store(self._endpoints[self._index])
+
+
+class Committer:
+    """Writes commits to one cluster.
+
+    Args:
+        cluster: Which.
+        host: Where its producer is bound.
+        timeout_s: How long the stores may take to acknowledge commits.
+    """
+
+    def __init__(self, cluster: ClusterSpec, host: str, timeout_s: float = WRITE_TIMEOUT_S) -> None:
+        self._cluster = cluster
+        self._host = host
+        self._timeout_s = timeout_s
+        self._producer: Producer | None = None
+        """Opened with the first commit: most clusters have no groups."""
+
+    def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
+        """Publish commits, and wait until a store has them.
+
+        Raises:
+            QueryError: None has in time; they may still get there, which does no harm.
+        """
+        if self._producer is None:
+            self._producer = Producer(
+                Cluster.declared(self._cluster).bound_at(self._host),
+                linger_ms=1,
+                max_block_ms=int(self._timeout_s * 1_000),
+                content="batches",
+            )
+        try:
+            for key, commit in commits:
+                name, value = encode(key, commit)
+                self._producer.send(TOPIC, value, key=name)
+            self._producer.flush(self._timeout_s)
+        except (BufferFullError, NotStoredError) as error:
+            raise QueryError(
+                f"cluster {self._cluster.name} has not taken positions in {self._timeout_s:.0f} s"
+            ) from error
+
+    def close(self) -> None:
+        """Release the connections."""
+        if self._producer is None:
+            return
+        try:
+            self._producer.close(_END_S)
+        except NotStoredError:
+            log.info("the last positions are not stored", extra={"cluster": self._cluster.name})

@@ -1,17 +1,17 @@
-"""What the machine of offsets asks of stores, asked through their query ports."""
+"""What is asked of the clusters of a link to bring positions from one to the other."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import CommitError, RecordError
 from dafka.groups.commit import TOPIC, CommitKey, decode
 from dafka.records.batch import newest_ms, raw_records
-from distributor.offsets.events import CommitsRead, PlaceAt, RecordAt, TargetPlace
 from distributor.offsets.translation import Absent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dafka.groups.commit import Commit
     from dafka.model import Batch, Partition
@@ -20,13 +20,18 @@ WHOLE_INTERVAL_MS = 30_000
 """How often all commits are looked at again: a target may have lost what it had."""
 
 NEWS_BATCHES_MAX = 1_000
-"""Batches of commits read at once from one partition; the rest is read the next time."""
-
+_NEWS_BYTES_MAX = 1024 * 1024
 _ONE_BATCH = 1
 
+Place = tuple["Partition", int]
+"""A place in a log: of a sequence, or of a time in milliseconds."""
 
-class StoreView(Protocol):
-    """What is asked of a store: the part of `dafka.query.client.StoreClient` needed here."""
+
+class OffsetsCluster(Protocol):
+    """A cluster's end of a link. All methods may raise `QueryError`, and may be repeated."""
+
+    number: int
+    """Its id."""
 
     def groups(self) -> list[str]:
         """Return the groups that have ever committed something."""
@@ -34,7 +39,10 @@ class StoreView(Protocol):
     def offsets(self, group: str) -> dict[Partition, Commit]:
         """Return what holds of a group's commits."""
 
-    def ranges(self, topic: str | None = None) -> dict[Partition, range]:
+    def is_live(self, group: str) -> bool:
+        """Whether the group has live members there."""
+
+    def ranges(self, topic: str) -> dict[Partition, range]:
         """Return the sequences that are kept of every partition."""
 
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
@@ -45,43 +53,51 @@ class StoreView(Protocol):
     ) -> list[Batch]:
         """Return batches from the one that holds `sequence` on."""
 
+    def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
+        """Commit; durable on return."""
 
-class Follower:
-    """Follows the commits of one store: all at first, then those that come."""
+    def turn_away(self) -> None:
+        """Ask other stores from now on, if there are any."""
 
-    def __init__(self) -> None:
+
+class CommitReader:
+    """Follows the commits of a cluster: all at first, then those that come.
+
+    Args:
+        cluster: Whose.
+        batches_max: Batches read at once from one partition; the rest is read the next time.
+    """
+
+    def __init__(self, cluster: OffsetsCluster, batches_max: int = NEWS_BATCHES_MAX) -> None:
+        self._cluster = cluster
+        self._batches_max = batches_max
         self._next: dict[Partition, int] = {}
         self._whole_due_ms: int | None = None
 
-    def read(self, store: StoreView, now_ms: int) -> CommitsRead:
-        """Return what is new.
+    def read(self, now_ms: int) -> tuple[list[tuple[CommitKey, Commit]], bool]:
+        """Return what is new in any order, and whether that is all there is.
 
         Raises:
-            QueryError: The store does not answer; nothing is lost.
+            QueryError: The cluster does not answer; nothing is lost.
         """
-        kept = store.ranges(TOPIC)
+        kept = self._cluster.ranges(TOPIC)
         if self._whole_due_ms is None or now_ms >= self._whole_due_ms:
-            commits = list(held(store, store.groups()).items())
+            commits = committed(self._cluster, self._cluster.groups())
             self._next = {partition: there.stop for partition, there in kept.items()}
             self._whole_due_ms = now_ms + WHOLE_INTERVAL_MS
-            return CommitsRead(commits, whole=True)
+            return list(commits.items()), True
         news: list[tuple[CommitKey, Commit]] = []
         for partition, there in kept.items():
             # A sequence below 0 never is: a partition that is new here is read from its start.
             start = max(self._next.get(partition, 0), there.start)
             if start < there.stop:
-                news += self._news(store, partition, start)
-        return CommitsRead(news)
+                news += self._news(partition, start)
+        return news, False
 
-    def _news(
-        self, store: StoreView, partition: Partition, start: int
-    ) -> Iterator[tuple[CommitKey, Commit]]:
-        for batch in store.read(partition, start, NEWS_BATCHES_MAX, _NEWS_BYTES_MAX):
+    def _news(self, partition: Partition, start: int) -> Iterator[tuple[CommitKey, Commit]]:
+        for batch in self._cluster.read(partition, start, self._batches_max, _NEWS_BYTES_MAX):
             yield from _commits(batch)
             self._next[partition] = batch.end
-
-
-_NEWS_BYTES_MAX = 1024 * 1024
 
 
 def _commits(batch: Batch) -> Iterator[tuple[CommitKey, Commit]]:
@@ -96,39 +112,34 @@ def _commits(batch: Batch) -> Iterator[tuple[CommitKey, Commit]]:
         return
 
 
-def held(store: StoreView, groups: Iterable[str]) -> dict[CommitKey, Commit]:
-    """Return what a store holds of these groups.
-
-    Raises:
-        QueryError: It does not answer.
-    """
+def committed(cluster: OffsetsCluster, groups: Iterable[str]) -> dict[CommitKey, Commit]:
+    """Return what a cluster holds of these groups."""
     return {
         CommitKey(group, partition): commit
         for group in groups
-        for partition, commit in store.offsets(group).items()
+        for partition, commit in cluster.offsets(group).items()
     }
 
 
-def times(store: StoreView, records: Iterable[RecordAt]) -> dict[RecordAt, int | Absent]:
-    """Return the times of records, or why there is none.
+def times(cluster: OffsetsCluster, records: Iterable[Place]) -> dict[Place, int | Absent]:
+    """Return the times of records in milliseconds since 1970, or why there is none."""
+    end_of = _ends(cluster)
 
-    Raises:
-        QueryError: The store does not answer.
-    """
-    ranges = _Ranges(store)
-    return {record: _time(store, record, ranges) for record in records}
+    def time_of(partition: Partition, sequence: int) -> int | Absent:
+        batches = cluster.read(partition, sequence, 1, _ONE_BATCH)
+        if batches:
+            return _time(batches[0], sequence)
+        return Absent.GONE if sequence < end_of(partition) else Absent.AHEAD
+
+    return {record: time_of(*record) for record in records}
 
 
-def _time(store: StoreView, at: RecordAt, ranges: _Ranges) -> int | Absent:
-    batches = store.read(at.partition, at.sequence, 1, _ONE_BATCH)
-    if not batches:
-        return Absent.GONE if at.sequence < ranges.of(at.partition).stop else Absent.AHEAD
-    content = batches[0].content
-    if newest_ms(content) is None:
+def _time(batch: Batch, sequence: int) -> int | Absent:
+    if newest_ms(batch.content) is None:
         return Absent.TIMELESS
     try:
-        for record in raw_records(content):
-            if record.sequence == at.sequence:
+        for record in raw_records(batch.content):
+            if record.sequence == sequence:
                 return max(0, record.timestamp_ms)
     except RecordError:
         # Damage is for `verify` to find; one record must not keep all positions back.
@@ -136,30 +147,23 @@ def _time(store: StoreView, at: RecordAt, ranges: _Ranges) -> int | Absent:
     return Absent.TIMELESS
 
 
-def places(store: StoreView, asked: Iterable[PlaceAt]) -> Mapping[PlaceAt, TargetPlace]:
-    """Return where a store has records of these times.
+def places(cluster: OffsetsCluster, asked: Iterable[Place]) -> dict[Place, tuple[int | None, int]]:
+    """Return where a cluster has records of these times.
 
-    Raises:
-        QueryError: It does not answer.
+    Returns:
+        The sequence of the first record that is of the time or later, None if all are older; and
+        then the sequence after the partition's last record, 0 if it is not there at all.
     """
-    ranges = _Ranges(store)
-    return {at: _place(store, at, ranges) for at in asked}
+    end_of = _ends(cluster)
+
+    def place_of(partition: Partition, timestamp_ms: int) -> tuple[int | None, int]:
+        found = cluster.find(partition, timestamp_ms)
+        return found, 0 if found is not None else end_of(partition)
+
+    return {at: place_of(*at) for at in asked}
 
 
-def _place(store: StoreView, at: PlaceAt, ranges: _Ranges) -> TargetPlace:
-    found = store.find(at.partition, at.timestamp_ms)
-    return TargetPlace(found, 0 if found is not None else ranges.of(at.partition).stop)
-
-
-class _Ranges:
-    """What a store keeps, asked once for each topic, and only if it matters."""
-
-    def __init__(self, store: StoreView) -> None:
-        self._store = store
-        self._topics: dict[str, dict[Partition, range]] = {}
-
-    def of(self, partition: Partition) -> range:
-        topic = partition.topic
-        if topic not in self._topics:
-            self._topics[topic] = self._store.ranges(topic)
-        return self._topics[topic].get(partition, range(0))
+def _ends(cluster: OffsetsCluster) -> Callable[[Partition], int]:
+    """Where partitions end: asked once for each topic, and only if it matters."""
+    ranges = cache(cluster.ranges)
+    return lambda partition: ranges(partition.topic).get(partition, range(0)).stop

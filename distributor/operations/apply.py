@@ -17,13 +17,12 @@ from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.plural import counted
 from dafka.query.cluster_client import ClusterClient
-from dafka.records.batch import records_of
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
-from distributor.survey import survey
+from distributor.survey import furthest, lacking, record_at, survey
 from topology.diff import Action, Change, Step, diff
 from topology.plan import Plan, plan
 
@@ -191,11 +190,7 @@ class Applying:
             silent = [one.cluster for one in holdings if one.store is None]
             if silent:
                 return f"{', '.join(silent)} to answer"
-            due: dict[Partition, int] = {}
-            for holding in holdings:
-                for partition, head in _about(step, holding).items():
-                    due[partition] = max(head, due.get(partition, -1))
-            self._due[step] = due
+            self._due[step] = furthest(_about(step, holding) for holding in holdings)
         filled = [holding for holding in holdings if holding.cluster == step.cluster]
         return self._lacking(self._due[step], filled)
 
@@ -204,14 +199,13 @@ class Applying:
         for holding in holdings:
             if holding.store is None:
                 return f"{holding.cluster} to answer"
-            lacking = [
+            lacks = [
                 partition
-                for partition, head in due.items()
-                if holding.heads.get(partition, -1) < head
-                and self._topology.wants(partition.topic, holding.cluster)
+                for partition in lacking(due, holding.heads)
+                if self._topology.wants(partition.topic, holding.cluster)
             ]
-            if lacking:
-                places = counted(len(lacking), "partition")
+            if lacks:
+                places = counted(len(lacks), "partition")
                 return f"{holding.cluster}, which lacks records of {places}"
         return ""
 
@@ -233,9 +227,9 @@ def _published(spec: ClusterSpec, store: str, heads: dict[Partition, int]) -> Pa
     try:
         with ClusterClient(Cluster.declared(spec)) as stores:
             for partition, head in heads.items():
-                for batch in stores.store(store).read(partition, head, 1, 1):
-                    if any(record.copy_flags == 0 for record in records_of(batch, head)):
-                        return partition
+                record = record_at(stores.store(store), partition, head)
+                if record is not None and record.copy_flags == 0:
+                    return partition
     except QueryError as error:
         raise CommandError(f"{store} does not say who publishes: {error}") from error
     return None

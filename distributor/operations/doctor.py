@@ -20,12 +20,11 @@ from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import status_of
-from distributor.survey import survey
+from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dafka.model import Partition
     from distributor.local.processes import Process
     from distributor.operations.status import ClusterStatus, LinkStatus
     from topology.model import ClusterSpec, Topology
@@ -195,16 +194,12 @@ def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Diagno
     if any(link.error or link.lag_records for link in links):
         return  # that is said already, or under way
     before = survey(topology)
-    due: dict[Partition, int] = {}
-    for holding in before:
-        for partition, head in holding.heads.items():
-            due[partition] = max(head, due.get(partition, -1))
+    due = furthest(holding.heads for holding in before)
     if all(holding.heads == due for holding in before):
         return
     time.sleep(SETTLE_S)
     for holding in survey(topology):
-        short = [head - holding.heads.get(partition, -1) for partition, head in due.items()]
-        lacks = [records for records in short if records > 0]
+        lacks = lacking(due, holding.heads).values()
         if lacks:
             yield Diagnosis(
                 holding.cluster,

@@ -69,18 +69,14 @@ class Heartbeat:
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for it to end by itself; True if it has.
-
-        Raises:
-            DafkaError: It ended with that.
-        """
+        """See `LongRunning`."""
         self._thread.join(timeout)
         if self._failure is not None:
             raise self._failure
         return not self._thread.is_alive()
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         return "" if self._thread.is_alive() else f"heartbeats have ended: {self._failure}"
 
     def unready(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
-from distributor.survey import survey
+from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,7 +69,7 @@ class Loss:
 def declare_lost(plan: Plan, cluster: str) -> Loss:
     """Tell every distributor of other clusters, and compare what is left."""
     loss = Loss(cluster)
-    remembered: dict[Partition, int] = {}
+    remembered: list[Mapping[Partition, int]] = []
     for distributor, endpoint in control_endpoints(plan):
         if distributor.cluster == cluster:
             continue
@@ -82,13 +82,12 @@ def declare_lost(plan: Plan, cluster: str) -> Loss:
         loss.told += 1
         if age_ms >= 0:
             loss.age_s = min(age_ms / 1_000, loss.age_s or float("inf"))
-        for partition, head in heads.items():
-            remembered[partition] = max(head, remembered.get(partition, -1))
+        remembered.append(heads)
     holdings = [holding for holding in survey(plan.topology) if holding.cluster != cluster]
     loss.unreachable = [holding.cluster for holding in holdings if holding.store is None]
     wanted = {
         partition: head
-        for partition, head in remembered.items()
+        for partition, head in furthest(remembered).items()
         if plan.topology.wants(partition.topic, cluster)
     }
     loss.gone = gone(wanted, [holding.heads for holding in holdings])
@@ -99,12 +98,7 @@ def gone(
     remembered: Mapping[Partition, int], kept: Iterable[Mapping[Partition, int]]
 ) -> list[Gone]:
     """What is in `remembered` and in none of `kept`, by partition."""
-    best: dict[Partition, int] = {}
-    for heads in kept:
-        for partition, head in heads.items():
-            best[partition] = max(head, best.get(partition, -1))
     return [
-        Gone(partition.topic, partition.address, best.get(partition, -1) + 1, missing)
-        for partition, head in sorted(remembered.items())
-        if (missing := head - best.get(partition, -1)) > 0
+        Gone(partition.topic, partition.address, remembered[partition] + 1 - missing, missing)
+        for partition, missing in sorted(lacking(remembered, furthest(kept)).items())
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
+
+from distributor.survey import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +44,7 @@ class Vitals:
 
 def probe(processes: Sequence[Process]) -> list[Vitals]:
     """Ask all of them at once; in their order."""
-    if not processes:
-        return []
-    with ThreadPoolExecutor(max_workers=min(16, len(processes))) as pool:
-        return list(pool.map(_probe, processes))
+    return at_once(_probe, processes)
 
 
 def _probe(process: Process) -> Vitals:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from dafka.records.batch import records_of
+from distributor.survey import record_at
 from topology.model import HEARTBEATS
 
 if TYPE_CHECKING:
@@ -91,10 +91,6 @@ def _newest(cluster: ClusterSpec) -> Iterator[Record]:
 
 
 def _heartbeats(store: StoreClient) -> list[Record]:
-    return [
-        record
-        for partition, kept in store.ranges(HEARTBEATS).items()
-        if kept
-        for batch in store.scan(partition, kept.stop - 1, kept.stop)
-        for record in records_of(batch, kept.stop - 1)
-    ]
+    ends = [(place, kept.stop - 1) for place, kept in store.ranges(HEARTBEATS).items() if kept]
+    records = (record_at(store, partition, head) for partition, head in ends)
+    return [record for record in records if record is not None]

@@ -1,6 +1,4 @@
-"""What the links of a running topology say of themselves, asked at their control ports.
-
-`distributor status`: the lag of every link, worked out from both ends' heads.
+"""`distributor status`: the lag of every link, worked out from both ends' heads, and what it says.
 
 What a link says of itself can be wrong, above all when it is stuck. So its lag is what the source
 has and the target lacks, of those partitions whose flags make this link responsible.
@@ -8,7 +6,6 @@ has and the target lacks, of those partitions whose flags make this link respons
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,26 +13,19 @@ from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from dafka.records.batch import records_of
 from dafka.wire.primitives import text
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
-from distributor.survey import Holding, survey
+from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dafka.model import Partition, Record
-    from dafka.query.client import StoreClient
     from distributor.control.protocol import LinkRow, StoppedRow
     from topology.plan import Link, Plan
-
-
-ASKED_AT_ONCE_MAX = 16
-"""Threads: those that do not answer take two seconds each."""
 
 
 @dataclass(slots=True)
@@ -55,10 +45,7 @@ def ask_links(plan: Plan) -> Told:
     """Ask every distributor; nothing is told of a topology without control ports."""
     told = Told()
     ports = [(distributor, port) for distributor, port in control_endpoints(plan) if port]
-    if not ports:
-        return told
-    with ThreadPoolExecutor(min(ASKED_AT_ONCE_MAX, len(ports)), "dafka-links") as pool:
-        answers = list(pool.map(_ask, [port for _, port in ports]))
+    answers = at_once(_ask, [port for _, port in ports])
     for (distributor, _), answer in zip(ports, answers, strict=True):
         name = f"{distributor.cluster} level {distributor.level}"
         if isinstance(answer, str):
@@ -245,22 +232,21 @@ def _link_status(
             error = f"{end.cluster}: {end.error}"
             return replace(unknown, error=error)
     assert source.store is not None
-    lacking = {
-        # What retention has taken at the source nobody can bring any more.
-        partition: (max(target.heads.get(partition, -1) + 1, source.starts.get(partition, 0)), head)
-        for partition, head in source.heads.items()
-        if head > target.heads.get(partition, -1)
-        and plan.topology.carries(partition.topic, link.span)
-    }
     late: list[LatePartition] = []
     try:
         spec = plan.topology.cluster(link.source)
         with ClusterClient(Cluster.declared(spec), LOOK_TIMEOUT_MS) as stores:
-            for partition, (first, head) in lacking.items():
-                record = _record(stores.store(source.store), partition, first)
+            for partition, missing in lacking(source.heads, target.heads).items():
+                if not plan.topology.carries(partition.topic, link.span):
+                    continue
+                stop = source.heads[partition] + 1
+                # What retention has taken at the source nobody can bring any more.
+                first = max(stop - missing, source.starts.get(partition, 0))
+                # Its flags say whose duty it is, its time how late.
+                record = record_at(stores.store(source.store), partition, first)
                 if record is not None and should_forward(record.copy_flags, link.level):
                     seconds = max(0, now_wall_ms - record.timestamp_ms) / 1_000
-                    late.append(LatePartition(*partition, head + 1 - first, seconds))
+                    late.append(LatePartition(*partition, stop - first, seconds))
     except QueryError as error:
         return replace(unknown, error=str(error))
     late.sort(key=lambda one: one.lag_seconds, reverse=True)
@@ -271,11 +257,3 @@ def _link_status(
         lag_seconds=late[0].lag_seconds if late else 0.0,
         late=tuple(late[:LATE_MAX]),
     )
-
-
-def _record(client: StoreClient, partition: Partition, sequence: int) -> Record | None:
-    """The first record the target lacks: its flags say whose duty it is, its time how late."""
-    for batch in client.scan(partition, sequence, sequence + 1):
-        for record in records_of(batch, sequence):
-            return record
-    return None

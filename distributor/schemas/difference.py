@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from dafka.schemas.entries import (
     Version,
     VersionKey,
 )
-from distributor.schemas.site import latest_claim
+from distributor.schemas.site import latest_claim, primary_of
 from distributor.schemas.translation import UntranslatableError
 
 if TYPE_CHECKING:
@@ -85,8 +84,8 @@ def diff(sites: Sequence[Site]) -> SchemaDiff:
     found.unreachable = {site.name: site.error for site in sites if site not in reached}
     found.clusters = {site.name: len(site.state.versions) for site in reached}
     claim = latest_claim(reached)
-    if claim is not None and isinstance(claim.value, Primary):
-        found.primary, found.epoch = claim.value.cluster, claim.stamp.epoch
+    if claim is not None:
+        found.primary, found.epoch = primary_of(claim), claim.stamp.epoch
     if not reached:
         return found
     reference = next((site for site in reached if site.name == found.primary), reached[0])
@@ -99,17 +98,10 @@ def diff(sites: Sequence[Site]) -> SchemaDiff:
 
 def _differences(site: Site, reference: Site, skipped: dict[str, int]) -> list[SchemaDifference]:
     """Compare in the spelling of the reference, as far as names can be spelled by both."""
-    there, left_there = _translated(reference, site)
-    here, left_here = _translated(site, reference)
+    there = _translated(reference, site, skipped)
+    here = _translated(site, reference, skipped)
     # What the reference says is wanted in its own words.
     there = {key: reference.state.entries[key] for key in there}
-    for source, target, reasons in (
-        (reference.name, site.name, left_there),
-        (site.name, reference.name, left_here),
-    ):
-        skipped.update(
-            {f"{source} to {target}: {reason}": count for reason, count in reasons.items()}
-        )
     ours = {entry.key: entry for entry in here.values()}
     return [
         SchemaDifference(site.name, _named(key), _shown(ours.get(key)), _shown(there.get(key)))
@@ -118,17 +110,17 @@ def _differences(site: Site, reference: Site, skipped: dict[str, int]) -> list[S
     ]
 
 
-def _translated(source: Site, target: Site) -> tuple[dict[Key, SchemaEntry], Counter[str]]:
-    """Entries as the target would write them, by their key at the source; and what it cannot."""
+def _translated(source: Site, target: Site, skipped: dict[str, int]) -> dict[Key, SchemaEntry]:
+    """Entries as the target would write them, by their key at the source; counts what it cannot."""
     translation = source.translation_to(target)
     entries: dict[Key, SchemaEntry] = {}
-    skipped: Counter[str] = Counter()
     for key, entry in source.state.entries.items():
         try:
             entries[key] = translation.entry(entry)
         except UntranslatableError as error:
-            skipped[error.reason] += 1
-    return entries, skipped
+            about = f"{source.name} to {target.name}: {error.reason}"
+            skipped[about] = skipped.get(about, 0) + 1
+    return entries
 
 
 def _says(entry: SchemaEntry | None) -> object:

@@ -13,38 +13,20 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from distributor.schemas.comparison import Lack
-from distributor.schemas.site import claimed_twice, latest_claim
+from distributor.schemas.site import claimed_twice, latest_claim, primary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dafka.schemas.entries import Key
+    from distributor.schemas.meter import SchemaMeter
     from distributor.schemas.site import Site
 
 log = logging.getLogger(__name__)
-
-
-class Meter(Protocol):
-    """Who is told how it goes (`SchemaMeter`)."""
-
-    def acting(self, acting: bool) -> None:
-        """Whether this distributor copies."""
-
-    def lag(self, target: str, entries: int, now_ms: int) -> None:
-        """How much a registry lacks."""
-
-    def unreachable(self, target: str, now_ms: int) -> None:
-        """It cannot be read or written: what it lacks is not known."""
-
-    def skipped(self, source: str, target: str, reasons: Mapping[str, int]) -> None:
-        """What cannot be copied from one to the other."""
-
-    def written(self, source: str, target: str, entries: int) -> None:
-        """So much was copied from one to the other."""
 
 
 class Part(Enum):
@@ -75,7 +57,9 @@ class SchemaDistributor:
         meter: Is told how it goes.
     """
 
-    def __init__(self, own: Site, others: Sequence[Site], *, first: bool, meter: Meter) -> None:
+    def __init__(
+        self, own: Site, others: Sequence[Site], *, first: bool, meter: SchemaMeter
+    ) -> None:
         self._own = own
         self._others = others
         self._first = first
@@ -84,16 +68,16 @@ class SchemaDistributor:
         """By source and target, how much of the source's decisions the target did not lack."""
         self._skipped: dict[tuple[Site, Site], dict[Key, str]] = {}
         """By source and target, what cannot be copied, and why."""
-        self.standing = DistributorState(Part.STARTING)
+        self.state = DistributorState(Part.STARTING)
 
     def step(self, now_ms: int) -> DistributorState:
         """Do what there is to do now."""
-        standing = self._step(now_ms)
-        self._meter.acting(standing.part is Part.ACTING)
-        if standing != self.standing:
-            log.info("schemas: %s", standing.part.value, extra={"why": standing.why})
-        self.standing = standing
-        return standing
+        state = self._step(now_ms)
+        self._meter.acting(state.part is Part.ACTING)
+        if state != self.state:
+            log.info("schemas: %s", state.part.value, extra={"why": state.why})
+        self.state = state
+        return state
 
     def _step(self, now_ms: int) -> DistributorState:
         own = self._own
@@ -108,12 +92,12 @@ class SchemaDistributor:
         claim = latest_claim(reached)
         if claim is None:
             return self._claim_first(reached)
-        assert isinstance(claim.value, Primary)
-        if claim.value.cluster != own.name:
+        primary = primary_of(claim)
+        if primary != own.name:
             # Somebody was made the primary while we could not hear of it. Our registry has to know
             # before anything else: it would go on registering.
             own.write([claim])
-            return DistributorState(Part.STANDBY, f"{claim.value.cluster} has become the primary")
+            return DistributorState(Part.STANDBY, f"{primary} has become the primary")
         for other in self._others:
             if not other.error:
                 self._take_in(other)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from dafka.node.loop import NodeFailedError
 from dafka.process.clock import now_ms
-from distributor.errors import PlanError
 from distributor.schemas.distributor import Part, SchemaDistributor
 from distributor.schemas.meter import SchemaMeter
-from distributor.schemas.site import sites_of
+from distributor.schemas.site import site_in, sites_of
 
 if TYPE_CHECKING:
     from topology.model import Topology
@@ -32,15 +31,13 @@ class SchemaNode:
     """
 
     def __init__(self, topology: Topology, cluster: str) -> None:
-        sites = {site.name: site for site in sites_of(topology)}
-        if cluster not in sites:
-            known = ", ".join(sites) or "none"
-            raise PlanError(f"cluster {cluster!r} has no registry: there are {known}")
-        own = sites.pop(cluster)
-        self._sites = [own, *sites.values()]
-        first = topology.primary == cluster
+        self._sites = sites_of(topology)
+        own = site_in(self._sites, cluster)
         self._distributor = SchemaDistributor(
-            own, list(sites.values()), first=first, meter=SchemaMeter(cluster)
+            own,
+            [site for site in self._sites if site is not own],
+            first=topology.primary == cluster,
+            meter=SchemaMeter(cluster),
         )
         self._stopping = Event()
         self._failure: BaseException | None = None
@@ -48,29 +45,25 @@ class SchemaNode:
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for it to end by itself; True if it has.
-
-        Raises:
-            NodeFailedError: It ended with an error.
-        """
+        """See `LongRunning`."""
         self._thread.join(timeout)
         if self._failure is not None:
             raise NodeFailedError(f"the schema distributor has failed: {self._failure}")
         return not self._thread.is_alive()
 
     def unwell(self) -> str:
-        """Why it does not work, for people; empty if it does."""
+        """See `LongRunning`."""
         if self._failure is not None:
             return f"the schema distributor has failed: {self._failure}"
-        standing = self._distributor.standing
-        return standing.why if standing.part is Part.CONFLICT else ""
+        state = self._distributor.state
+        return state.why if state.part is Part.CONFLICT else ""
 
     def unready(self) -> str:
         """What it waits for, for people; empty if nothing."""
-        standing = self._distributor.standing
-        if standing.part is Part.STARTING:
+        state = self._distributor.state
+        if state.part is Part.STARTING:
             return "starting"
-        return standing.why if standing.part is Part.WAITING else ""
+        return state.why if state.part is Part.WAITING else ""
 
     def close(self) -> None:
         """Stop after the step under way. Nothing has to be saved: the logs say what is where."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from dafka.schemas.state import EPOCH_MAX, LEAP, next_epoch
-from distributor.errors import CommandError, PlanError
-from distributor.schemas.site import claimed_twice, latest_claim
+from distributor.errors import CommandError
+from distributor.schemas.site import claimed_twice, latest_claim, primary_of, site_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,18 +54,16 @@ def promote(sites: Sequence[Site], cluster: str, *, force: bool = False) -> Prom
         PlanError: The cluster has no registry.
         CommandError: A cluster does not answer, or two have claimed the same epoch.
     """
-    chosen = next((site for site in sites if site.name == cluster), None)
-    if chosen is None:
-        known = ", ".join(site.name for site in sites) or "none"
-        raise PlanError(f"cluster {cluster!r} has no registry: there are {known}")
+    chosen = site_in(sites, cluster)
     reached = [site for site in sites if site.read()]
-    silent = tuple(site.name for site in sites if site not in reached)
-    _check_reached(chosen, [site for site in sites if site not in reached], force=force)
+    unread = [site for site in sites if site not in reached]
+    _check_reached(chosen, unread, force=force)
+    silent = tuple(site.name for site in unread)
     contested = claimed_twice(reached)
     if contested:
         raise CommandError(contested)
     latest = latest_claim(reached)
-    before = latest.value.cluster if latest and isinstance(latest.value, Primary) else ""
+    before = primary_of(latest)
     if latest is not None and before == cluster and chosen.claim == latest:
         return Promoted(cluster, latest.stamp.epoch, before, 0, silent)
     old = next((site for site in reached if site.name == before), None)

@@ -11,6 +11,7 @@ from dafka.schemas.entries import Primary, PrimaryKey
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import EntryLog
 from dafka.schemas.state import State
+from distributor.errors import PlanError
 from distributor.schemas.comparison import Lack, lacking
 from distributor.schemas.translation import Translation
 from topology.formats import parse_format
@@ -142,10 +143,29 @@ def _opened(cluster: ClusterSpec) -> SchemaLog:
     return SchemaLog(Cluster.declared(cluster))
 
 
+def site_in(sites: Sequence[Site], cluster: str) -> Site:
+    """Return a cluster's.
+
+    Raises:
+        PlanError: It has no registry.
+    """
+    for site in sites:
+        if site.name == cluster:
+            return site
+    known = ", ".join(site.name for site in sites) or "none"
+    raise PlanError(f"cluster {cluster!r} has no registry: there are {known}")
+
+
 def latest_claim(sites: Iterable[Site]) -> SchemaEntry | None:
     """Return the claim of the latest epoch, None if there is none."""
     claims = [site.claim for site in sites if site.claim is not None]
     return max(claims, key=lambda claim: claim.rank(), default=None)
+
+
+def primary_of(claim: SchemaEntry | None) -> str:
+    """Return the cluster that a claim makes the primary; empty if there is none."""
+    value = claim.value if claim is not None else None
+    return value.cluster if isinstance(value, Primary) else ""
 
 
 def claimed_twice(sites: Iterable[Site]) -> str:
@@ -155,8 +175,8 @@ def claimed_twice(sites: Iterable[Site]) -> str:
     """
     by_epoch: dict[int, set[str]] = {}
     for site in sites:
-        if site.claim is not None and isinstance(site.claim.value, Primary):
-            by_epoch.setdefault(site.claim.stamp.epoch, set()).add(site.claim.value.cluster)
+        if site.claim is not None:
+            by_epoch.setdefault(site.claim.stamp.epoch, set()).add(primary_of(site.claim))
     for epoch, names in sorted(by_epoch.items()):
         if len(names) > 1:
             return (

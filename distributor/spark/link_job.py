@@ -27,7 +27,7 @@ from dafka.process.clock import now_ms
 from dafka.spark.options import TopicSelection
 from dafka.spark.planning import Progress, RangeReader
 from distributor.errors import ProcessError
-from distributor.link.target import Aim, AimSettings, Drain, Drained, Probed
+from distributor.link.target import Drain, Drained, Probed, TargetMachine, TargetSettings
 from distributor.spark.source import endpoints
 from distributor.survey import gives_sign_of_life
 from topology.copyflags import bit, mask
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from dafka.model import Partition
-    from distributor.link.target import AimEffect
+    from distributor.link.target import TargetEffect
     from topology import Link, Topology
 
 log = logging.getLogger(__name__)
@@ -90,8 +90,10 @@ class LinkJob:
         """Where the query began each partition."""
         self._total = 0
         bounds = topology.links
-        settings = AimSettings(failover_after_ms=bounds.failover_after_ms, failback=bounds.failback)
-        self._aim = Aim(link.targets, settings, now_ms())
+        settings = TargetSettings(
+            failover_after_ms=bounds.failover_after_ms, failback=bounds.failback
+        )
+        self._aim = TargetMachine(link.targets, settings, now_ms())
         self._probe_due_ms = now_ms()
         self._query: StreamingQuery | None = None
         self._error = ""
@@ -239,7 +241,7 @@ class LinkJob:
             for effect in self._aim.handle(event, now_ms()):
                 self._steer(effect)
 
-    def _steer(self, effect: AimEffect) -> None:
+    def _steer(self, effect: TargetEffect) -> None:
         if isinstance(effect, Drain):
             # A query that has ended sends nothing more; that is all the draining there is.
             self._end_query()

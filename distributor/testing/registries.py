@@ -19,6 +19,7 @@ from dafka.schemas.service import Service
 from distributor.errors import CommandError
 from distributor.schemas.difference import diff
 from distributor.schemas.distributor import SchemaDistributor
+from distributor.schemas.meter import SchemaMeter
 from distributor.schemas.promotion import promote
 from distributor.schemas.site import Site
 from topology.formats import TOPIC, parse_format
@@ -32,25 +33,6 @@ TOPICS = ("orders", "orders-value", "notes-key")
 TYPES = ("int", "long", "string", "bytes", "double", "boolean")
 STEPS_TO_REST = 6
 """Rounds of all distributors after which nothing is under way."""
-
-
-class NoMeter:
-    """Told everything, keeps nothing."""
-
-    def acting(self, acting: bool) -> None:
-        """Ignored."""
-
-    def lag(self, target: str, entries: int, now_ms: int) -> None:
-        """Ignored."""
-
-    def unreachable(self, target: str, now_ms: int) -> None:
-        """Ignored."""
-
-    def skipped(self, source: str, target: str, reasons: Mapping[str, int]) -> None:
-        """Ignored."""
-
-    def written(self, source: str, target: str, entries: int) -> None:
-        """Ignored."""
 
 
 class RegistryWorld:
@@ -80,7 +62,7 @@ class RegistryWorld:
         self.services[name] = Service(self._log(name, name), name, int(name[1:]))
         own, *others = self.sites(name)
         self.distributors[name] = SchemaDistributor(
-            own, others, first=name == "c1", meter=NoMeter()
+            own, others, first=name == "c1", meter=SchemaMeter(name)
         )
 
     def sites(self, viewer: str) -> list[Site]:

@@ -27,7 +27,15 @@ from distributor.link.events import (
 )
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.pull_order import patient
-from distributor.link.target import Aim, AimSettings, ClusterLost, Drain, Drained, Probed, Switch
+from distributor.link.target import (
+    ClusterLost,
+    Drain,
+    Drained,
+    Probed,
+    Switch,
+    TargetMachine,
+    TargetSettings,
+)
 from distributor.testing.query_port import QueryPort
 from distributor.verify.divergence import Witness
 from topology.model import ClusterName
@@ -37,7 +45,8 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.storage.log import RecordLog
-    from distributor.link.target import AimEvent
+    from distributor.link.events import LinkEvent, SidedEffect
+    from distributor.link.target import TargetEvent
     from topology.plan import Link, Plan
 
 ANSWER_TIMEOUT_MS = 200
@@ -80,16 +89,28 @@ class SimSettings:
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
-    aim: AimSettings = field(default_factory=lambda: AimSettings(failover_after_ms=1 << 40))
+    aim: TargetSettings = field(default_factory=lambda: TargetSettings(failover_after_ms=1 << 40))
     probe_interval_ms: int = 500
     barrier: bool = True
 
 
 REPAIRING = SimSettings(
     link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000),
-    aim=AimSettings(failover_after_ms=3_000),
+    aim=TargetSettings(failover_after_ms=3_000),
 )
 """Links that leave silent targets and pull what nobody brings."""
+
+
+class _TwoSided:
+    """Gives a link's machine the shape that `SimNode` asks for."""
+
+    def __init__(self, machine: LinkMachine) -> None:
+        self._machine = machine
+        self.wakeup_ms = machine.wakeup_ms
+        self.check = machine.check
+
+    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> list[SidedEffect]:
+        return self._machine.handle((side, event), now_ms)
 
 
 class SimLink(SimNode[Side]):
@@ -112,7 +133,7 @@ class SimLink(SimNode[Side]):
         self.link = link
         self._clusters = clusters
         self._settings = settings
-        self._aim = Aim(link.targets, settings.aim, 0)
+        self._aim = TargetMachine(link.targets, settings.aim, 0)
         self._sent: Mapping[Partition, int] | None = None
         self._witness = Witness()
         self._lives = 0
@@ -128,7 +149,7 @@ class SimLink(SimNode[Side]):
         """The cluster it copies to at present."""
         return self._target
 
-    def build(self) -> LinkMachine:
+    def build(self) -> _TwoSided:
         """A link that knows nothing yet."""
 
         def wants(topic: str) -> bool:
@@ -140,7 +161,7 @@ class SimLink(SimNode[Side]):
             committed=True,
             heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
         )
-        return LinkMachine(
+        machine = LinkMachine(
             level=self.link.level,
             origin=self._source.number,
             epoch=self._plan.topology.levels.epoch,
@@ -150,15 +171,16 @@ class SimLink(SimNode[Side]):
                 self._settings.link, self._plan.links, self.link.source, self._target.name
             ),
         )
+        return _TwoSided(machine)
 
     def boot(self) -> None:
         """Start the process: it aims at the preferred target."""
-        self._aim = Aim(self.link.targets, self._settings.aim, self.world.now_ms)
+        self._aim = TargetMachine(self.link.targets, self._settings.aim, self.world.now_ms)
         self._lives += 1
         self._point(self.link.target)
         self._plan_probe(self._lives)
 
-    def tell(self, event: AimEvent) -> None:
+    def tell(self, event: TargetEvent) -> None:
         """Say something about targets."""
         if not self.alive:
             return

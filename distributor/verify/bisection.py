@@ -1,12 +1,11 @@
-"""Who holds which part of a partition: logs begin where retention left them, and end anywhere.
+"""Finding the records that several clusters do not hold alike, from digests of ranges.
 
-Finding the records that several clusters do not hold alike, from digests of ranges.
-
-First ranges as large as a store digests at once, of whole batches as they stand. Where these
-differ, the records are digested one by one: the same records may be in other batches. Where that
-differs too, the range is halved, the first half first, down to single records. A history that is
-another one from some record on differs in everything behind it, so only so many halvings are made;
-what is left by then is told as a whole.
+Logs begin where retention left them, and end anywhere: what is compared are segments that the same
+clusters hold. First ranges as large as a store digests at once, of whole batches as they stand.
+Where these differ, the records are digested one by one: the same records may be in other batches.
+Where that differs too, the range is halved, the first half first, down to single records. A history
+that is another one from some record on differs in everything behind it, so only so many halvings
+are made; what is left by then is told as a whole.
 
 Source: the descent in a Merkle tree, as anti-entropy in Dynamo (DeCandia et al., 2007) does it,
 without keeping the tree.
@@ -19,6 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+HALVINGS_MAX = 200
+"""In one segment: some seconds of the stores' time, and enough for a dozen places that differ."""
 
 
 class Segment(NamedTuple):
@@ -47,10 +49,6 @@ def segments(kept: Mapping[str, range]) -> list[Segment]:
         for start, end in pairwise(bounds)
     ]
     return [segment for segment in found if segment.holders]
-
-
-HALVINGS_MAX = 200
-"""In one segment: some seconds of the stores' time, and enough for a dozen places that differ."""
 
 
 class Question(NamedTuple):

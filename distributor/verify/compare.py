@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
+from dafka.query.client import READ_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from distributor.survey import survey
+from distributor.survey import furthest, lacking, survey
 from distributor.verify.bisection import Bisection, Coverage, segments
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from distributor.survey import Holding
     from distributor.verify.bisection import Question, Segment
     from topology.model import Topology
-
-READ_TIMEOUT_MS = 30_000
-"""How long a store that is busy storing may take for one digest."""
 
 SETTLE_S = 5.0
 """How long what somebody has may take to be everywhere; in health it takes well below a second."""
@@ -59,10 +57,7 @@ def verify(
         stopped: Whether to end early; what was found until then is the verdict.
     """
     before = [_restricted(holding, only) for holding in survey(topology)]
-    due: dict[Partition, int] = {}
-    for holding in before:
-        for partition, head in holding.heads.items():
-            due[partition] = max(head, due.get(partition, -1))
+    due = furthest(holding.heads for holding in before)
     after = _settled(topology, before, due, settle_s, only, stopped)
     records = {one.cluster: None if one.store is None else one.records for one in after}
     verdict = Verdict(records, len(due), deep)
@@ -72,12 +67,11 @@ def verify(
     answering = [holding for holding in after if holding.store is not None]
     began = {holding.cluster: holding.heads for holding in before}
     parts = {
-        partition: _kept(partition, _having(topology, partition, answering), head)
-        for partition, head in due.items()
+        partition: _kept(topology, partition, answering, head) for partition, head in due.items()
     }
     for partition, kept in sorted(parts.items()):
         verdict.shortened += any(held.start > 0 for held in kept.values())
-        verdict.add(_lacking(partition, kept, due[partition], began))
+        verdict.add(_behind(partition, kept, due[partition], began))
     if deep:
         _compare(topology, parts, answering, verdict, progress, stopped)
     return verdict
@@ -102,11 +96,10 @@ def _settled(
     deadline = time.monotonic() + settle_s
     while time.monotonic() < deadline and not stopped():
         if not any(
-            holding.heads.get(partition, -1) < head
+            topology.wants(partition.topic, holding.cluster)
             for holding in holdings
             if holding.store is not None
-            for partition, head in due.items()
-            if topology.wants(partition.topic, holding.cluster)
+            for partition in lacking(due, holding.heads)
         ):
             break
         time.sleep(LOOK_S)
@@ -114,28 +107,25 @@ def _settled(
     return holdings
 
 
-def _having(topology: Topology, partition: Partition, holdings: Sequence[Holding]) -> list[Holding]:
-    """Those of the clusters that the topic is on."""
-    return [one for one in holdings if topology.wants(partition.topic, one.cluster)]
-
-
-def _kept(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:
-    """What each cluster keeps of a partition, up to what is due."""
+def _kept(
+    topology: Topology, partition: Partition, holdings: Sequence[Holding], due: int
+) -> dict[str, range]:
+    """What each cluster that the topic is on keeps of a partition, up to what is due."""
     kept = {}
     for holding in holdings:
-        end = min(holding.heads.get(partition, -1), due) + 1
-        kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
+        if topology.wants(partition.topic, holding.cluster):
+            end = min(holding.heads.get(partition, -1), due) + 1
+            kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
     return kept
 
 
-def _lacking(
+def _behind(
     partition: Partition,
     kept: Mapping[str, range],
     due: int,
     began: Mapping[str, Mapping[Partition, int]],
 ) -> Iterator[Difference]:
     """What clusters lack behind all that they have."""
-    topic, address = partition
     for cluster, held in kept.items():
         if held.stop > due:
             continue
@@ -146,13 +136,13 @@ def _lacking(
             # Whoever holds nothing begins where the others' logs do, and misses nothing by it.
             if held:
                 yield Difference(
-                    DifferenceKind.GONE, topic, address, cluster, first, begins - 1, others
+                    DifferenceKind.GONE, *partition, cluster, first, begins - 1, others
                 )
             first = begins
         if first <= due:
             moving = held.stop > began[cluster].get(partition, -1) + 1
             yield Difference(
-                DifferenceKind.BEHIND, topic, address, cluster, first, due, others, moving=moving
+                DifferenceKind.BEHIND, *partition, cluster, first, due, others, moving=moving
             )
 
 

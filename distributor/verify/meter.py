@@ -58,8 +58,6 @@ class AuditMeter:
         for cluster in self._clusters:
             mine = [one for one in verdict.differences if one.cluster == cluster]
             missing = sum(one.records for one in mine if one.kind is DifferenceKind.BEHIND)
-            differing = {
-                (one.topic, one.address) for one in mine if one.kind is not DifferenceKind.BEHIND
-            }
+            differing = {one.partition for one in mine if one.kind is not DifferenceKind.BEHIND}
             AUDIT_MISSING.labels(topology, cluster).set(missing)
             AUDIT_DIFFERING.labels(topology, cluster).set(len(differing))

@@ -56,17 +56,15 @@ class Repair:
 
 def repairable(found: Sequence[Difference]) -> tuple[list[Difference], list[str]]:
     """Return what may be repaired, and why the rest may not."""
-    disputed = {(one.topic, one.address) for one in found if one.kind is DifferenceKind.DIFFERS}
-    holes = {
-        (one.topic, one.address, one.cluster) for one in found if one.kind is DifferenceKind.GONE
-    }
+    disputed = {one.partition for one in found if one.kind is DifferenceKind.DIFFERS}
+    holes = {(one.partition, one.cluster) for one in found if one.kind is DifferenceKind.GONE}
     chosen, left = [], []
     for one in found:
         if one.kind is not DifferenceKind.BEHIND:
             continue
-        if (one.topic, one.address) in disputed:
+        if one.partition in disputed:
             left.append(f"{one}; left alone, as the partition's history differs between clusters")
-        elif (one.topic, one.address, one.cluster) in holes:
+        elif (one.partition, one.cluster) in holes:
             left.append(f"{one}; left alone, as nobody keeps what stands before it")
         elif one.moving:
             left.append(f"{one}; left to its link")
@@ -108,18 +106,14 @@ def repair(
                 try:
                     brought = _fill(topology, difference, holdings, mirror)
                 except (QueryError, NotStoredError) as error:
-                    mirror.forget([_partition(difference)])
+                    mirror.forget([difference.partition])
                     done.left.append(f"{difference}; not repaired: {error}")
                     continue
                 done.records += brought
-                done.partitions.add(_partition(difference))
+                done.partitions.add(difference.partition)
                 if progress is not None:
                     progress(done.records, total)
     return done
-
-
-def _partition(difference: Difference) -> Partition:
-    return Partition(difference.topic, difference.address)
 
 
 def _fill(
@@ -134,7 +128,7 @@ def _fill(
         QueryError: Nobody who has them answers, or can read them.
         NotStoredError: No store takes them.
     """
-    partition = _partition(difference)
+    partition = difference.partition
     held = holdings[difference.cluster]
     end = held.heads.get(partition, -1) + 1
     if end < difference.first:
@@ -151,7 +145,7 @@ def _batches(
     topology: Topology, difference: Difference, holdings: Mapping[str, Holding], start: int
 ) -> Iterator[Batch]:
     """What is missing from `start` on, from whoever has it, as it shall stand in the target."""
-    partition, end = _partition(difference), difference.last + 1
+    partition, end = difference.partition, difference.last + 1
     failure = f"nobody keeps {start:,} any more"
     for name in difference.others:
         holding = holdings[name]

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.model import Partition
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dafka.model import Partition
     from distributor.verify.bisection import Mismatch
 
 DIFFERENCES_MAX = 10_000
@@ -63,6 +64,11 @@ class Difference:
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", self.last - self.first + 1)
 
+    @property
+    def partition(self) -> Partition:
+        """Of which they are."""
+        return Partition(self.topic, self.address)
+
     def __str__(self) -> str:
         """One sentence."""
         place = f"{self.topic!r}/{self.address[:8]}"
@@ -82,20 +88,19 @@ class Difference:
 
 def differences(partition: Partition, finding: Mismatch) -> list[Difference]:
     """Say of each cluster that is not with the largest group what is the matter with it."""
-    place = (partition.topic, partition.address)
     span = (finding.start, finding.end - 1)
     reference = finding.groups[0] if finding.groups else ()
     return [
         *(
-            Difference(DifferenceKind.DIFFERS, *place, name, *span, reference)
+            Difference(DifferenceKind.DIFFERS, *partition, name, *span, reference)
             for group in finding.groups[1:]
             for name in group
         ),
         *(
-            Difference(DifferenceKind.UNREADABLE, *place, name, *span, reference, reason)
+            Difference(DifferenceKind.UNREADABLE, *partition, name, *span, reference, reason)
             for name, reason in finding.damaged
         ),
-        *(Difference(DifferenceKind.BEHIND, *place, name, *span) for name in finding.absent),
+        *(Difference(DifferenceKind.BEHIND, *partition, name, *span) for name in finding.absent),
     ]
 
 

@@ -10,10 +10,10 @@ import random
 import tracemalloc
 
 import pytest
-from decoders import DECODERS
 from hypothesis import example, given, settings
 
 from dafka.testing.mutation import edited, edits, random_edits
+from tests.support.decoders import DECODERS
 
 HYPOTHESIS_CASES = 300
 """Of each decoder: 6,000 in all, and they are shrunk. The other engine has the numbers."""

@@ -10,7 +10,6 @@ import gc
 from enum import Enum
 
 import pytest
-from peers import OURS, Peers, arrived
 
 from dafka.errors import StorageError
 from dafka.model import Partition
@@ -54,6 +53,7 @@ from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
 from distributor.link.events import AskHeads, HeadsRead, HeadsUnread, Side
 from distributor.link.machine import LinkMachine, LinkSettings
+from tests.support.peers import OURS, Peers, arrived
 
 SEEDS = range(3)
 EVENTS = 1_200
@@ -269,7 +269,7 @@ def test_a_link_between_two_such_meshes(seed):
             side, event = pending.pop(0)
             if isinstance(event, Dropped):
                 continue
-            effects = machine.handle(side, event, now_ms)
+            effects = machine.handle((side, event), now_ms)
             fits(effect for _, effect in effects)
             machine.check()
             if any(isinstance(effect, AskHeads) for _, effect in effects):
@@ -308,9 +308,10 @@ def test_presence(seed):
         endpoint = f"tcp://h:{peers.chance.randint(1, 65_535)}"
         key = peers.pick("", "k" * 40)
         beacon = Heard(TowerBeacon(peers.address(), endpoint, key), peers.pick("one", "two"))
-        for effect in machine.heard(beacon, now_ms):
+        for effect in machine.handle(beacon, now_ms):
             drops += effect == Dropped("too many peers")
-        machine.wake(now_ms)
+        machine.handle(Woke(), now_ms)
+        machine.check()
         assert machine.peers <= MANY
     assert drops
     assert held(machine) < HELD_MAX

@@ -160,7 +160,7 @@ def test_peers():
     dropped = []
     for number in range(PEERS_MAX + 1):
         beacon = TowerBeacon(f"N{number}", f"tcp://h:{number + 1}")
-        effects = machine.heard(Heard(beacon, "tower"), 0)
+        effects = machine.handle(Heard(beacon, "tower"), 0)
         dropped += [number for effect in effects if effect == Dropped("too many peers")]
     assert dropped == [PEERS_MAX]
 

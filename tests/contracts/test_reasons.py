@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 import zmq
-from hostile_node import Stranger, content, diverge, fed, garbled
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
@@ -34,6 +33,7 @@ from dafka.wire import messages, rfc46
 from dafka.wire.primitives import number_4, number_8, string
 from distributor.control import protocol as control
 from distributor.control.agent import ControlServer
+from tests.support.hostile_node import Stranger, content, diverge, fed, garbled
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 

@@ -7,13 +7,13 @@ import tempfile
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_logs import ORDERS, OTHERS, Lmdb, Memory, batch
 
 from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.log import Outline, TableEntry
 from dafka.wire.primitives import text
+from tests.support.record_logs import ORDERS, OTHERS, Lmdb, Memory, batch
 
 
 @pytest.fixture(params=[Memory, Lmdb])

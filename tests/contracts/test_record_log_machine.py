@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
-from record_logs import Lmdb, Memory, batch
 
 from dafka.errors import StorageError
 from dafka.testing.strategies import partitions
+from tests.support.record_logs import Lmdb, Memory, batch
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition

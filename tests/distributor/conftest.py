@@ -5,35 +5,26 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dafka.model import Batch, Partition
+from dafka.cluster import Cluster
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.records.batch import BatchBuilder, enclosed
-from dafka.records.envelope import FRESH
 from dafka.schemas.entries import Schema
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.testing.registries import RegistryWorld
+from tests.support import batches
 from topology import load
 
-ADDRESS = "AB" * 16
-ORDERS = Partition("orders", ADDRESS)
-
-
-def batch(values, sequence=0, partition=ORDERS, envelope=FRESH, timestamp_ms=5):
-    """A batch of records with these values."""
-    builder = BatchBuilder(1 << 20)
-    for value in values:
-        builder.append(timestamp_ms, b"key", value, [("h", b"1")])
-    content = enclosed(builder.build(), sequence, envelope)
-    return Batch(partition, sequence, len(values), content)
+if TYPE_CHECKING:
+    from dafka.model import Batch, Partition
 
 
 @pytest.fixture
 def make_batch():
-    return batch
+    return batches.make_batch
 
 
 class Pair:
@@ -79,9 +70,9 @@ class Pair:
             for number in numbers or (1, 2):
                 cluster = self.topology.clusters[number - 1]
                 (spec,) = cluster.stores
-                stack.enter_context(self._reopened(partial(Tower, cluster.towers[0])))
-                where = {"query": spec.query, "host": cluster.host}
-                open_store = partial(Store, Path(spec.data), cluster.towers, **where)
+                place = Cluster.declared(cluster)
+                stack.enter_context(self._reopened(partial(Tower, place)))
+                open_store = partial(Store, Path(spec.data), place, query=spec.query)
                 stack.enter_context(self._reopened(partial(open_store, durability=Durability.OS)))
             yield self
 

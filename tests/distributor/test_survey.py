@@ -1,18 +1,52 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
+from dafka.query.client import StoreClient
 from dafka.records.envelope import Envelope
-from distributor.offsets.committer import Committer
-from distributor.survey import Holding, gives_sign_of_life, look_up, survey, survey_group
+from distributor.offsets.node import Committer
+from distributor.survey import (
+    Holding,
+    at_once,
+    furthest,
+    gives_sign_of_life,
+    lacking,
+    look_up,
+    record_at,
+    survey,
+    survey_group,
+)
 
 pytestmark = pytest.mark.net
 
 P = Partition("orders", "AB" * 16)
+OTHER = Partition("other", "CD" * 16)
+
+
+def test_all_are_asked_at_once_and_answer_in_order():
+    together = Barrier(3, timeout=10)
+    assert at_once(lambda number: (together.wait(), number)[1], [3, 1, 2]) == [3, 1, 2]
+    assert at_once(str, []) == []
+
+
+def test_the_furthest_heads_and_who_lacks_how_much_of_them():
+    due = furthest([{P: 4, OTHER: 0}, {P: 2}, {}])
+    assert due == {P: 4, OTHER: 0}
+    assert lacking(due, {P: 2}) == {P: 2, OTHER: 1}
+    assert lacking(due, {P: 5, OTHER: 0}) == {}
+
+
+def test_a_record_of_a_store_is_read_by_its_sequence(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2", b"3"]))
+    with pair.running(1), StoreClient(pair.topology.clusters[0].stores[0].query) as client:
+        assert record_at(client, P, 1).value == b"2"
+        assert record_at(client, P, 3) is None
+        assert record_at(client, OTHER, 0) is None
 
 
 def test_every_cluster_says_what_it_holds(pair, make_batch):

@@ -8,10 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from traffic import Traffic
 
 from distributor.survey import survey
 from distributor.verify.compare import verify
+from tests.support.traffic import Traffic
 from topology import load
 
 if TYPE_CHECKING:

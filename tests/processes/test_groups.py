@@ -12,9 +12,7 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
-from dafka.storage.lmdb_log import Durability
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -34,18 +32,11 @@ with Consumer(
 
 
 @pytest.fixture
-def cluster(tmp_path, free_ports):
-    first = free_ports(5)
-    tower = f"tcp://127.0.0.1:{first}"
-    queries = [f"tcp://127.0.0.1:{first + 2 + number}" for number in range(3)]
-    stores = [
-        Store(tmp_path / f"store-{number}", tower, query=query, durability=Durability.OS)
-        for number, query in enumerate(queries)
-    ]
-    with Tower(tower):
-        yield tower, queries, stores
-        for store in stores:
-            store.close()
+def cluster(tmp_path, free_ports, reopened):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=3)
+    cluster.start_tower()
+    yield cluster.endpoint, cluster.queries, [cluster.store(number) for number in range(3)]
+    cluster.close()
 
 
 def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_path, until):

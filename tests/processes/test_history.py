@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import closing
 
 import pytest
 
 from dafka.model import Partition
-from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.records.batch import values_of
-from dafka.storage.lmdb_log import Durability
 from dafka.testing.checker import check, vacuous
 from dafka.testing.history import Began, History, Polled, ReadBack, Settled
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -43,22 +40,21 @@ def read_stores(history, queries):
                     history.record(ReadBack(now_ms(), query, partition, batch.sequence, values))
 
 
-def test_a_real_cluster_passes_the_checker_and_a_forged_history_does_not(tmp_path, free_ports):
-    first = free_ports(4)
-    tower = f"tcp://127.0.0.1:{first}"
-    queries = [f"tcp://127.0.0.1:{first + 2}", f"tcp://127.0.0.1:{first + 3}"]
+def test_a_real_cluster_passes_the_checker_and_a_forged_history_does_not(
+    tmp_path, free_ports, reopened
+):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=2)
+    tower, queries = cluster.endpoint, cluster.queries
     history = History()
-    with ExitStack() as opened:
-        opened.enter_context(Tower(tower))
-        for number, query in enumerate(queries):
-            opened.enter_context(
-                Store(tmp_path / f"{number}", tower, query=query, durability=Durability.OS)
-            )
+    with closing(cluster):
+        cluster.start_tower()
+        for number in range(2):
+            cluster.store(number)
         for _ in range(2):
             with Producer(tower, linger_ms=0, min_acks=2, spool=tmp_path / "spool") as producer:
                 for number in range(10):
                     send(history, producer, "p", len(history) + number)
-        consumer = opened.enter_context(Consumer(tower, "orders"))
+        consumer = cluster.consumer("orders")
         history.record(Began(now_ms(), "c", ("orders",), True))
         for _ in range(20):
             record = consumer.poll(20)

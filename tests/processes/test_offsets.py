@@ -77,7 +77,7 @@ def test_groups_go_on_at_another_cluster_and_miss_nothing(
         for member in members:
             member.start()
         # At c2: what it publishes is not lost with c1, so every number must be seen.
-        with Producer(topology.clusters[1].towers) as producer:
+        with Producer(Cluster.declared(topology.clusters[1])) as producer:
             total = publish(producer, members, chance, supervisor, wait_until, fourth)
             for member in members:
                 member.stopping.set()

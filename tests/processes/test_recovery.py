@@ -6,19 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
 
 import pytest
 
 from dafka.model import Partition
-from dafka.node.consumer import Consumer
-from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
-from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.lmdb_log import LmdbLog
 from dafka.transport.mesh import Mesh
 from dafka.wire import messages
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -36,32 +32,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-class Cluster:
-    """A tower; stores that come and go, each with data of its own."""
-
-    def __init__(self, directory, first, reopened):
-        self.endpoint = f"tcp://127.0.0.1:{first}"
-        self._directory = directory
-        self._first = first
-        self._reopened = reopened
-        self._stack = ExitStack()
-        self._stack.enter_context(Tower(self.endpoint))
-
-    def data(self, name):
-        return self._directory / name
+class RecoveryCluster(SmallCluster):
+    """A tower; stores A and B that come and go, each with data of its own."""
 
     def store(self, name="A", **settings):
-        data, query = self.data(name), self._query(name)
-        settings = {"durability": Durability.OS} | settings
-        return self._stack.enter_context(
-            self._reopened(lambda: Store(data, self.endpoint, query=query, **settings))
-        )
-
-    def producer(self, **settings):
-        return self._stack.enter_context(Producer(self.endpoint, **settings))
-
-    def consumer(self, topic, **settings):
-        return self._stack.enter_context(Consumer(self.endpoint, topic, **settings))
+        return super().store("AB".index(name), **settings)
 
     def dead(self, topic, name, count):
         """The partition of a producer that was killed once everything was stored."""
@@ -76,19 +51,14 @@ class Cluster:
 
     def ends(self, name):
         """What a store has, by partition."""
-        with StoreClient(self._query(name), 5_000) as client:
+        with StoreClient(self.queries["AB".index(name)], 5_000) as client:
             return {partition: kept.stop for partition, kept in client.ranges().items()}
-
-    def close(self):
-        self._stack.close()
-
-    def _query(self, name):
-        return f"tcp://127.0.0.1:{self._first + 2 + 'AB'.index(name)}"
 
 
 @pytest.fixture
 def cluster(tmp_path, free_ports, reopened):
-    cluster = Cluster(tmp_path, free_ports(4), reopened)
+    cluster = RecoveryCluster(tmp_path, free_ports, reopened, stores=2)
+    cluster.start_tower()
     yield cluster
     cluster.close()
 
@@ -179,7 +149,7 @@ def test_a_late_consumer_is_told_where_the_log_starts(cluster, caplog):
     store = cluster.store()
     partition = cluster.dead("orders", "p", 20_000)
     store.close()
-    log = LmdbLog(cluster.data("A"))
+    log = LmdbLog(cluster.data(0))
     log.append([], trims={partition: 9_000})
     start = log.extents()[partition].start
     log.close()

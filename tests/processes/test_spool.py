@@ -20,11 +20,8 @@ from dafka.errors import (
     StorageError,
 )
 from dafka.model import Partition
-from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
-from dafka.storage.lmdb_log import Durability
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -42,23 +39,15 @@ for number in count():
 """
 
 
-class Cluster:
-    """A tower, and a store when it is asked for."""
+class SpoolCluster(SmallCluster):
+    """A tower, a store when it is asked for, and the spool of its one producer after another."""
 
-    def __init__(self, directory, first, reopened):
-        self.endpoint = f"tcp://127.0.0.1:{first}"
-        self.query = f"tcp://127.0.0.1:{first + 2}"
+    def __init__(self, directory, *rest):
+        super().__init__(directory, *rest)
         self.spool = directory / "spool"
-        self._data = directory / "store"
-        self._reopened = reopened
-
-    def store(self):
-        return self._reopened(
-            lambda: Store(self._data, self.endpoint, query=self.query, durability=Durability.OS)
-        )
 
     def producer(self, **settings):
-        return Producer(self.endpoint, spool=self.spool, **settings)
+        return super().producer(spool=self.spool, **settings)
 
     def killed_while_sending(self, name, seconds):
         """Run a producer, kill -9 it after a while; returns the last number known to be safe."""
@@ -78,7 +67,7 @@ class Cluster:
 
     def records(self, count, topic="orders"):
         """The first records of a topic, then whatever else comes within half a second."""
-        with Consumer(self.endpoint, topic) as consumer:
+        with self.consumer(topic) as consumer:
             found = []
             deadline = time.monotonic() + 20
             while len(found) < count and time.monotonic() < deadline:
@@ -91,9 +80,10 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path, free_ports, reopened):
-    cluster = Cluster(tmp_path, free_ports(3), reopened)
-    with Tower(cluster.endpoint):
-        yield cluster
+    cluster = SpoolCluster(tmp_path, free_ports, reopened)
+    cluster.start_tower()
+    yield cluster
+    cluster.close()
 
 
 def check_lives(records, safe):

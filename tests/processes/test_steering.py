@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from traffic import Traffic
 
 from distributor.survey import survey
 from distributor.verify.compare import verify
+from tests.support.traffic import Traffic
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]

@@ -6,9 +6,9 @@ import logging
 import time
 
 import pytest
-from small_cluster import REUNION_MS, TIMEOUT_MS, endpoints, peers, said, send, values
 
 from dafka.process import metrics
+from tests.support.small_cluster import REUNION_MS, TIMEOUT_MS, endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 
@@ -18,17 +18,17 @@ pytestmark = pytest.mark.net
 
 def test_a_node_without_a_tower_says_so_once_and_when_it_is_found(cluster, caplog, until):
     caplog.set_level(logging.INFO)
-    producer = cluster.producer(cluster.towers[:1])
+    producer = cluster.producer(towers=cluster.towers[:1])
     (warning,) = until(lambda: said(caplog, "tower is not heard"))
     assert warning.levelname == "WARNING"
     assert (warning.role, warning.tower) == ("producer", cluster.towers[0])
     assert "start it or correct the endpoint" in warning.getMessage()
     time.sleep(1.5 * TIMEOUT_MS / 1_000)  # long enough to say it again
     assert len(said(caplog, "tower is not heard")) == 1
-    cluster.tower()
+    cluster.start_tower()
     (found,) = until(lambda: said(caplog, "tower is heard"))
     assert found.tower == cluster.towers[0]
-    cluster.store(cluster.towers[:1])
+    cluster.store(towers=cluster.towers[:1])
     send(producer, 1)
     assert len(said(caplog, "tower is not heard")) == 1
 
@@ -38,16 +38,16 @@ def test_a_node_without_a_tower_says_so_once_and_when_it_is_found(cluster, caplo
 
 def test_nodes_at_different_towers_find_each_other_through_one_they_share(cluster, until):
     for number in (0, 1):
-        cluster.tower(number)
-    one, other = cluster.producer(cluster.towers[:1]), cluster.producer(cluster.towers[1:])
+        cluster.start_tower(number)
+    one, other = (cluster.producer(towers=[tower]) for tower in cluster.towers)
     both = cluster.producer()
     until(lambda: peers(one, other, both) == [1, 1, 2])
 
 
 def test_with_two_towers_the_death_of_one_stops_nothing(cluster, caplog, until):
-    first, _ = cluster.tower(0), cluster.tower(1)
+    first, _ = cluster.start_tower(0), cluster.start_tower(1)
     cluster.store()
-    producer, consumer = cluster.producer(), cluster.consumer()
+    producer, consumer = cluster.producer(), cluster.consumer("orders")
     send(producer, 1)
     assert values(consumer, 1) == [1]
     first.close()
@@ -61,9 +61,9 @@ def test_with_two_towers_the_death_of_one_stops_nothing(cluster, caplog, until):
 
 
 def test_a_dead_tower_in_the_list_keeps_nobody_from_starting(cluster, until):
-    cluster.tower(1)
+    cluster.start_tower(1)
     cluster.store()
-    producer, consumer = cluster.producer(), cluster.consumer()
+    producer, consumer = cluster.producer(), cluster.consumer("orders")
     send(producer, 1)
     assert values(consumer, 1) == [1]
 
@@ -72,9 +72,9 @@ def test_a_dead_tower_in_the_list_keeps_nobody_from_starting(cluster, until):
 
 
 def test_a_node_at_every_interface_is_reached_where_its_beacons_come_from(cluster, until):
-    cluster.tower()
-    store = cluster.store(cluster.towers[:1], host="*", insecure=True)
-    producer = cluster.producer(cluster.towers[:1], host="0.0.0.0", insecure=True)
+    cluster.start_tower()
+    store = cluster.store(towers=cluster.towers[:1], host="*", insecure=True)
+    producer = cluster.producer(towers=cluster.towers[:1], host="0.0.0.0", insecure=True)
     send(producer, 1)
     until(lambda: peers(store, producer) == [1, 1])
     assert [one[:16] for one in endpoints(store)] == ["tcp://127.0.0.1:"]
@@ -82,11 +82,11 @@ def test_a_node_at_every_interface_is_reached_where_its_beacons_come_from(cluste
 
 def test_a_node_is_reached_where_it_says_others_reach_it(cluster, free_ports, until):
     # Bound at one port, forwarded to from another, as out of a container.
-    cluster.tower()
+    cluster.start_tower()
     inside, outside = free_ports(1), free_ports(1)
-    listener = cluster.consumer(cluster.towers[:1])
+    listener = cluster.consumer("orders", towers=cluster.towers[:1])
     cluster.producer(
-        cluster.towers[:1], host=f"127.0.0.1:{inside}", advertise=f"localhost:{outside}"
+        towers=cluster.towers[:1], host=f"127.0.0.1:{inside}", advertise=f"localhost:{outside}"
     )
     until(
         lambda: endpoints(listener) in ([f"tcp://127.0.0.1:{outside}"], [f"tcp://[::1]:{outside}"])
@@ -95,9 +95,9 @@ def test_a_node_is_reached_where_it_says_others_reach_it(cluster, free_ports, un
 
 def test_all_roles_over_ipv6(make_cluster, until):
     cluster = make_cluster(host="[::1]", towers=1)
-    cluster.tower()
+    cluster.start_tower()
     store = cluster.store()
-    producer, consumer = cluster.producer(host="::1"), cluster.consumer()
+    producer, consumer = cluster.producer(host="::1"), cluster.consumer("orders")
     detected = cluster.producer(host="*", insecure=True)
     send(producer, 1)
     send(detected, 2)
@@ -116,9 +116,9 @@ def all_say(caplog, text, count, until):
 
 def test_data_goes_on_without_a_tower_for_longer_than_peers_may_be_silent(cluster, caplog, until):
     only = cluster.towers[:1]
-    tower = cluster.tower()
-    cluster.store(only)
-    producer, consumer = cluster.producer(only), cluster.consumer(only)
+    tower = cluster.start_tower()
+    cluster.store(towers=only)
+    producer, consumer = cluster.producer(towers=only), cluster.consumer("orders", towers=only)
     send(producer, 1)
     for number in (2, 4):
         until(lambda: peers(producer, consumer) == [2, 2])
@@ -127,18 +127,18 @@ def test_data_goes_on_without_a_tower_for_longer_than_peers_may_be_silent(cluste
         time.sleep(1.5 * REUNION_MS / 1_000)
         send(producer, number)
         assert peers(producer, consumer) == [2, 2]
-        tower = cluster.tower()
+        tower = cluster.start_tower()
         all_say(caplog, "tower is heard", 3, until)
         send(producer, number + 1)
     assert values(consumer, 5) == [1, 2, 3, 4, 5]
-    late = cluster.producer(only)
+    late = cluster.producer(towers=only)
     send(late, 6)
     assert values(consumer, 1) == [6]
 
 
 def test_a_peer_whose_own_tower_is_away_stays_while_its_connection_lives(cluster, caplog, until):
-    first, _ = cluster.tower(0), cluster.tower(1)
-    one_sided, other = cluster.producer(cluster.towers[:1]), cluster.producer()
+    first, _ = cluster.start_tower(0), cluster.start_tower(1)
+    one_sided, other = cluster.producer(towers=cluster.towers[:1]), cluster.producer()
     until(lambda: peers(one_sided, other) == [1, 1])
     first.close()
     until(lambda: len(said(caplog, "tower is not heard")) == 2)
@@ -150,9 +150,9 @@ def test_a_peer_whose_own_tower_is_away_stays_while_its_connection_lives(cluster
 
 def test_a_step_of_the_wall_clock_changes_nothing(cluster, monkeypatch, caplog, until):
     only = cluster.towers[:1]
-    cluster.tower()
-    cluster.store(only)
-    producer, consumer = cluster.producer(only), cluster.consumer(only)
+    cluster.start_tower()
+    cluster.store(towers=only)
+    producer, consumer = cluster.producer(towers=only), cluster.consumer("orders", towers=only)
     send(producer, 1)
     until(lambda: peers(producer, consumer) == [2, 2])
     left = metrics.PEERS_LEFT.labels("consumer")._value.get()

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
@@ -25,6 +24,7 @@ from dafka.storage.lmdb_log import Durability
 from dafka.transport import mesh
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
+from tests.support.small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
-import c_nodes
-import c_tower
 import pytest
 
 from dafka.cluster import Cluster
@@ -20,6 +18,7 @@ from dafka.process.clock import wall_ms
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability
+from tests.support import c_nodes, c_tower
 
 pytestmark = pytest.mark.net
 

@@ -17,7 +17,7 @@ from topology.testing import topology_of, tree_of
 
 STEP_MS = 10
 COMMIT_MS = 200
-TURN_MS = 50
+ROUND_MS = 50
 HOPS_MAX = 2
 LAG_MS_MAX = 300
 GROUPS = ("billing", "audit", "search")
@@ -37,7 +37,7 @@ class Journey:
             for name in self.world.clusters
         }
         self.processed = {(group, place): 0 for group in GROUPS for place in PLACES}
-        self.phases = {id(link): self.chance.randrange(TURN_MS) for link in self.world.links}
+        self.phases = {id(link): self.chance.randrange(ROUND_MS) for link in self.world.links}
         self.now_ms = 0
 
     def step(self):
@@ -49,8 +49,8 @@ class Journey:
         for group in GROUPS:
             self.consume(group)
         for link in self.world.links:
-            if (self.now_ms + self.phases[id(link)]) % TURN_MS < STEP_MS:
-                link.turn(self.now_ms)
+            if (self.now_ms + self.phases[id(link)]) % ROUND_MS < STEP_MS:
+                link.round(self.now_ms)
 
     def consume(self, group):
         for place in PLACES:
@@ -83,7 +83,7 @@ def bound(margin_ms):
 
     A step processes 3 records of a partition at most, one of them for each 10 ms of its time.
     """
-    since_ms = COMMIT_MS + HOPS_MAX * TURN_MS + 2 * STEP_MS
+    since_ms = COMMIT_MS + HOPS_MAX * ROUND_MS + 2 * STEP_MS
     return 3 * since_ms // STEP_MS + (margin_ms + LAG_MS_MAX) // STEP_MS
 
 

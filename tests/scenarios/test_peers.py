@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from small_cluster import endpoints, peers, said, send, values
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
@@ -17,6 +16,7 @@ from dafka.process import metrics
 from dafka.protocol import presence
 from dafka.transport import sockets
 from dafka.wire.beacon import TowerBeacon, encode_tower_beacon
+from tests.support.small_cluster import endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 
@@ -30,13 +30,13 @@ def open_files():
 
 def test_a_dead_peer_is_left_and_all_it_took_is_freed(cluster, until):
     only = cluster.towers[:1]
-    cluster.tower()
-    consumer = cluster.consumer(only)
+    cluster.start_tower()
+    consumer = cluster.consumer("orders", towers=only)
     until(lambda: peers(consumer) == [0])
     left = metrics.PEERS_LEFT.labels("consumer")._value
     left_before = left.get()
     before = open_files()
-    dying = [cluster.producer(only) for _ in range(5)]
+    dying = [cluster.producer(towers=only) for _ in range(5)]
     until(lambda: peers(consumer) == [5])
     assert open_files() > before
     for one in dying:
@@ -53,15 +53,15 @@ def test_a_producer_on_its_old_port_goes_on_as_itself_and_as_another(
     cluster, tmp_path, free_ports, until
 ):
     only = cluster.towers[:1]
-    cluster.tower()
-    cluster.store(only)
-    consumer = cluster.consumer(only)
+    cluster.start_tower()
+    cluster.store(towers=only)
+    consumer = cluster.consumer("orders", towers=only)
     place = f"127.0.0.1:{free_ports(1)}"
     addresses = set()
     for number in range(4):
         # The first two are one producer by their spool, the others are two more.
         spool = tmp_path / "spool" if number < 2 else None
-        producer = cluster.producer(only, host=place, spool=spool)
+        producer = cluster.producer(towers=only, host=place, spool=spool)
         addresses.add(producer.address)
         send(producer, 2 * number, 2 * number + 1)
         producer.close()
@@ -75,16 +75,16 @@ def test_a_store_on_its_old_port_is_found_again_and_nothing_is_lost_or_doubled(
     cluster, free_ports, until
 ):
     only = cluster.towers[:1]
-    cluster.tower()
+    cluster.start_tower()
     place = f"127.0.0.1:{free_ports(1)}"
-    producer, consumer = cluster.producer(only), cluster.consumer(only)
+    producer, consumer = cluster.producer(towers=only), cluster.consumer("orders", towers=only)
     for number in range(3):
-        store = cluster.store(only, host=place)
+        store = cluster.store(towers=only, host=place)
         send(producer, 2 * number)
         store.close()
         unstored = producer.send("orders", str(2 * number + 1).encode())
         assert not unstored.done()
-    cluster.store(only, host=place)
+    cluster.store(towers=only, host=place)
     producer.flush(10)
     assert values(consumer, 6) == list(range(6))
     assert consumer.poll(0.2) is None
@@ -145,9 +145,9 @@ def test_a_node_that_is_told_of_though_gone_costs_one_endpoint_and_no_log(
     cluster, stale_tower, free_ports, caplog, until
 ):
     caplog.set_level(logging.INFO)
-    cluster.tower(0)
+    cluster.start_tower(0)
     port = free_ports(1)
-    consumer = cluster.consumer()
+    consumer = cluster.consumer("orders")
     stale = stale_tower(f"tcp://127.0.0.1:{port}")
     until(lambda: peers(consumer) == [1])
     until(lambda: said(caplog, "tower is not heard"))  # the stale one passes nothing on
@@ -162,11 +162,11 @@ def test_a_node_that_is_told_of_though_gone_costs_one_endpoint_and_no_log(
 def test_whoever_has_the_port_of_a_node_that_is_gone_is_used_and_never_oneself(
     cluster, stale_tower, free_ports, until
 ):
-    cluster.tower(0)
+    cluster.start_tower(0)
     cluster.store()
     port = free_ports(1)
     stale_tower(f"tcp://127.0.0.1:{port}")
-    consumer = cluster.consumer()
+    consumer = cluster.consumer("orders")
     until(lambda: peers(consumer) == [2])
     producer = cluster.producer(host=f"127.0.0.1:{port}")
     send(producer, 1, 2, 3)
@@ -180,11 +180,11 @@ def test_a_tower_that_tells_of_ever_more_nodes_fills_a_bounded_table(
 ):
     monkeypatch.setattr(presence, "PEERS_MAX", 20)
     first = free_ports(60)
-    consumer = cluster.consumer()
+    consumer = cluster.consumer("orders")
     dropped = metrics.DROPPED.labels("consumer", "too many peers")._value
     stale = stale_tower(*(f"tcp://127.0.0.1:{first + number}" for number in range(60)))
     until(lambda: dropped.get() > 100)
     assert peers(consumer) == [20]
     stale.stop()
-    cluster.tower(0)
+    cluster.start_tower(0)
     until(lambda: peers(consumer) == [0])

@@ -5,34 +5,34 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 
 import pytest
 
-from dafka.node.store import Store
-from dafka.node.tower import Tower
-from dafka.storage.lmdb_log import Durability
+from tests.support.small_cluster import SmallCluster
 
 
 @contextmanager
-def running(data, first):
-    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
-    with Tower(tower), Store(data, tower, query=query, durability=Durability.OS):
-        yield SimpleNamespace(tower=tower, query=query)
+def running(tmp_path_factory, free_ports, reopened):
+    cluster = SmallCluster(tmp_path_factory.mktemp("cluster"), free_ports, reopened)
+    with closing(cluster):
+        cluster.start_tower()
+        cluster.store()
+        yield SimpleNamespace(tower=cluster.endpoint, query=cluster.query)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, free_ports):
+def cluster(tmp_path_factory, free_ports, reopened):
     """Endpoints of a tower and of a store."""
-    with running(tmp_path_factory.mktemp("store"), free_ports(3)) as endpoints:
+    with running(tmp_path_factory, free_ports, reopened) as endpoints:
         yield endpoints
 
 
 @pytest.fixture(scope="module")
-def other_cluster(tmp_path_factory, free_ports):
+def other_cluster(tmp_path_factory, free_ports, reopened):
     """The same of another one."""
-    with running(tmp_path_factory.mktemp("store"), free_ports(3)) as endpoints:
+    with running(tmp_path_factory, free_ports, reopened) as endpoints:
         yield endpoints
 
 

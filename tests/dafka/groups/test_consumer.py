@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from dafka.groups.commit import Commit, CommitKey
-from dafka.groups.consumer import PATIENCE_MS, RETRY_MS, GroupMachine, GroupSettings, Loading
+from dafka.groups.consumer import (
+    GROUP_STATES,
+    PATIENCE_MS,
+    RETRY_MS,
+    GroupMachine,
+    GroupSettings,
+    GroupState,
+    Loading,
+)
 from dafka.groups.events import (
     AskOffsets,
     Assigned,
@@ -17,12 +25,14 @@ from dafka.groups.events import (
     CommitWanted,
     Expelled,
     Handed,
+    Leave,
     Left,
     OffsetsAnswered,
     Overdue,
     PartitionAssigned,
     PublishCommits,
     Rebalanced,
+    Released,
     Revoke,
     Revoked,
     Sought,
@@ -115,17 +125,17 @@ class ScriptedMember:
         self.log = []
         self.coming = []
 
-    def wake(self, now_ms):
-        coming, self.coming = self.coming, []
-        return coming
-
-    def released(self, generation, now_ms):
-        self.log.append(("released", generation))
-        return []
-
-    def leave(self, now_ms):
-        self.log.append("left")
-        return [Left()]
+    def handle(self, event, now_ms):
+        match event:
+            case Woke():
+                coming, self.coming = self.coming, []
+                return coming
+            case Released():
+                self.log.append(("released", event.generation))
+                return []
+            case Leave():
+                self.log.append("left")
+                return [Left()]
 
     def wakeup_ms(self):
         return None
@@ -373,3 +383,54 @@ def test_closing_without_anything_new_leaves_at_once(scene):
 def test_the_lag_is_what_is_not_delivered(scene):
     scene.tell(Received(messages.DirectHead("ME", *A1, 24, "S")))
     assert scene.machine.lag == 20
+
+
+def assigned(generation):
+    return lambda scene: scene.comes(Assigned("M", generation, {"M": ABOUT}))
+
+
+def rebalanced(scene):
+    (scene.settled, scene.asked) = scene.comes(Rebalanced(1))
+
+
+def answers(scene):
+    scene.tell(OffsetsAnswered(0, scene.asked.token, (), False))
+
+
+def expelled(scene):
+    scene.comes(Expelled())
+
+
+INTO = {
+    GroupState.EMPTY: [],
+    GroupState.PREPARING: [assigned(1)],
+    GroupState.COMPLETING: [assigned(1), rebalanced],
+    GroupState.STABLE: [assigned(1), rebalanced, answers],
+}
+CHANGES = {
+    (GroupState.EMPTY, GroupState.PREPARING): assigned(1),
+    (GroupState.PREPARING, GroupState.COMPLETING): rebalanced,
+    (GroupState.PREPARING, GroupState.EMPTY): expelled,
+    (GroupState.COMPLETING, GroupState.STABLE): answers,
+    (GroupState.COMPLETING, GroupState.PREPARING): assigned(2),
+    (GroupState.COMPLETING, GroupState.EMPTY): expelled,
+    (GroupState.STABLE, GroupState.PREPARING): assigned(2),
+    (GroupState.STABLE, GroupState.EMPTY): expelled,
+}
+
+
+@pytest.mark.parametrize("state", GroupState)
+@pytest.mark.parametrize("following", GroupState)
+def test_its_states_follow_each_other_as_the_table_says(state, following):
+    scene = Scene()
+    for happens in INTO[state]:
+        happens(scene)
+    assert scene.machine.state is state
+    change = CHANGES.get((state, following))
+    assert (change is not None) == (following in GROUP_STATES[state])
+    if change is not None:
+        change(scene)
+        assert scene.machine.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            scene.machine._lifecycle.become(following)

@@ -9,11 +9,22 @@ import pytest
 from dafka.groups import membership
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import fold
-from dafka.groups.events import Answered, Ask, Assigned, Barred, Expelled, Left, Rebalanced
-from dafka.groups.member import MemberMachine
+from dafka.groups.events import (
+    Answered,
+    Ask,
+    Assigned,
+    Barred,
+    Expelled,
+    Leave,
+    Left,
+    Rebalanced,
+    Released,
+)
+from dafka.groups.member import MEMBER_STATES, MemberMachine, MemberState
 from dafka.groups.membership import Beat, Member, Prepare
 from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
+from dafka.protocol.events import Woke
 from dafka.storage.memory import MemoryLog
 from dafka.testing.membership import reply
 
@@ -43,17 +54,17 @@ class Group:
                 if ask.store not in self.away:
                     found = reply(self.stores[ask.store], ask.request, self.now_ms)
                     answered = Answered(ask.store, ask.token, found)
-                    effects += member.machine.answered(answered, self.now_ms)
+                    effects += member.machine.handle(answered, self.now_ms)
         member.machine.check()
 
     def wake(self, *members):
         for member in members:
-            self.do(member, member.machine.wake(self.now_ms))
+            self.do(member, member.machine.handle(Woke(), self.now_ms))
 
     def release(self, *members):
         for member in members:
             generation = member.machine.generation
-            self.do(member, member.machine.released(generation, self.now_ms))
+            self.do(member, member.machine.handle(Released(generation), self.now_ms))
 
     def run(self, *members, ms):
         """Let time pass, and everybody say at once that everything is given back."""
@@ -165,10 +176,10 @@ def test_a_store_that_was_away_learns_what_it_has_missed():
 
 def test_leaving_is_quick_and_the_others_take_over_at_once(group):
     first, second = group.join("A", "B")
-    group.do(first, first.machine.leave(group.now_ms))
+    group.do(first, first.machine.handle(Leave(), group.now_ms))
     assert first.said[-1] == Left()
     assert first.machine.wakeup_ms() is None
-    assert first.machine.wake(group.now_ms) == []
+    assert first.machine.handle(Woke(), group.now_ms) == []
     group.run(second, ms=500)
     assert second.machine.settled
     assert second.machine._membership.members.keys() == {"B.1"}
@@ -176,13 +187,13 @@ def test_leaving_is_quick_and_the_others_take_over_at_once(group):
 
 def test_leaving_before_it_has_joined():
     member = Group(1).member("A")
-    assert member.machine.leave(0) == [Left()]
+    assert member.machine.handle(Leave(), 0) == [Left()]
 
 
 def test_leaving_ends_with_the_lease_if_no_store_hears_it(group):
     (member,) = group.join("A")
     group.away = {0, 1, 2}
-    group.do(member, member.machine.leave(group.now_ms))
+    group.do(member, member.machine.handle(Leave(), group.now_ms))
     group.run(member, ms=SESSION_MS + 100)
     assert member.said[-2:] == [Expelled(), Left()]
 
@@ -243,20 +254,95 @@ def test_who_finds_no_generation_left_is_told(group, committed):
 
 def test_answers_to_nothing_change_nothing(group):
     member = group.member("A")
-    effects = member.machine.wake(0)
+    effects = member.machine.handle(Woke(), 0)
     promise = group.stores[0].prepare(effects[0].request, 0)
     roster = group.stores[0].roster("g", 0)
     assert isinstance(effects[0].request, Prepare)
-    assert member.machine.answered(Answered(0, 99, promise), 0) == []
-    assert member.machine.answered(Answered(0, effects[0].token, roster), 0) == []
+    assert member.machine.handle(Answered(0, 99, promise), 0) == []
+    assert member.machine.handle(Answered(0, effects[0].token, roster), 0) == []
 
 
 def test_a_store_that_sends_nonsense_is_as_one_that_does_not_answer(group):
     (member,) = group.join("A")
     group.now_ms += 300
-    beats = member.machine.wake(group.now_ms)
+    beats = member.machine.handle(Woke(), group.now_ms)
     assert isinstance(beats[0].request, Beat)
     roster = group.stores[0].roster("g", group.now_ms)
     nonsense = roster._replace(accepted=roster.accepted._replace(number=99), membership=b"[]")
-    member.machine.answered(Answered(0, beats[0].token, nonsense), group.now_ms)
+    member.machine.handle(Answered(0, beats[0].token, nonsense), group.now_ms)
     member.machine.check()
+
+
+def arrives(group, member):
+    group.wake(member)
+
+
+def releases(group, member):
+    group.release(member)
+
+
+def says_goodbye(group, member):
+    group.do(member, member.machine.handle(Leave(), group.now_ms))
+
+
+def says_goodbye_unheard(group, member):
+    group.away = {0}
+    says_goodbye(group, member)
+
+
+def is_not_heard(group, member):
+    group.away = {0}
+    group.now_ms += SESSION_MS
+    group.wake(member)
+
+
+def gets_company(group, member):
+    group.wake(group.member("B"))
+    group.now_ms += 300
+    group.wake(member)
+
+
+INTO = {
+    MemberState.JOINING: [],
+    MemberState.RECONCILING: [arrives],
+    MemberState.STABLE: [arrives, releases],
+    MemberState.LEAVING: [arrives, releases, says_goodbye_unheard],
+    MemberState.LEFT: [says_goodbye],
+}
+CHANGES = {
+    (MemberState.JOINING, MemberState.RECONCILING): arrives,
+    (MemberState.JOINING, MemberState.LEFT): says_goodbye,
+    (MemberState.RECONCILING, MemberState.STABLE): releases,
+    (MemberState.RECONCILING, MemberState.LEAVING): says_goodbye_unheard,
+    (MemberState.RECONCILING, MemberState.JOINING): is_not_heard,
+    (MemberState.STABLE, MemberState.RECONCILING): gets_company,
+    (MemberState.STABLE, MemberState.LEAVING): says_goodbye_unheard,
+    (MemberState.STABLE, MemberState.JOINING): is_not_heard,
+    (MemberState.LEAVING, MemberState.LEFT): is_not_heard,
+}
+
+
+@pytest.mark.parametrize("state", MemberState)
+@pytest.mark.parametrize("following", MemberState)
+def test_its_states_follow_each_other_as_the_table_says(state, following):
+    group = Group(1)
+    member = group.member("A")
+    for happens in INTO[state]:
+        happens(group, member)
+    assert member.machine.state is state
+    change = CHANGES.get((state, following))
+    assert (change is not None) == (following in MEMBER_STATES[state])
+    if change is not None:
+        change(group, member)
+        assert member.machine.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            member.machine._lifecycle.become(following)
+
+
+def test_who_has_left_does_nothing_more(group):
+    (member,) = group.join("A")
+    says_goodbye(group, member)
+    for event in (Woke(), Released(1), Leave(), Answered(0, 1, group.stores[0].roster("g", 0))):
+        assert member.machine.handle(event, group.now_ms) == []
+    assert member.machine.generation == 0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.groups.membership import NO_BALLOT, Accepted, Ballot, Member, Membership, Promise, encode
-from dafka.groups.proposer import Proposer
+from dafka.groups.proposer import PROPOSER_STATES, Proposer, ProposerState
 from dafka.limits import GROUP_NUMBER_MAX
 
 OFFERED = Membership(1, 3, {"A": Member((), 1_000)})
@@ -106,3 +106,53 @@ def test_two_that_fail_together_do_not_come_back_together():
         proposer.fail(0)
         rests.add(proposer.due_ms)
     assert len(rests) > 3
+
+
+FIRST = Ballot(1, "A")
+
+
+def begins(proposer):
+    proposer.begin("A", 0)
+
+
+def offers(proposer):
+    proposer.offer(OFFERED)
+
+
+def is_accepted(proposer):
+    for store in range(2):
+        proposer.accepted(store, FIRST, Accepted(True, FIRST), 0, 1)
+
+
+def gives_up(proposer):
+    proposer.fail(1)
+
+
+INTO = {
+    ProposerState.IDLE: [],
+    ProposerState.PREPARING: [begins],
+    ProposerState.ACCEPTING: [begins, offers],
+}
+CHANGES = {
+    (ProposerState.IDLE, ProposerState.PREPARING): begins,
+    (ProposerState.PREPARING, ProposerState.ACCEPTING): offers,
+    (ProposerState.PREPARING, ProposerState.IDLE): gives_up,
+    (ProposerState.ACCEPTING, ProposerState.IDLE): is_accepted,
+}
+
+
+@pytest.mark.parametrize("state", ProposerState)
+@pytest.mark.parametrize("following", ProposerState)
+def test_its_states_follow_each_other_as_the_table_says(proposer, state, following):
+    for happens in INTO[state]:
+        happens(proposer)
+    assert proposer._lifecycle.state is state
+    change = CHANGES.get((state, following))
+    assert (change is not None) == (following in PROPOSER_STATES[state])
+    if change is not None:
+        change(proposer)
+        proposer.check()
+        assert proposer._lifecycle.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            proposer._lifecycle.become(following)

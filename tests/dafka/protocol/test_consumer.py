@@ -6,7 +6,24 @@ The consumer: every partition of its topics, in order, each record once.
 from __future__ import annotations
 
 import pytest
-from consumer_bench import (
+
+from dafka.model import Partition, replace
+from dafka.protocol import consumer, live_edge
+from dafka.protocol import consumer as module
+from dafka.protocol.consumer import (
+    CONSUMER_STATES,
+    LIVE_PATIENCE_MS,
+    ConsumerState,
+    HighWatermarks,
+    Start,
+)
+from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
+from dafka.protocol.events import Consumed, PeerListened, Seek, Submitted, Unassigned, Woke
+from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
+from dafka.wire import messages
+from dafka.wire.fields import SEQUENCE_MAX
+from dafka.wire.messages import GetHeads, MessageId
+from tests.support.consumer_bench import (
     Bench,
     P,
     ack,
@@ -18,17 +35,6 @@ from consumer_bench import (
     reasons,
     stored_head,
 )
-
-from dafka.model import Partition, replace
-from dafka.protocol import consumer, live_edge
-from dafka.protocol import consumer as module
-from dafka.protocol.consumer import LIVE_PATIENCE_MS, HighWatermarks, Start
-from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
-from dafka.protocol.events import Consumed, PeerListened, Seek, Submitted, Unassigned, Woke
-from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
-from dafka.wire import messages
-from dafka.wire.fields import SEQUENCE_MAX
-from dafka.wire.messages import GetHeads, MessageId
 
 Q, R = (Partition("flights", address) for address in ("BB", "CC"))
 
@@ -133,6 +139,7 @@ def test_away_from_the_live_topics_nothing_is_waited_for(batch, monkeypatch):
     monkeypatch.setattr(live_edge, "LEAVING_BYTES", 1)
     size = len(batch(0).content)
     bench = Bench(committed=True, buffer_bytes_max=2 * size)
+    bench.give(Woke())
     bench.hear(*(live(batch(number)) for number in range(4)))
     assert bench.machine._live.away
     assert fetched(bench.hear(ack(5))) == []  # full
@@ -392,6 +399,7 @@ def test_what_was_fetched_and_finds_no_room_makes_nobody_leave(batch):
 @pytest.mark.parametrize("start", [Start.LATEST, Start.EARLIEST])
 def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(batch, start):
     bench = Bench(buffer_bytes_max=1, start=start)
+    bench.give(Woke())
     bench.hear(live(batch(0)), live(batch(1)))
     bench.give(Consumed(len(batch(0).content)))
     bench.hear(head(7, address="BB"))
@@ -451,3 +459,53 @@ def test_messages_for_others_are_dropped_and_subscriptions_are_nothing_to_it():
 def test_an_event_of_another_role_is_a_bug():
     with pytest.raises(AssertionError):
         Bench().give(Submitted("flights", 1, b""))
+
+
+def wakes(bench, _batch):
+    bench.give(Woke())
+
+
+def has_no_room(bench, batch):
+    bench.hear(live(batch(0)), live(batch(1)))
+
+
+def has_room_again(bench, batch):
+    bench.give(Consumed(len(batch(0).content)))
+    bench.wait(AWAY_MS)
+
+
+INTO = {
+    ConsumerState.NEW: [],
+    ConsumerState.LIVE: [wakes],
+    ConsumerState.CATCHING_UP: [wakes, has_no_room],
+}
+CHANGES = {
+    (ConsumerState.NEW, ConsumerState.LIVE): wakes,
+    (ConsumerState.LIVE, ConsumerState.CATCHING_UP): has_no_room,
+    (ConsumerState.CATCHING_UP, ConsumerState.LIVE): has_room_again,
+}
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("state", ConsumerState)
+@pytest.mark.parametrize("following", ConsumerState)
+def test_its_states_follow_each_other_as_the_table_says(batch, state, following):
+    bench = Bench(buffer_bytes_max=1)
+    for happens in INTO[state]:
+        happens(bench, batch)
+    assert bench.machine.state is state
+    change = CHANGES.get((state, following))
+    assert (change is not None) == (following in CONSUMER_STATES[state])
+    if change is not None:
+        change(bench, batch)
+        assert bench.machine.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            bench.machine._lifecycle.become(following)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_listens_to_nothing_yet_leaves_nothing(batch):
+    bench = Bench(buffer_bytes_max=1)
+    assert changes(bench.hear(live(batch(0)), live(batch(1)))) == []
+    assert bench.machine.state is ConsumerState.NEW

@@ -7,9 +7,11 @@ import pytest
 from dafka.limits import PEERS_MAX
 from dafka.model import Reach
 from dafka.protocol.effects import Dropped
+from dafka.protocol.events import Woke
 from dafka.protocol.presence import (
     Announce,
     Connect,
+    ConnectionChanged,
     Disconnect,
     Heard,
     PresenceMachine,
@@ -44,34 +46,38 @@ def live_through(presence, times, *beacons):
     left = []
     for now_ms in times:
         for event in beacons:
-            presence.heard(event, now_ms)
-        left += [(now_ms, e.endpoint) for e in presence.wake(now_ms) if isinstance(e, Disconnect)]
+            presence.handle(event, now_ms)
+        left += [
+            (now_ms, e.endpoint)
+            for e in presence.handle(Woke(), now_ms)
+            if isinstance(e, Disconnect)
+        ]
     return left
 
 
 def test_it_announces_itself_at_once_and_at_an_interval(presence):
-    assert presence.wake(0) == [Announce(ME)]
+    assert presence.handle(Woke(), 0) == [Announce(ME)]
     assert presence.wakeup_ms() == 1_000
-    assert presence.wake(999) == []
-    assert presence.wake(1_000) == [Announce(ME)]
+    assert presence.handle(Woke(), 999) == []
+    assert presence.handle(Woke(), 1_000) == [Announce(ME)]
 
 
 def test_a_new_peer_is_connected_to_and_told_of_us_at_once(presence):
-    assert presence.heard(YOU, 0) == [Connect(PEER), Announce(ME)]
-    assert presence.heard(YOU, 1) == []
+    assert presence.handle(YOU, 0) == [Connect(PEER), Announce(ME)]
+    assert presence.handle(YOU, 1) == []
     assert presence.peers == 1
 
 
 def test_its_own_beacon_is_no_peer(presence):
-    assert presence.heard(ECHO, 0) == []
+    assert presence.handle(ECHO, 0) == []
     assert presence.peers == 0
 
 
 def test_a_silent_peer_is_left_while_the_tower_is_heard(presence):
-    presence.heard(YOU, 0)
+    presence.handle(YOU, 0)
     assert live_through(presence, range(0, 9_000, 1_000), ECHO) == [(4_000, PEER)]
     assert presence.peers == 0
-    assert presence.heard(YOU, 9_000)[0] == Connect(PEER)
+    assert presence.handle(YOU, 9_000)[0] == Connect(PEER)
 
 
 def test_a_peer_that_is_heard_stays(presence):
@@ -92,10 +98,10 @@ def test_when_the_tower_is_back_silence_counts_from_then(presence):
 
 def test_peers_are_bounded(presence):
     for number in range(PEERS_MAX + 5):
-        presence.heard(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
+        presence.handle(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
     assert presence.peers == PEERS_MAX
     one_more = heard(TowerBeacon("X", "tcp://127.0.0.1:9"))
-    assert presence.heard(one_more, 0) == [Dropped("too many peers")]
+    assert presence.handle(one_more, 0) == [Dropped("too many peers")]
 
 
 @pytest.mark.parametrize(
@@ -135,20 +141,20 @@ def test_a_tower_passes_on_what_all_who_hear_it_can_reach(endpoint, reach, told)
 
 def test_a_peer_is_connected_to_with_its_key(presence):
     proved = heard(TowerBeacon("YOU", PEER, "k" * 40))
-    assert presence.heard(proved, 0)[0] == Connect(PEER, "k" * 40)
+    assert presence.handle(proved, 0)[0] == Connect(PEER, "k" * 40)
 
 
 def test_another_key_takes_a_peers_place_only_when_it_is_silent(presence):
     old = heard(TowerBeacon("YOU", PEER, "k" * 40))
     new = heard(TowerBeacon("HE", PEER, "n" * 40))
-    assert presence.heard(old, 0)[0] == Connect(PEER, "k" * 40)
+    assert presence.handle(old, 0)[0] == Connect(PEER, "k" * 40)
     assert live_through(presence, range(0, 4_001, 1_000), ECHO, new) == [(4_000, PEER)]
-    assert presence.heard(new, 4_001)[0] == Connect(PEER, "n" * 40)
+    assert presence.handle(new, 4_001)[0] == Connect(PEER, "n" * 40)
 
 
 def test_its_own_address_under_another_key_is_somebody_else(presence):
     forged = heard(TowerBeacon("ME", PEER, "k" * 40))
-    assert presence.heard(forged, 0)[0] == Connect(PEER, "k" * 40)
+    assert presence.handle(forged, 0)[0] == Connect(PEER, "k" * 40)
 
 
 def test_a_tower_passes_the_key_on():
@@ -157,37 +163,37 @@ def test_a_tower_passes_the_key_on():
 
 
 def test_a_silent_peer_stays_while_its_connection_lives(presence):
-    presence.heard(YOU, 0)
-    presence.connection(PEER, 0, alive=True)
+    presence.handle(YOU, 0)
+    presence.handle(ConnectionChanged(PEER, True), 0)
     assert live_through(presence, range(0, 60_000, 1_000), ECHO) == []
-    presence.connection(PEER, 60_000, alive=False)
+    presence.handle(ConnectionChanged(PEER, False), 60_000)
     assert live_through(presence, range(60_000, 70_000, 1_000), ECHO) == [(64_000, PEER)]
 
 
 def test_a_connection_that_comes_again_in_time_keeps_its_peer(presence):
-    presence.heard(YOU, 0)
-    presence.connection(PEER, 0, alive=True)
-    presence.connection(PEER, 59_000, alive=False)
+    presence.handle(YOU, 0)
+    presence.handle(ConnectionChanged(PEER, True), 0)
+    presence.handle(ConnectionChanged(PEER, False), 59_000)
     assert live_through(presence, range(59_000, 62_000, 1_000), ECHO) == []
-    presence.connection(PEER, 62_000, alive=True)
+    presence.handle(ConnectionChanged(PEER, True), 62_000)
     assert live_through(presence, range(62_000, 90_000, 1_000), ECHO) == []
 
 
 def test_a_connection_nobody_asked_for_is_no_peer(presence):
-    presence.connection(PEER, 0, alive=True)
+    presence.handle(ConnectionChanged(PEER, True), 0)
     assert presence.peers == 0
 
 
 def test_while_the_tower_is_away_a_peer_without_a_connection_is_waited_for_not_for_ever(presence):
-    presence.heard(YOU, 0)
-    presence.connection(PEER, 0, alive=True)
-    presence.connection(PEER, 10_000, alive=False)
+    presence.handle(YOU, 0)
+    presence.handle(ConnectionChanged(PEER, True), 0)
+    presence.handle(ConnectionChanged(PEER, False), 10_000)
     assert live_through(presence, range(10_000, 200_000, 1_000)) == [(70_000, PEER)]
 
 
 def test_with_two_towers_one_is_enough_to_leave_a_peer_that_is_gone():
     presence = PresenceMachine(ME, SETTINGS, [TOWER, "other"])
-    presence.heard(YOU, 0)
+    presence.handle(YOU, 0)
     assert live_through(presence, range(0, 9_000, 1_000), ECHO) == [(4_000, PEER)]
 
 
@@ -196,8 +202,8 @@ def notices(presence, times, *beacons):
     said = []
     for now_ms in times:
         for event in beacons:
-            said += [(now_ms, e) for e in presence.heard(event, now_ms)]
-        said += [(now_ms, e) for e in presence.wake(now_ms)]
+            said += [(now_ms, e) for e in presence.handle(event, now_ms)]
+        said += [(now_ms, e) for e in presence.handle(Woke(), now_ms)]
     return [(now_ms, e) for now_ms, e in said if isinstance(e, TowerAway | TowerBack)]
 
 
@@ -218,26 +224,26 @@ def test_each_tower_is_told_of_by_itself():
 
 
 def test_newcomers_together_are_answered_once(presence):
-    presence.wake(0)
+    presence.handle(Woke(), 0)
     announced = []
     for number in range(200):
         beacon = TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")
-        announced += [e for e in presence.heard(heard(beacon), 1) if isinstance(e, Announce)]
+        announced += [e for e in presence.handle(heard(beacon), 1) if isinstance(e, Announce)]
     # With one peer at once; the others wait for each other, at most for the interval.
     assert announced == [Announce(ME)]
     assert presence.wakeup_ms() <= 1_001
-    assert presence.wake(1_001) == [Announce(ME)]
+    assert presence.handle(Woke(), 1_001) == [Announce(ME)]
 
 
 def test_nobody_is_at_its_own_endpoint(presence):
     stale = heard(TowerBeacon("HE", "tcp://127.0.0.1:5000"))
-    assert presence.heard(stale, 0)[0] == Connect("tcp://127.0.0.1:5000")
-    assert presence.heard(ECHO, 1) == [Disconnect("tcp://127.0.0.1:5000")]
-    assert presence.heard(stale, 2) == []
+    assert presence.handle(stale, 0)[0] == Connect("tcp://127.0.0.1:5000")
+    assert presence.handle(ECHO, 1) == [Disconnect("tcp://127.0.0.1:5000")]
+    assert presence.handle(stale, 2) == []
     assert presence.peers == 0
 
 
 def test_a_peer_too_many_is_counted(presence):
     for number in range(PEERS_MAX):
-        presence.heard(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
-    assert presence.heard(YOU, 0) == [Dropped("too many peers")]
+        presence.handle(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
+    assert presence.handle(YOU, 0) == [Dropped("too many peers")]

@@ -16,7 +16,13 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
-from dafka.protocol.producer import SPOOL_RETRY_MS, ProducerMachine, ProducerSettings
+from dafka.protocol.producer import (
+    PRODUCER_STATES,
+    SPOOL_RETRY_MS,
+    ProducerMachine,
+    ProducerSettings,
+    ProducerState,
+)
 from dafka.records.batch import BatchBuilder, Run, records_of
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.wire import messages
@@ -383,3 +389,52 @@ def test_a_later_life_goes_on_where_the_earlier_one_ended():
     second.handle(Appended(more.token), 102)
     second.check()
     assert second.handle(ack(6), 103)[0].end == 6
+
+
+def writes(producer):
+    producer.handle(submitted(), 0)
+    assert [type(one) for one in producer.handle(TurnEnded(), 0)] == [Append]
+
+
+def has_written(producer):
+    producer.handle(Appended(1), 0)
+
+
+def is_refused(producer):
+    producer.handle(AppendFailed(1), 0)
+
+
+def has_waited(producer):
+    assert [type(one) for one in producer.handle(Woke(), SPOOL_RETRY_MS)] == [Append]
+
+
+INTO = {
+    ProducerState.IDLE: [],
+    ProducerState.WRITING: [writes],
+    ProducerState.REFUSED: [writes, is_refused],
+}
+CHANGES = {
+    (ProducerState.IDLE, ProducerState.WRITING): writes,
+    (ProducerState.WRITING, ProducerState.IDLE): has_written,
+    (ProducerState.WRITING, ProducerState.REFUSED): is_refused,
+    (ProducerState.REFUSED, ProducerState.WRITING): has_waited,
+}
+
+
+@pytest.mark.parametrize("state", ProducerState)
+@pytest.mark.parametrize("following", ProducerState)
+def test_its_states_follow_each_other_as_the_table_says(state, following):
+    producer = ProducerMachine("AA", ProducerSettings(spooled=True))
+    producer.handle(Woke(), 0)
+    for happens in INTO[state]:
+        happens(producer)
+    assert producer.state is state
+    change = CHANGES.get((state, following))
+    assert (change is not None) == (following in PRODUCER_STATES[state])
+    if change is not None:
+        change(producer)
+        producer.check()
+        assert producer.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            producer._lifecycle.become(following)

@@ -1,42 +1,12 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from dafka.query.service import answer
-from dafka.storage.memory import MemoryLog
-from dafka.transport.request import QueryServer
-
-
-class Serving:
-    """A store's query port in a thread; `respond` may be replaced."""
-
-    def __init__(self):
-        self.log = MemoryLog("AB" * 16)
-        self.respond = lambda question: answer(question, self.log)
-        self.server = QueryServer("tcp://127.0.0.1:*")
-        self.endpoint = self.server.endpoint
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self):
-        while not self._stopping.is_set():
-            self.server.socket.poll(20)
-            received = self.server.receive()
-            if received is not None:
-                client, question = received
-                self.server.reply(client, self.respond(question))
-        self.server.close()
-
-    def stop(self):
-        self._stopping.set()
-        self._thread.join()
+from tests.support.query_port import QueryPort
 
 
 @pytest.fixture
 def serving():
-    serving = Serving()
+    serving = QueryPort()
     yield serving
     serving.stop()

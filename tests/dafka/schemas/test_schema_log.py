@@ -5,22 +5,17 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
-from dafka.node.store import Store
-from dafka.node.tower import Tower
 from dafka.schemas.entries import TOPIC, ConfigKey, SchemaEntry, Stamp
 from dafka.schemas.schema_log import MemorySchemaLog, SchemaLog
 from dafka.schemas.state import State
-from dafka.storage.lmdb_log import Durability
 
 pytestmark = pytest.mark.net
 
 
 @pytest.fixture
-def endpoints(tmp_path, free_ports):
-    first = free_ports(4)
-    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
-    with Tower(tower), Store(tmp_path / "s", tower, query=query, durability=Durability.OS):
-        yield tower, query, f"tcp://127.0.0.1:{first + 3}"
+def endpoints(cluster, free_ports):
+    cluster.store()
+    return cluster.endpoint, cluster.query, f"tcp://127.0.0.1:{free_ports(1)}"
 
 
 def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):

@@ -2,63 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 
 import pytest
 
-from dafka.model import Batch, Partition
-from dafka.node.store import Store
-from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
-from dafka.query.service import answer
-from dafka.records.batch import BatchBuilder, enclosed, records_of
-from dafka.records.envelope import FRESH
+from dafka.records.batch import records_of
 from dafka.spark import task_log
-from dafka.storage.lmdb_log import Durability
-from dafka.storage.memory import MemoryLog
-from dafka.transport.request import QueryServer
-
-ORDERS = Partition("orders", "AB" * 16)
-
-
-def batch(values, sequence=0, partition=ORDERS, envelope=FRESH, timestamp_ms=5):
-    """A batch of records with these values."""
-    builder = BatchBuilder(1 << 20)
-    for value in values:
-        assert builder.append(timestamp_ms, b"key", value, [("h", b"1")])
-    content = enclosed(builder.build(), sequence, envelope)
-    return Batch(partition, sequence, len(values), content)
+from tests.support import batches
+from tests.support.query_port import QueryPort
+from tests.support.small_cluster import SmallCluster
 
 
 @pytest.fixture
 def make_batch():
-    return batch
-
-
-class QueryPort:
-    """A store's query port in a thread, over a log in memory."""
-
-    def __init__(self):
-        self.log = MemoryLog("AB" * 16)
-        self._server = QueryServer("tcp://127.0.0.1:*")
-        self.endpoint = self._server.endpoint
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self):
-        while not self._stopping.is_set():
-            self._server.socket.poll(20)
-            received = self._server.receive()
-            if received is not None:
-                client, question = received
-                self._server.reply(client, answer(question, self.log))
-        self._server.close()
-
-    def stop(self):
-        self._stopping.set()
-        self._thread.join()
+    return batches.make_batch
 
 
 @pytest.fixture
@@ -81,37 +39,19 @@ def silent():
     return "tcp://127.0.0.1:9"
 
 
-class Cluster:
+class SparkCluster(SmallCluster):
     """A tower and a store, and what the store holds."""
 
-    def __init__(self, directory, free_ports, reopened):
-        first = free_ports(3)
-        self.towers = f"tcp://127.0.0.1:{first}"
-        self.servers = f"tcp://127.0.0.1:{first + 2}"
-        self._data = directory / "store"
-        self._reopened = reopened
-        self._tower = reopened(lambda: Tower(self.towers))
-        self.open()
-
     def open(self):
-        self._store = self._reopened(
-            lambda: Store(self._data, self.towers, query=self.servers, durability=Durability.OS)
-        )
-
-    def close_store(self):
-        self._store.close()
-
-    def close(self):
-        self._store.close()
-        self._tower.close()
+        self.running = self.store()
 
     @property
     def options(self):
-        return {"servers": self.servers, "towers": self.towers}
+        return {"servers": self.query, "towers": self.endpoint}
 
     def records(self):
         """Everything it holds, by partition."""
-        with StoreClient(self.servers) as client:
+        with StoreClient(self.query) as client:
             return {
                 partition: [
                     record
@@ -128,7 +68,9 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path, free_ports, reopened):
-    cluster = Cluster(tmp_path, free_ports, reopened)
+    cluster = SparkCluster(tmp_path, free_ports, reopened)
+    cluster.start_tower()
+    cluster.open()
     yield cluster
     close_mirrors()
     cluster.close()

@@ -300,7 +300,7 @@ def overlapping(cluster, options, until):
         for value in others:
             builder.append(1_000, None, value, ())
         content = enclosed(builder.build(last=True), 0)
-        with closing(Mirror(options.cluster.towers)) as zombie:
+        with closing(Mirror(options.cluster.open())) as zombie:
             zombie.publish(Batch(Partition("out", address()), 0, len(others), content), 10)
             until(cluster.records)
         yield table(*rows[1:])
@@ -339,7 +339,7 @@ def test_an_attempt_that_overlaps_with_its_like_does_no_harm(cluster, options, o
 
 def test_it_goes_on_while_a_store_is_away(cluster, options):
     write([table(b"1")], options, attempt(run=0))
-    cluster.close_store()
+    cluster.running.close()
     cluster.open()
     write([table(b"2")], options, attempt(run=1))
     assert cluster.values() == [b"1", b"2"]
@@ -443,7 +443,7 @@ def test_a_hole_that_nobody_fills_fails_the_task(copy_options, source, monkeypat
 def test_what_the_source_has_no_more_is_passed_over(cluster, source):
     copy_options = sink_options({**cluster.options, "logStarts": STARTS}, stream=True, copying=True)
     copy(tables(source, Range(ORDERS, 2, 4)), copy_options, ATTEMPT)
-    with StoreClient(cluster.servers) as client:
+    with StoreClient(cluster.query) as client:
         assert client.ranges() == {ORDERS: range(2, 4)}
 
 

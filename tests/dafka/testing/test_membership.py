@@ -53,13 +53,10 @@ def broken_by(seeds):
 
 
 def test_a_member_that_does_not_wait_for_the_others_is_found(monkeypatch):
-    def settle(self):
-        if self._settled or not self._joined or self._released < self.generation:
-            return []
-        self._settled = True
-        return [member.Rebalanced(self.generation)]
+    def alone(self):
+        return self._released >= self.generation
 
-    monkeypatch.setattr(member.MemberMachine, "_settle", settle)
+    monkeypatch.setattr(member.MemberMachine, "_all_released", alone)
     assert broken_by(range(20))
 
 

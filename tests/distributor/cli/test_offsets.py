@@ -9,7 +9,7 @@ from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from distributor.cli.main import app
 from distributor.errors import CommandError, PlanError
-from distributor.offsets.committer import Committer
+from distributor.offsets.node import Committer
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.producer import Producer
@@ -55,7 +56,7 @@ def three(tmp_path, free_ports, reopened, until, monkeypatch):
         for cluster in clusters:
             stack.enter_context(reopened(partial(Tower, cluster.towers[0])))
             (spec,) = cluster.stores
-            opened = partial(Store, Path(spec.data), cluster.towers, query=spec.query)
+            opened = partial(Store, Path(spec.data), Cluster.declared(cluster), query=spec.query)
             stores[cluster.name] = stack.enter_context(
                 reopened(partial(opened, durability=Durability.OS))
             )

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
 import pytest
-from link_bench import Bench, batch, durable, fetched, live, of, published, sequences, surveyed
-from link_bench import P as FLIGHTS
 
 from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Lost, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.wire import messages
 from distributor.link.events import AskHeads, HeadsRead, Resumed, Stop, Stopped, StopReason, Stops
+from tests.support.link_bench import (
+    Bench,
+    batch,
+    durable,
+    fetched,
+    live,
+    of,
+    published,
+    sequences,
+    surveyed,
+)
+from tests.support.link_bench import P as FLIGHTS
 
 P, Q = (Partition("orders", letter * 32) for letter in "PQ")
 

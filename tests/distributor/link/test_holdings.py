@@ -5,9 +5,9 @@ import pytest
 from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition
+from dafka.query import cluster_client
 from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
-from distributor.link import holdings as module
 from distributor.link.holdings import Holdings
 from topology.model import ClusterSpec, StoreSpec
 
@@ -47,8 +47,8 @@ class Answering(Silent):
         return {place: self.kept(place) for place in self.log.extents()}
 
     def kept(self, place):
-        standstill = self.log.extents()[place]
-        return range(standstill.start, standstill.head + 1)
+        extent = self.log.extents()[place]
+        return range(extent.start, extent.head + 1)
 
 
 class Older(Answering):
@@ -64,16 +64,13 @@ def survey(monkeypatch):
 
     def make(**stores):
         class Client:
-            def __init__(self, endpoint, timeout_ms):
-                self._endpoint = endpoint
+            def __init__(self, endpoint, *_):
+                self.endpoint = endpoint
 
-            def __enter__(self):
-                return stores[self._endpoint]
+            def __getattr__(self, name):
+                return getattr(stores[self.endpoint], name)
 
-            def __exit__(self, *_):
-                pass
-
-        monkeypatch.setattr(module, "StoreClient", Client)
+        monkeypatch.setattr(cluster_client, "StoreClient", Client)
         declared = [StoreSpec(query=name, data="") for name in stores]
         cluster = ClusterSpec(name="c1", id=1, towers=("tcp://h:1",), stores=tuple(declared))
         return Holdings(cluster, lambda topic: topic != "private"), stores
@@ -147,6 +144,7 @@ def test_over_sockets(pair, make_batch):
         assert holdings.ask()
         assert holdings.heads == whole | {Partition("orders", producer.address): 0}
         assert holdings.store == cluster.stores[0].query
+        holdings.close()
 
 
 def test_nothing_is_forgotten_while_no_store_answers(survey):

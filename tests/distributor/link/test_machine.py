@@ -3,22 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from link_bench import (
-    ORIGIN,
-    REPAIR_MS,
-    SURVEY_MS,
-    Bench,
-    P,
-    batch,
-    durable,
-    fetched,
-    live,
-    of,
-    published,
-    sequences,
-    stored,
-    surveyed,
-)
 
 from dafka.model import Batch
 from dafka.protocol.effects import Publish
@@ -37,8 +21,24 @@ from distributor.link.events import (
     Side,
     Skipped,
 )
-from distributor.link.machine import ASK_AGAIN_MS
+from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkState
 from distributor.link.rate_limit import BURST_MS
+from tests.support.link_bench import (
+    ORIGIN,
+    REPAIR_MS,
+    SURVEY_MS,
+    Bench,
+    P,
+    batch,
+    durable,
+    fetched,
+    live,
+    of,
+    published,
+    sequences,
+    stored,
+    surveyed,
+)
 from topology.copyflags import EVERY_FLAG
 
 
@@ -326,3 +326,56 @@ def test_a_link_with_a_bounded_rate_takes_more_in_only_when_it_may_send_more():
     bench.now_ms = 1_000 - BURST_MS
     fetches = [e.message for side, e in bench.source(Woke()) if isinstance(e, Publish)]
     assert 2 in [fetch.sequence for fetch in fetches if isinstance(fetch, messages.Fetch)]
+
+
+def is_to_survey(bench):
+    assert of(AskHeads, bench.source(durable(1))) == [AskHeads()]
+
+
+def is_answered(bench):
+    bench.target(HeadsRead({}))
+
+
+def is_to_hold(bench):
+    assert of(Held, bench.source(Hold()))
+
+
+INTO = {
+    LinkState.COPYING: [],
+    LinkState.SURVEYING: [is_to_survey],
+    LinkState.HOLDING: [is_to_survey, is_to_hold],
+}
+CHANGES = {
+    (LinkState.COPYING, LinkState.SURVEYING): is_to_survey,
+    (LinkState.COPYING, LinkState.HOLDING): is_to_hold,
+    (LinkState.SURVEYING, LinkState.COPYING): is_answered,
+    (LinkState.SURVEYING, LinkState.HOLDING): is_to_hold,
+}
+
+
+@pytest.mark.parametrize("state", LinkState)
+@pytest.mark.parametrize("following", LinkState)
+def test_its_states_follow_each_other_as_the_table_says(state, following):
+    bench = Bench()
+    for happens in INTO[state]:
+        happens(bench)
+    assert bench.link.state is state
+    change = CHANGES.get((state, following))
+    assert (change is not None) == (following in LINK_STATES[state])
+    if change is not None:
+        change(bench)
+        assert bench.link.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            bench.link._lifecycle.become(following)
+
+
+def test_a_link_on_hold_asks_for_nothing_and_takes_no_survey_in():
+    bench = Bench()
+    is_to_survey(bench)
+    is_to_hold(bench)
+    assert bench.target(HeadsRead({P: 5}, {P: 9})) == []
+    assert bench.target(HeadsUnread()) == []
+    bench.now_ms += 10 * SURVEY_MS
+    assert of(AskHeads, bench.source(Woke())) == []
+    assert of(Held, bench.source(Hold())) == [Held({})]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dafka.protocol.events import Woke
 from distributor.link.target import (
-    Aim,
-    AimSettings,
+    TARGET_STATES,
     ClusterLost,
     Drain,
     Drained,
@@ -16,14 +17,17 @@ from distributor.link.target import (
     Resume,
     Retarget,
     Switch,
+    TargetMachine,
+    TargetSettings,
+    TargetState,
 )
 
-SETTINGS = AimSettings(failover_after_ms=1_000, drain_ms_max=5_000)
-BACK = AimSettings(failover_after_ms=1_000, failback=True, drain_ms_max=5_000)
+SETTINGS = TargetSettings(failover_after_ms=1_000, drain_ms_max=5_000)
+BACK = TargetSettings(failover_after_ms=1_000, failback=True, drain_ms_max=5_000)
 
 
 def aim(settings=SETTINGS):
-    one = Aim(("a", "b", "c"), settings, 0)
+    one = TargetMachine(("a", "b", "c"), settings, 0)
     for target in ("a", "b", "c"):
         assert one.handle(Probed(target, True), 0) == []
     return one
@@ -139,18 +143,78 @@ def test_a_pause_takes_the_place_of_a_retarget_and_the_other_way_round():
     assert one.handle(Retarget("b"), 6) == [Resume()]
 
 
+def test_a_link_that_was_drained_in_a_pause_drains_again_when_another_target_is_named():
+    one = aim()
+    one.handle(Pause(), 0)
+    one.handle(Drained(), 1)
+    assert one.state is TargetState.DRAINED
+    assert one.handle(Retarget("b"), 2) == []
+    assert one.state is TargetState.DRAINING
+    assert one.handle(Drained(), 3) == [Switch("b", planned=True)]
+
+
+def test_it_is_to_be_woken_when_what_it_waits_for_has_taken_too_long():
+    one = aim()
+    assert one.wakeup_ms() is None
+    one.handle(Retarget("b"), 10)
+    assert one.wakeup_ms() == 5_010
+    one.handle(Pause(), 20)
+    one.handle(Drained(), 30)
+    assert one.wakeup_ms() == 5_020
+    assert one.handle(Woke(), 5_020) == [Resume()]
+    assert one.wakeup_ms() is None
+
+
+INTO = {
+    TargetState.SERVING: [],
+    TargetState.DRAINING: [Retarget("b")],
+    TargetState.PAUSED: [Pause()],
+    TargetState.DRAINED: [Pause(), Drained()],
+}
+CHANGES = {
+    (TargetState.SERVING, TargetState.DRAINING): Retarget("b"),
+    (TargetState.SERVING, TargetState.PAUSED): Pause(),
+    (TargetState.DRAINING, TargetState.SERVING): Drained(),
+    (TargetState.DRAINING, TargetState.PAUSED): Pause(),
+    (TargetState.PAUSED, TargetState.SERVING): Retarget("a"),
+    (TargetState.PAUSED, TargetState.DRAINING): Retarget("b"),
+    (TargetState.PAUSED, TargetState.DRAINED): Drained(),
+    (TargetState.DRAINED, TargetState.SERVING): Retarget("a"),
+    (TargetState.DRAINED, TargetState.DRAINING): Retarget("b"),
+}
+
+
+@pytest.mark.parametrize("state", TargetState)
+@pytest.mark.parametrize("following", TargetState)
+def test_its_states_follow_each_other_as_the_table_says(state, following):
+    one = aim()
+    for event in INTO[state]:
+        one.handle(event, 0)
+    assert one.state is state
+    event = CHANGES.get((state, following))
+    assert (event is not None) == (following in TARGET_STATES[state])
+    if event is not None:
+        one.handle(event, 1)
+        one.check()
+        assert one.state is following
+    elif following is not state:
+        with pytest.raises(AssertionError, match="does not become"):
+            one._lifecycle.become(following)
+
+
 events = st.one_of(
     st.builds(Probed, st.sampled_from("abc"), st.booleans()),
     st.builds(Retarget, st.sampled_from("abc")),
     st.builds(ClusterLost, st.sampled_from("abcd")),
     st.just(Drained()),
     st.just(Pause()),
+    st.just(Woke()),
 )
 
 
 @given(st.lists(st.tuples(events, st.integers(0, 2_000))))
 def test_whatever_happens_it_aims_at_one_of_its_targets(story):
-    one, now_ms = Aim(("a", "b", "c"), BACK, 0), 0
+    one, now_ms = TargetMachine(("a", "b", "c"), BACK, 0), 0
     for event, passed_ms in story:
         now_ms += passed_ms
         for effect in one.handle(event, now_ms):

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from prometheus_client import REGISTRY
 
-from distributor.offsets import meter
-from distributor.offsets.events import Brought, PassedOver
-from distributor.offsets.meter import OffsetsMeter
+from distributor.offsets.distributor import OffsetsRound
+from distributor.offsets.meter import OTHER_GROUPS, OffsetsMeter
 from distributor.offsets.translation import SkipReason
 from topology import plan
 
@@ -23,18 +24,17 @@ def value(name, **labels):
 
 def test_commits_are_counted_by_what_became_of_them(offsets):
     before = [value("offsets_total", result=one) or 0 for one in ("brought", "stale")]
-    offsets.brought(Brought(3))
-    offsets.passed_over(PassedOver(SkipReason.STALE, 2))
+    offsets.count(OffsetsRound(brought=3, skipped=Counter({SkipReason.STALE: 2})))
     after = [value("offsets_total", result=one) for one in ("brought", "stale")]
     assert after == [before[0] + 3, before[1] + 2]
 
 
-def test_groups_beyond_the_bound_share_one_series(offsets, monkeypatch):
-    monkeypatch.setattr(meter, "METERED_GROUPS_MAX", 1)
-    offsets.ages({"first": 1_000, "second": 2_000, "third": 3_000})
+def test_groups_beyond_the_bound_share_one_series(pair):
+    (link, _) = plan(pair.topology).links
+    OffsetsMeter(link, "c2", groups_max=1).ages({"first": 1_000, "second": 2_000, "third": 3_000})
     assert value("position_age_seconds", group="first") == 1
     assert value("position_age_seconds", group="second") is None
-    assert value("position_age_seconds", group=meter.OTHER_GROUPS) == 3
+    assert value("position_age_seconds", group=OTHER_GROUPS) == 3
 
 
 def test_a_group_that_lacks_nothing_any_more_is_at_zero(offsets):

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka import Consumer, Producer
+from dafka.cluster import Cluster
 from distributor.link.node import LinkNode
 from distributor.operations.heartbeat import Heartbeat, heartbeat_of
 from distributor.survey import survey
@@ -51,13 +52,13 @@ def test_every_cluster_hears_every_other_and_itself(beating, until):
 
 
 def test_links_carry_heartbeats_and_surveys_leave_them_out(beating, until):
-    with Consumer(beating.topology.cluster("c2").towers, HEARTBEATS) as consumer:
+    with Consumer(Cluster.declared(beating.topology.cluster("c2")), HEARTBEATS) as consumer:
         until(lambda: (beat := consumer.poll(0.1)) is not None and beat.origin == 1, 30)
     assert [holding.heads for holding in survey(beating.topology)] == [{}, {}]
 
 
 def test_what_others_write_into_the_topic_is_left_out(beating, until):
-    with Producer(beating.topology.cluster("c1").towers) as producer:
+    with Producer(Cluster.declared(beating.topology.cluster("c1"))) as producer:
         for value in (None, b"", b"c9", b"\xff" * 100):
             producer.send(HEARTBEATS, value)
     before = heard("c1", "c1")

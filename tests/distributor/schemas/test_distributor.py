@@ -4,14 +4,16 @@ import logging
 
 from dafka.schemas.entries import Primary, PrimaryKey, Reference, Schema, SchemaEntry, Stamp
 from distributor.schemas.distributor import Part, SchemaDistributor
+from distributor.schemas.meter import SchemaMeter
 from distributor.schemas.site import Site
-from distributor.testing.registries import NoMeter, RegistryWorld
+from distributor.testing.registries import RegistryWorld
 
 
-class Meter(NoMeter):
+class Meter(SchemaMeter):
     """Remembers what it was told."""
 
     def __init__(self):
+        super().__init__("c1")
         self.lags, self.skips, self.copied, self.silent = {}, {}, {}, []
 
     def lag(self, target, entries, now_ms):
@@ -68,18 +70,18 @@ def test_others_stand_by_and_a_second_step_has_nothing_to_do(world, avro):
     before = {name: len(records) for name, records in world.records.items()}
     world.rest()
     assert {name: len(records) for name, records in world.records.items()} == before
-    assert world.distributors["c1"].standing.part is Part.ACTING
-    assert world.distributors["c2"].standing.part is Part.STANDBY
-    assert world.distributors["c2"].standing.why == "c1 is the primary"
+    assert world.distributors["c1"].state.part is Part.ACTING
+    assert world.distributors["c2"].state.part is Part.STANDBY
+    assert world.distributors["c2"].state.why == "c1 is the primary"
 
 
 def test_only_the_declared_one_becomes_the_first_primary_and_only_if_all_answer():
     world = RegistryWorld(["{topic}", "{topic}"], {})
     world.step("c2")
-    assert world.distributors["c2"].standing.part is Part.WAITING
+    assert world.distributors["c2"].state.part is Part.WAITING
     world.cut("c1", "c2")
     world.step("c1")
-    assert "c2 does not answer" in world.distributors["c1"].standing.why
+    assert "c2 does not answer" in world.distributors["c1"].state.why
     assert not any(world.records.values())
     world.heal()
     world.step("c1")
@@ -110,7 +112,7 @@ def test_a_fenced_distributor_tells_its_own_registry_and_writes_nothing(world, a
     world.heal()
     before = len(world.records["c2"])
     world.step("c1")
-    assert world.distributors["c1"].standing.why == "c3 has become the primary"
+    assert world.distributors["c1"].state.why == "c3 has become the primary"
     assert len(world.records["c2"]) == before
     assert world.register("c1", "later", avro("long")) is None
     world.rest()
@@ -124,7 +126,7 @@ def test_two_clusters_with_one_number_are_a_conflict_and_nothing_is_copied(world
     world.restart("c1")
     with caplog.at_level(logging.INFO):
         world.step("c1")
-    assert world.distributors["c1"].standing.part is Part.CONFLICT
+    assert world.distributors["c1"].state.part is Part.CONFLICT
     assert "both claimed epoch 0" in caplog.records[-1].why
     assert len(world.records["c2"]) == 1
 
@@ -147,8 +149,8 @@ def test_own_stores_that_do_not_answer_are_waited_for(world):
 
     own, *others = world.sites("c1")
     own.__class__ = Deaf
-    standing = SchemaDistributor(own, others, first=True, meter=NoMeter()).step(0)
-    assert (standing.part, standing.why) == (Part.WAITING, "c1: no store")
+    state = SchemaDistributor(own, others, first=True, meter=Meter()).step(0)
+    assert (state.part, state.why) == (Part.WAITING, "c1: no store")
 
 
 def test_of_two_registries_started_as_the_primary_one_is_fenced_and_nothing_is_lost(avro):

@@ -48,7 +48,7 @@ def test_stores_that_do_not_answer_are_waited_for(with_registries, monkeypatch, 
 
 def test_a_conflict_makes_it_unwell_and_a_failure_ends_it(with_registries, monkeypatch, until):
     def contested(distributor, _now_ms):
-        distributor.standing = DistributorState(Part.CONFLICT, "two of them")
+        distributor.state = DistributorState(Part.CONFLICT, "two of them")
 
     monkeypatch.setattr(SchemaDistributor, "step", contested)
     node = SchemaNode(with_registries.topology, "c1")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dafka.testing.world import Faults
-from distributor.link.target import AimSettings, Retarget
+from distributor.link.target import Retarget, TargetSettings
 from distributor.testing import losses
 from distributor.testing.losses import every_loss, run
 from distributor.testing.world import REPAIRING, SimWorld
@@ -60,7 +60,7 @@ def test_without_pulls_the_loss_of_a_relay_leaves_survivors_short():
 
 @pytest.mark.sim
 def test_without_failover_the_loss_of_a_relay_leaves_survivors_short():
-    assert short(replace(REPAIRING, aim=AimSettings(failover_after_ms=1 << 40)))
+    assert short(replace(REPAIRING, aim=TargetSettings(failover_after_ms=1 << 40)))
 
 
 @pytest.mark.sim
@@ -141,7 +141,7 @@ def test_even_a_switch_without_the_barrier_stores_every_record_once_in_order(see
 @pytest.mark.sim
 @pytest.mark.parametrize("failback", [False, True])
 def test_a_silent_target_is_left_and_returned_to_if_told_so(failback):
-    settings = replace(REPAIRING, aim=AimSettings(failover_after_ms=3_000, failback=failback))
+    settings = replace(REPAIRING, aim=TargetSettings(failover_after_ms=3_000, failback=failback))
     sim = four(1, settings)
     sim.clusters["c3"].store.crash()
     flow(sim, 100)

@@ -21,4 +21,4 @@ def test_a_world_that_does_not_come_to_rest_is_told():
     world = LogWorld(topology_of(tree_of((1, "a", "b"))), OffsetSettings(translation="exact"))
     world.clusters["a"].commit(KEY, Commit(5, 1, 1))
     with pytest.raises(AssertionError, match="do not come to rest"):
-        world.settle(turns_max=1)
+        world.settle(rounds_max=1)

@@ -37,7 +37,7 @@ def test_two_primaries_that_cannot_hear_of_one_another_give_no_id_twice(world):
     world.rest()
     world.check_at_rest()
     assert world.register("c1", "orders", LONG) is None, "fenced: it is no longer the primary"
-    assert world.distributors["c2"].standstill.part.value == "acting"
+    assert world.distributors["c2"].state.part.value == "acting"
 
 
 def test_many_take_overs_that_nobody_heard_of_do_not_undo_a_forced_promotion(world):
@@ -52,7 +52,7 @@ def test_many_take_overs_that_nobody_heard_of_do_not_undo_a_forced_promotion(wor
     world.heal()
     world.rest()
     world.check_at_rest()
-    assert world.distributors["c2"].standstill.part.value == "acting"
+    assert world.distributors["c2"].state.part.value == "acting"
 
 
 def test_a_primary_whose_stores_were_lost_gets_everything_back(world):

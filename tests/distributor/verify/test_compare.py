@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from dafka import Producer
+from dafka.cluster import Cluster
 from dafka.model import Batch, Partition
 from dafka.node.mirror import Mirror
 from dafka.records.batch import BatchBuilder, enclosed
@@ -173,7 +174,7 @@ def test_records_that_come_meanwhile_are_waited_for(pair, make_batch, until):
             target=lambda: found.append(verify(pair.topology, deep=True, settle_s=30))
         )
         thread.start()
-        late = Mirror(pair.topology.clusters[1].towers)
+        late = Mirror(Cluster.declared(pair.topology.clusters[1]))
         late.publish(make_batch([b"2"], 1, envelope=COPIED), 10)
         late.flush(10)
         # What is published after the snapshot on one cluster only is not due on the other.
@@ -185,7 +186,7 @@ def test_records_that_come_meanwhile_are_waited_for(pair, make_batch, until):
 def test_what_is_published_after_the_snapshot_is_not_due(pair, make_batch, monkeypatch):
     for number in (1, 2):
         pair.fill(number, make_batch([b"1", b"2"]))
-    with pair.running(), Producer(pair.topology.clusters[0].towers) as producer:
+    with pair.running(), Producer(Cluster.declared(pair.topology.clusters[0])) as producer:
 
         def survey_then_publish(topology):
             found = survey(topology)

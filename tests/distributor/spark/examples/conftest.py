@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
@@ -41,7 +42,12 @@ class Trio:
             stack.enter_context(Tower(cluster.towers[0]))
             (spec,) = cluster.stores
             stack.enter_context(
-                Store(Path(spec.data), cluster.towers, query=spec.query, durability=Durability.OS)
+                Store(
+                    Path(spec.data),
+                    Cluster.declared(cluster),
+                    query=spec.query,
+                    durability=Durability.OS,
+                )
             )
         for link in plan(self.topology).links:
             stack.callback(LinkNode(self.topology, link).close)

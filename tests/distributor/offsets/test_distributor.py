@@ -1,4 +1,4 @@
-"""The machine over logs in memory: every row of the table of edge cases, and whole trees."""
+"""The distributor over logs in memory: every row of the table of edge cases, and whole trees."""
 
 import random
 from dataclasses import replace
@@ -7,22 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dafka.groups.commit import Commit, CommitKey
+from dafka.errors import QueryError
+from dafka.groups.commit import TOPIC, Commit, CommitKey
 from dafka.model import Partition
-from distributor.offsets.events import (
-    AskHeld,
-    CommitsRead,
-    HeldRead,
-    PassedOver,
-    PlacesRead,
-    TimesRead,
-    Unanswered,
-    Write,
-    Written,
-)
-from distributor.offsets.machine import OffsetsMachine
+from dafka.storage.memory import MemoryLog
+from distributor.offsets.distributor import OffsetsDistributor, OffsetsRound
 from distributor.offsets.translation import SkipReason, version
-from distributor.testing.positions import LogWorld
+from distributor.testing.positions import LogCluster, LogWorld
+from topology import plan
 from topology.model import OffsetSettings
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -32,11 +24,12 @@ PLACE = Partition("orders", "PRODUCER")
 KEY = CommitKey("billing", PLACE)
 EXACT = OffsetSettings(translation="exact")
 NO_MARGIN = OffsetSettings(margin_ms=0)
+PAIR = topology_of(tree_of((1, "a", "b")))
 
 
 def pair(offsets=NO_MARGIN):
     """Two clusters, and the way from the first to the second."""
-    return LogWorld(topology_of(tree_of((1, "a", "b"))), offsets)
+    return LogWorld(PAIR, offsets)
 
 
 def every(times):
@@ -51,8 +44,8 @@ def brought(world, position, commit_ms=1_000):
     return None if there is None else there.position
 
 
-def passed(world):
-    return world.links[0].passed
+def skipped(world):
+    return world.links[0].skipped
 
 
 def test_in_the_middle_of_the_log_the_time_of_the_last_processed_counts():
@@ -112,19 +105,19 @@ def test_what_the_target_does_not_have_yet_is_waited_for_and_counted_once():
     world.clusters["a"].publish(PLACE, every([100, 200]))
     assert brought(world, 2) is None
     world.settle()
-    assert passed(world) == {SkipReason.BEHIND: 1}
-    assert world.links[0].machine.ages(3_000) == {"billing": 2_000}
+    assert skipped(world) == {SkipReason.BEHIND: 1}
+    assert world.links[0].distributor.ages(3_000) == {"billing": 2_000}
     world.clusters["b"].publish(PLACE, every([100, 200]))
     world.settle()
     assert world.clusters["b"].holds(KEY).position == 1
-    assert world.links[0].machine.ages(3_000) == {"billing": 0}
+    assert world.links[0].distributor.ages(3_000) == {"billing": 0}
 
 
 def test_what_the_sources_store_does_not_have_yet_is_waited_for():
     world = pair()
     world.clusters["b"].publish(PLACE, every([100, 200]))
     assert brought(world, 2) is None
-    assert passed(world) == {SkipReason.AHEAD: 1}
+    assert skipped(world) == {SkipReason.AHEAD: 1}
     world.clusters["a"].publish(PLACE, every([100, 200]))
     world.settle()
     assert world.clusters["b"].holds(KEY).position == 1
@@ -172,7 +165,7 @@ def test_topics_that_are_not_copied_are_passed_over():
     world = pair(EXACT)
     world.clusters["a"].commit(CommitKey("billing", Partition("_own", "P")), Commit(3, 1, 5))
     world.settle()
-    assert passed(world) == {SkipReason.TOPIC: 1}
+    assert skipped(world) == {SkipReason.TOPIC: 1}
     assert world.clusters["b"].arrivals == []
 
 
@@ -180,7 +173,7 @@ def test_a_newer_commit_at_the_target_stays():
     world = pair(EXACT)
     world.clusters["b"].commit(KEY, Commit(9, epoch=2, commit_ms=1))
     assert brought(world, 50) == 9
-    assert passed(world)[SkipReason.STALE] == 1
+    assert skipped(world)[SkipReason.STALE] == 1
     assert world.clusters["a"].holds(KEY).position == 9
 
 
@@ -202,8 +195,8 @@ def test_a_group_with_live_members_is_not_overwritten_until_they_are_gone():
     world.clusters["b"].live.add("billing")
     assert brought(world, 5) is None
     world.settle()
-    assert passed(world) == {SkipReason.LIVE: 1}
-    assert world.links[0].machine.ages(9_000) == {"billing": 0}
+    assert skipped(world) == {SkipReason.LIVE: 1}
+    assert world.links[0].distributor.ages(9_000) == {"billing": 0}
     world.clusters["b"].live.clear()
     world.settle()
     assert world.clusters["b"].holds(KEY).position == 5
@@ -212,12 +205,12 @@ def test_a_group_with_live_members_is_not_overwritten_until_they_are_gone():
 def test_a_target_that_lost_its_disk_gets_everything_again():
     world = pair(EXACT)
     assert brought(world, 5) == 5
-    lost = LogWorld(topology_of(tree_of((1, "a", "b"))), EXACT).clusters["b"]
-    world.links[0].target = lost
-    world.links[0].turn(now_ms=1_000)
-    assert lost.holds(KEY) is None
-    world.links[0].turn(now_ms=60_000)
-    assert lost.holds(KEY).position == 5
+    target = world.clusters["b"]
+    target.log = MemoryLog("NEW")
+    world.links[0].round(now_ms=1_000)
+    assert target.holds(KEY) is None
+    world.links[0].round(now_ms=60_000)
+    assert target.holds(KEY).position == 5
 
 
 def test_a_link_that_begins_anew_writes_nothing_again():
@@ -225,7 +218,7 @@ def test_a_link_that_begins_anew_writes_nothing_again():
     world.publish(PLACE, every(range(100, 200)))
     assert brought(world, 90) == 39
     before = len(world.clusters["b"].arrivals)
-    world.links[0] = world.link(world.links[0].link, "b")
+    world.links[0] = world.link(plan(PAIR).links[0])
     world.settle()
     assert len(world.clusters["b"].arrivals) == before
 
@@ -241,60 +234,182 @@ def test_margins_do_not_add_up_along_the_way():
     assert positions == {"a": 50, "b": 39, "c": 39, "d": 39}
 
 
-def machine(offsets=EXACT):
-    return OffsetsMachine(level=1, source=1, target=2, offsets=offsets, wants=lambda _topic: True)
+class Troubled(LogCluster):
+    """A cluster of which some requests are not answered, and what it is asked."""
+
+    def __init__(self, name, number):
+        super().__init__(name, number)
+        self.broken = set()
+        self.asked = []
+        self.meanwhile = None
+
+    def asks(self, request, *about):
+        self.asked.append((request, *about))
+        if request in self.broken:
+            raise QueryError(f"no answer to {request}")
+
+    def ranges(self, topic):
+        self.asks("ranges", topic)
+        return super().ranges(topic)
+
+    def groups(self):
+        self.asks("groups")
+        return super().groups()
+
+    def offsets(self, group):
+        self.asks("offsets", group)
+        return super().offsets(group)
+
+    def is_live(self, group):
+        self.asks("is_live", group)
+        return super().is_live(group)
+
+    def find(self, partition, timestamp_ms):
+        self.asks("find", partition, timestamp_ms)
+        return super().find(partition, timestamp_ms)
+
+    def read(self, partition, sequence, count_max, bytes_max):
+        self.asks("read", partition, sequence)
+        return super().read(partition, sequence, count_max, bytes_max)
+
+    def write(self, commits):
+        self.asks("write", [commit.position for _, commit in commits])
+        super().write(commits)
+        if self.meanwhile is not None:
+            self.meanwhile()
+
+    def turn_away(self):
+        self.asked.append(("turn_away",))
 
 
-def test_an_unanswered_question_is_asked_again():
-    one = machine()
-    one.handle(CommitsRead([(KEY, Commit(5, 1, 1))]))
-    assert one.begin() == [AskHeld(frozenset({"billing"}))]
-    assert one.begin() == []
-    assert one.handle(Unanswered()) == []
-    assert one.begin() == [AskHeld(frozenset({"billing"}))]
+@pytest.fixture
+def source():
+    one = Troubled("a", 1)
+    one.publish(PLACE, every([100, 200]))
+    return one
+
+
+@pytest.fixture
+def target():
+    one = Troubled("b", 2)
+    one.publish(PLACE, every([100, 200]))
+    return one
+
+
+def distributor(source, target, offsets=EXACT, **limits):
+    return OffsetsDistributor(
+        level=1, source=source, target=target, offsets=offsets, wants=lambda _topic: True, **limits
+    )
+
+
+def asked(cluster):
+    """What it was asked since this was last called, without what is new at it."""
+    found = [one for one in cluster.asked if one[-1] != TOPIC and one[0] != "groups"]
+    cluster.asked.clear()
+    return found
+
+
+def test_one_round_asks_what_is_needed_in_order_and_writes(source, target):
+    one = distributor(source, target, NO_MARGIN)
+    source.commit(KEY, Commit(2, 1, 1))
+    assert one.round(0) == OffsetsRound(brought=1)
+    assert asked(source) == [("offsets", "billing"), ("read", PLACE, 1)]
+    assert asked(target) == [
+        ("offsets", "billing"),
+        ("is_live", "billing"),
+        ("find", PLACE, 200),
+        ("write", [1]),
+    ]
+    assert one.round(1) == OffsetsRound()
+    assert asked(source) == asked(target) == []
+
+
+def test_what_is_skipped_is_told_once(source, target):
+    one = distributor(source, target, NO_MARGIN)
+    source.commit(KEY, Commit(2, 1, 1))
+    target.live.add("billing")
+    assert one.round(0) == OffsetsRound(skipped={SkipReason.LIVE: 1})
+    assert one.round(1) == OffsetsRound()
+    assert one.ages(10) == {"billing": 0}
+
+
+@pytest.mark.parametrize(
+    ("of_source", "request_"),
+    [(True, one) for one in ("ranges", "groups", "offsets", "read")]
+    + [(False, one) for one in ("offsets", "is_live", "find", "write")],
+)
+def test_what_is_not_answered_is_asked_again_of_other_stores(source, target, of_source, request_):
+    one = distributor(source, target, NO_MARGIN)
+    source.commit(KEY, Commit(2, 1, 1))
+    broken = source if of_source else target
+    broken.broken.add(request_)
+    for _ in range(2):
+        assert one.round(0) == OffsetsRound(error=f"no answer to {request_}")
+        assert source.asked[-1] == target.asked[-1] == ("turn_away",)
+        one.check()
+    broken.broken.clear()
+    assert one.round(0) == OffsetsRound(brought=1)
+    assert target.holds(KEY).position == 1
     one.check()
 
 
-def test_answers_that_nobody_waits_for_any_more_change_nothing():
-    one = machine()
-    assert [
-        one.handle(event) for event in (HeldRead({}), TimesRead({}), PlacesRead({}), Written())
-    ] == [[], [], [], []]
+def test_after_a_failure_everything_the_source_has_is_read_again(source, target):
+    one = distributor(source, target)
+    one.round(0)
+    source.broken.add("ranges")
+    one.round(1)
+    source.broken.clear()
+    source.asked.clear()
+    one.round(2)
+    assert ("groups",) in source.asked
+    source.asked.clear()
+    one.round(3)
+    assert ("groups",) not in source.asked
 
 
-def test_a_commit_that_comes_during_a_round_is_brought_by_the_next():
-    one = machine()
-    one.handle(CommitsRead([(KEY, Commit(5, 1, 1))]))
-    one.begin()
-    (write,) = one.handle(HeldRead({}))
-    assert isinstance(write, Write)
-    one.handle(CommitsRead([(KEY, Commit(6, 1, 2))]))
-    one.handle(Written())
-    assert (one.waiting, one.ages(10)) == (1, {"billing": 8})
-    one.begin()
-    (write,) = one.handle(HeldRead({}))
-    assert [commit.position for _, commit in write.commits] == [6]
+def test_what_was_skipped_before_a_failure_is_counted_once(source, target):
+    one = distributor(source, target)
+    source.commit(KEY, Commit(5, 1, 1))
+    source.commit(CommitKey("other", PLACE), Commit(6, 1, 1))
+    target.live.add("billing")
+    target.broken.add("write")
+    skipped = {SkipReason.LIVE: 1}
+    assert one.round(0) == OffsetsRound(skipped=skipped, error="no answer to write")
+    assert one.round(0) == OffsetsRound(error="no answer to write")
 
 
-def test_more_positions_than_may_be_are_counted(monkeypatch):
-    monkeypatch.setattr("distributor.offsets.machine.POSITIONS_MAX", 1)
-    one = machine()
+def test_a_commit_that_comes_during_a_round_is_brought_by_the_next(source, target):
+    one = distributor(source, target)
+    source.commit(KEY, Commit(5, 1, 1))
+    target.meanwhile = lambda: source.commit(KEY, Commit(6, 1, 2))
+    assert one.round(0).brought == 1
+    target.meanwhile = None
+    target.broken.add("is_live")
+    assert one.round(1).brought == 0
+    assert one.ages(10) == {"billing": 8}
+    target.broken.clear()
+    assert one.round(2).brought == 1
+    assert [commit.position for _, commit in target.arrivals] == [5, 6]
+
+
+def test_more_positions_than_may_be_are_counted(source, target):
+    one = distributor(source, target, positions_max=1)
+    source.commit(CommitKey("first", PLACE), Commit(5, 1, 1))
+    one.round(0)
+    source.commit(KEY, Commit(5, 1, 1))
+    source.commit(CommitKey("first", PLACE), Commit(6, 1, 2))
+    assert one.round(1) == OffsetsRound(brought=1, skipped={SkipReason.FULL: 1})
+    assert target.holds(KEY) is None
+
+
+def test_what_waits_does_not_keep_others_from_their_turn(source, target):
+    one = distributor(source, target, round_max=1)
+    target.live.add("billing")
+    source.commit(KEY, Commit(5, 1, 1))
     other = CommitKey("other", PLACE)
-    passed = one.handle(CommitsRead([(KEY, Commit(5, 1, 1)), (other, Commit(5, 1, 1))]))
-    assert passed == [PassedOver(SkipReason.FULL, 1)]
-    assert one.waiting == 1
-
-
-def test_what_waits_does_not_keep_others_from_their_turn(monkeypatch):
-    monkeypatch.setattr("distributor.offsets.machine.ROUND_MAX", 1)
-    world = pair(EXACT)
-    world.clusters["b"].live.add("billing")
-    world.clusters["a"].commit(KEY, Commit(5, 1, 1))
-    other = CommitKey("other", PLACE)
-    world.clusters["a"].commit(other, Commit(6, 1, 1))
-    for _ in range(4):
-        world.links[0].turn()
-    assert world.clusters["b"].holds(other).position == 6
+    source.commit(other, Commit(6, 1, 1))
+    assert [one.round(0).brought for _ in range(4)] == [0, 1, 0, 0]
+    assert target.holds(other).position == 6
 
 
 @given(
@@ -358,7 +473,7 @@ def test_commits_made_at_once_come_to_rest_at_the_newest(seed):
         epoch = chance.randint(1, 2)
         home.commit(KEY, Commit(chance.randint(0, 60), epoch, 1_000 + step))
         for link in chance.sample(world.links, chance.randint(0, len(world.links))):
-            link.turn()
+            link.round()
     world.settle()
     versions = {version(one.holds(KEY), one.number) for one in world.clusters.values()}
     assert len(versions) == 1

@@ -114,7 +114,7 @@ class _Bare:
     def handle(self, side, event, now_ms):
         if side is None:
             return [(None, effect) for effect in self._machine.handle(event, now_ms)]
-        return self._machine.handle(side, event, now_ms)
+        return self._machine.handle((side, event), now_ms)
 
     def perform(self, _side, _effect):
         return None

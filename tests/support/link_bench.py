@@ -73,7 +73,7 @@ class Bench:
         self.give(Side.SOURCE, Woke())
 
     def give(self, side: Side, event) -> list:
-        effects = self.link.handle(side, event, self.now_ms)
+        effects = self.link.handle((side, event), self.now_ms)
         self.link.check()
         return effects
 

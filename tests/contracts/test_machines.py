@@ -1,0 +1,114 @@
+"""Every machine, and that it has the shape of `dafka.protocol.machine.Machine`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dafka.groups.consumer import GroupMachine, GroupSettings
+from dafka.groups.member import MemberMachine
+from dafka.groups.membership import Member
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.events import Woke
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.protocol.presence import PresenceMachine, PresenceSettings
+from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.protocol.store import StoreMachine
+from dafka.wire.beacon import NodeBeacon
+from distributor.link.events import Side
+from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.target import TargetMachine, TargetSettings
+
+ROOT = Path(__file__).parents[2]
+
+
+def member():
+    return MemberMachine("billing", "ME", Member((), 1_000), 1)
+
+
+def group():
+    settings = GroupSettings(stores=1, latest=False, auto_commit_ms=None, hold_ms_max=1_000)
+    return GroupMachine(ConsumerMachine("ME", ConsumerSettings()), member(), settings)
+
+
+def link():
+    source = ConsumerMachine("ME", ConsumerSettings(start=Start.ASSIGNED, committed=True))
+    mirror = MirrorMachine(MirrorSettings())
+    return LinkMachine(level=1, origin=7, source=source, mirror=mirror, settings=LinkSettings())
+
+
+MACHINES = {
+    ConsumerMachine: ("Event, Effect", lambda: ConsumerMachine("ME", ConsumerSettings())),
+    GroupMachine: ("Event | GroupEvent, GroupEffect", group),
+    LinkMachine: ("SidedEvent, SidedEffect", link),
+    MemberMachine: ("MemberEvent, MemberEffect", member),
+    MirrorMachine: ("Event, Effect", lambda: MirrorMachine(MirrorSettings())),
+    PresenceMachine: (
+        "PresenceEvent, PresenceEffect",
+        lambda: PresenceMachine(NodeBeacon("ME", "h", 1), PresenceSettings(), ["tower"]),
+    ),
+    ProducerMachine: ("Event, Effect", lambda: ProducerMachine("ME", ProducerSettings())),
+    StoreMachine: ("Event, Effect", lambda: StoreMachine("ME", {})),
+    TargetMachine: (
+        "TargetEvent, TargetEffect",
+        lambda: TargetMachine(("a", "b"), TargetSettings(), 0),
+    ),
+}
+"""What each is told, what it asks for, and how one is made."""
+
+IMPORTS = """
+from dafka.groups.consumer import GroupEffect
+from dafka.groups.events import GroupEvent, MemberEffect, MemberEvent
+from dafka.protocol.effects import Effect
+from dafka.protocol.events import Event
+from dafka.protocol.machine import Machine
+from dafka.protocol.presence import PresenceEffect, PresenceEvent
+from distributor.link.events import SidedEffect, SidedEvent
+from distributor.link.target import TargetEffect, TargetEvent
+"""
+
+
+def test_every_machine_is_here():
+    found = {
+        name
+        for package in ("dafka", "distributor/link")
+        for path in (ROOT / package).rglob("*.py")
+        for name in re.findall(r"^class (\w+Machine)\b", path.read_text(), re.MULTILINE)
+    }
+    assert found == {machine.__name__ for machine in MACHINES}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_machine_has_the_one_shape(machine):
+    one = MACHINES[machine][1]()
+    assert list(inspect.signature(one.handle).parameters) == ["event", "now_ms"]
+    woke = (Side.SOURCE, Woke()) if machine is LinkMachine else Woke()
+    assert isinstance(one.handle(woke, 0), list)
+    due_ms = one.wakeup_ms()
+    assert due_ms is None or due_ms >= 0
+    assert one.wakeup_ms() == due_ms, "to ask changes nothing"
+    assert one.check() is None
+
+
+def typed(path, *lines):
+    """What mypy has to say of some lines."""
+    path.write_text(IMPORTS + "\n".join(lines))
+    command = [sys.executable, "-m", "mypy", str(path)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.slow
+def test_the_type_checker_finds_the_same(tmp_path):
+    program, lines = tmp_path / "program.py", []
+    for machine, (told_and_asked, _) in MACHINES.items():
+        name = machine.__name__
+        lines.append(f"from {machine.__module__} import {name}")
+        lines.append(f"_{name}: type[Machine[{told_and_asked}]] = {name}")
+    assert "Success" in typed(program, *lines)
+    lines.append("wrong: type[Machine[str, Effect]] = StoreMachine")
+    assert "Incompatible types" in typed(program, *lines)

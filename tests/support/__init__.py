@@ -1,0 +1,1 @@
+"""What tests of several rooms share: scripted peers, examples of bytes, benches for machines."""

@@ -1,0 +1,18 @@
+"""Batches of records that a test fills logs with."""
+
+from __future__ import annotations
+
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.envelope import FRESH
+
+ORDERS = Partition("orders", "AB" * 16)
+
+
+def make_batch(values, sequence=0, partition=ORDERS, envelope=FRESH, timestamp_ms=5):
+    """A batch of records with these values."""
+    builder = BatchBuilder(1 << 20)
+    for value in values:
+        assert builder.append(timestamp_ms, b"key", value, [("h", b"1")])
+    content = enclosed(builder.build(), sequence, envelope)
+    return Batch(partition, sequence, len(values), content)
