@@ -6,15 +6,13 @@ line cannot be used.
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from topology.copyflags import bit, format_flags, mask
 from topology.diff import diff as changes_between
@@ -22,17 +20,29 @@ from topology.errors import InvalidError, Problem, TopologyError
 from topology.loading import load
 from topology.model import Topology, branches
 from topology.names import Names
-from topology.picture import render_png
+from topology.output import (
+    Columns,
+    column,
+    console,
+    end_unwritten,
+    fields_of,
+    print_json,
+    print_rows,
+    table,
+)
 from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
-from topology.tables import WholeTable, console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
     from topology.diff import Step
+    from topology.plan import Link
+    from topology.spread import Hop
     from topology.transition import Refusal
 
 app = typer.Typer(
@@ -69,17 +79,10 @@ def check(file: File, json_lines: Json = False) -> None:
     """
     if json_lines:
         topology, problems = _examined(file)
-        rows = [
-            {
-                "path": problem.path,
-                "line": problem.line,
-                "message": problem.message,
-                "hint": problem.hint,
-            }
-            for problem in problems
-        ]
+        keys = ("path", "line", "message", "hint")
+        rows = [{name: getattr(problem, name) for name in keys} for problem in problems]
         counts = dict.fromkeys(_COUNTED) if topology is None else _counts(topology)
-        print(json.dumps({"valid": not problems, "problems": rows, **counts}))
+        print_json({"valid": not problems, "problems": rows, **counts})
         if problems:
             raise typer.Exit(2)
         return
@@ -143,37 +146,40 @@ def plan(file: File, json_lines: Json = False) -> None:
     Example: topology plan config/four-clusters.yaml
     """
     the_plan = plan_of(_loaded(file))
+    rows = [LinkOfPlan.of(link) for link in the_plan.links]
     if json_lines:
-        rows = [
-            {
-                "source": link.source,
-                "level": link.level,
-                "branch": link.branch,
-                "looks_at": mask(link.level),
-                "sets": bit(link.level),
-                "targets": list(link.targets),
-                "topics": link.topics,
-            }
-            for link in the_plan.links
-        ]
-        print(json.dumps(rows))
+        print_json(rows)
         return
     top = top_level(the_plan.topology)
-    table = WholeTable(
-        "source", "level", "looks at", "sets", "target", "else", title=f"links of {file}"
+    columns: Columns[LinkOfPlan] = (
+        column("source"),
+        column("level", lambda row: f"{row.level} {row.topics}".strip()),
+        column("looks at", lambda row: format_flags(row.looks_at, top)),
+        column("sets", lambda row: format_flags(row.sets, top)),
+        column("target", lambda row: row.targets[0]),
+        column("else", lambda row: ", ".join(row.targets[1:])),
     )
-    for number, link in enumerate(the_plan.links, 1):
-        table.add_row(
-            Text(link.source),
-            Text(link.crossing),
-            format_flags(mask(link.level), top),
-            format_flags(bit(link.level), top),
-            Text(link.target),
-            Text(", ".join(link.targets[1:])),
-            end_section=the_plan.links[number : number + 1] == ()
-            or the_plan.links[number].source != link.source,
-        )
-    console().print(table)
+    title = f"links of {file}"
+    console().print(table(columns, rows, title, section=lambda row: row.source))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOfPlan:
+    """One link, as `--json` tells it; flags are numbers there."""
+
+    source: str
+    level: int
+    branch: int
+    looks_at: int
+    sets: int
+    targets: tuple[str, ...]
+    topics: str
+
+    @classmethod
+    def of(cls, link: Link) -> LinkOfPlan:
+        """What a plan says of it."""
+        looks_at, sets = mask(link.level), bit(link.level)
+        return cls(link.source, link.level, link.branch, looks_at, sets, link.targets, link.topics)
 
 
 @app.command()
@@ -195,22 +201,27 @@ def names(
         rows = [_names_at(topology, cluster.name, topic, values) for cluster in topology.clusters]
     except TopologyError as error:
         raise _refusal(error) from error
-    if json_lines:
-        print(json.dumps(rows))
-        return
-    table = WholeTable(*rows[0])
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    console().print(table)
+    print_rows(rows, NAMES, as_json=json_lines)
 
 
-def _names_at(
-    topology: Topology, cluster: str, topic: str, values: dict[str, str]
-) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class NamesRow:
+    """What a topic and its subjects are called on one cluster, as `--json` tells it."""
+
+    cluster: str
+    topic: str
+    key: str
+    value: str
+
+
+NAMES: Columns[NamesRow] = tuple(map(column, ("cluster", "topic", "key", "value")))
+
+
+def _names_at(topology: Topology, cluster: str, topic: str, values: dict[str, str]) -> NamesRow:
     named = Names(topology, cluster)
     technical = named.topic(topic, **values)
-    subjects = {part: named.subject(technical, part) for part in ("key", "value")}
-    return {"cluster": cluster, "topic": technical, **subjects}
+    key, value = (named.subject(technical, part) for part in ("key", "value"))
+    return NamesRow(cluster, technical, key, value)
 
 
 def _field(text: str) -> tuple[str, str]:
@@ -231,15 +242,9 @@ def prove(file: File, json_lines: Json = False) -> None:
     topology = _loaded(file)
     proof = prove_plan(plan_of(topology))
     if json_lines:
-        facts = {
-            "holds": proof.holds,
-            "origins": proof.origins,
-            "runs": proof.runs,
-            "combinations": proof.combinations,
-            "complete": proof.complete,
-            "failure": proof.failure,
-        }
-        print(json.dumps(facts))
+        facts = fields_of(proof)
+        del facts["counter_example"]
+        print_json({"holds": proof.holds, **facts})
     elif proof.holds:
         origins = f"{proof.origins} origin{'s' * (proof.origins != 1)}"
         ways = f"every choice of targets in {proof.runs:,} runs"
@@ -273,24 +278,11 @@ def diff(
     """
     change = changes_between(_loaded(old), _loaded(new))
     if json_lines:
-        facts = {
-            "allowed": not change.refusals,
-            "steps": [
-                {
-                    "action": step.action.value,
-                    "cluster": step.cluster,
-                    "level": step.level,
-                    "to": step.to,
-                    "topics": step.topics,
-                    "text": step.text,
-                }
-                for step in change.steps
-            ],
-            "refusals": [asdict(refusal) for refusal in change.refusals],
-        }
-        print(json.dumps(facts))
+        steps, refusals = change.steps, change.refusals
+        print_json({"allowed": not refusals, "steps": steps, "refusals": refusals})
     elif change.steps:
-        console().print(steps_table(change.steps, f"from {old} to {new}"))
+        title = f"from {old} to {new}"
+        console().print(table(STEPS, change.steps, title, numbered=""))
     elif not change.refusals:
         print("nothing has to be done")
     else:
@@ -299,12 +291,7 @@ def diff(
         raise typer.Exit(1)
 
 
-def steps_table(steps: Sequence[Step], title: str) -> WholeTable:
-    """The steps of a change, in order."""
-    table = WholeTable("", "step", "what", title=Text(title))
-    for number, step in enumerate(steps, 1):
-        table.add_row(str(number), step.action.value, Text(step.text))
-    return table
+STEPS: Columns[Step] = (column("step", lambda step: step.action.value), column("what", "text"))
 
 
 def refusal_text(refusals: Sequence[Refusal]) -> str:
@@ -315,20 +302,16 @@ def refusal_text(refusals: Sequence[Refusal]) -> str:
     return "\n".join(lines)
 
 
-def trace_table(found: Spread, top: int = 4) -> WholeTable:
+def trace_table(found: Spread, top: int = 4) -> Table:
     """Every hop of a spread with its flags, a digit for each level up to `top`."""
-    table = WholeTable("hop", "from", "flags", "level", "to", "flags there")
-    table.title = f"a record published on {found.origin}"
-    for number, hop in enumerate(found.hops, 1):
-        table.add_row(
-            str(number),
-            Text(hop.source),
-            format_flags(hop.flags_before, top),
-            str(hop.level),
-            Text(hop.target),
-            format_flags(hop.flags_after, top),
-        )
-    return table
+    columns: Columns[Hop] = (
+        column("from", "source"),
+        column("flags", lambda hop: format_flags(hop.flags_before, top)),
+        column("level"),
+        column("to", "target"),
+        column("flags there", lambda hop: format_flags(hop.flags_after, top)),
+    )
+    return table(columns, found.hops, f"a record published on {found.origin}", numbered="hop")
 
 
 def top_level(topology: Topology) -> int:
@@ -345,6 +328,9 @@ def _loaded(file: Path) -> Topology:
 
 
 def _picture(topology: Topology) -> bytes:
+    # Only who wants a picture need wait for `PIL`.
+    from topology.picture import render_png
+
     try:
         return render_png(topology)
     except TopologyError as error:
@@ -368,4 +354,11 @@ def _examined(file: Path) -> tuple[Topology | None, list[Problem]]:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        end_unwritten("topology", error)

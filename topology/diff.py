@@ -37,19 +37,19 @@ class Step:
 
     Attributes:
         action: What is done.
-        text: The same for people, with what is waited for.
         cluster: Whom it is about; empty if it is about all.
         level: Of the links it is about; 0 if it is about none.
         to: For a retarget, the cluster to copy to.
         topics: The pattern of the topics it is about; empty for all that are on the cluster.
+        text: The same for people, with what is waited for.
     """
 
     action: Action
-    text: str
     cluster: str = ""
     level: int = 0
     to: str = ""
     topics: str = ""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

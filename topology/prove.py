@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from topology.copyflags import LEVEL_MAX, levels_of
 from topology.spread import Choose, Spread, spread
-from topology.tree import TreeGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from topology.model import ClusterName
     from topology.plan import Link, Plan
+    from topology.tree import TreeGraph
 
 RUNS_MAX = 10_000
 """Spreads of one proof, shared by its origins: a second for 16 clusters, seven for 64."""
@@ -74,6 +74,9 @@ def prove(plan: Plan) -> Proof:
 
 
 def _prove_span(plan: Plan) -> Proof:
+    # `networkx` takes a quarter of a second that processes and other commands need not wait for.
+    from topology.tree import TreeGraph
+
     graph = TreeGraph(plan.topology.tree)
     origins = [cluster.name for cluster in plan.topology.clusters if not cluster.receive_only]
     counts = {origin: ways for origin, ways in count_ways(plan).items() if origin in origins}

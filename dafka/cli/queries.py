@@ -1,15 +1,14 @@
-"""`dafka topics` and `dafka peek`: what a store holds."""
+"""`dafka topics`, `peek` and `groups`: what a store holds, and how far groups of consumers are."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from dafka.cli.options import (
     DEFAULT_QUERY,
@@ -21,24 +20,41 @@ from dafka.cli.options import (
     entered,
 )
 from dafka.cli.records import printable, to_json
-from dafka.cli.tables import print_table
 from dafka.errors import MisuseError
-from dafka.model import Partition, checked_topic
+from dafka.groups.commit import checked_group
+from dafka.model import Partition, Record, checked_topic
 from dafka.plural import counted
+from dafka.process.clock import wall_ms
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.wire.fields import SEQUENCE_MAX
+from topology.output import Columns, column, console, number, print_json, print_rows, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dafka.model import Record
 
 Timeout = Annotated[
     float, typer.Option(callback=bounded_seconds, help="Seconds to wait for an answer.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic, as `--json` tells it."""
+
+    topic: str
+    partitions: int
+    records: int
+
+
+TOPICS: Columns[TopicRow] = (
+    column("topic", lambda row: printable(row.topic)),
+    number("partitions"),
+    number("records"),
+)
 
 
 def topics(
@@ -62,29 +78,30 @@ def topics(
     if delete is not None:
         with client_of(store, timeout, access, key) as client:
             deleted = client.delete(checked_topic(delete))
-        row = {"topic": delete, "deleted": deleted}
-        print(
-            json.dumps(row) if json_lines else f"deleted {counted(deleted, 'record')} of {delete!r}"
-        )
+        if json_lines:
+            print_json({"topic": delete, "deleted": deleted})
+        else:
+            print(f"deleted {counted(deleted, 'record')} of {delete!r}")
         return
-    partitions: dict[str, int] = {}
-    records: dict[str, int] = {}
+    partitions: Counter[str] = Counter()
+    records: Counter[str] = Counter()
     with client_of(store, timeout, access, key) as client:
         for partition, kept in client.ranges().items():
             if kept:
-                partitions[partition.topic] = partitions.get(partition.topic, 0) + 1
-                records[partition.topic] = records.get(partition.topic, 0) + len(kept)
-    if json_lines:
-        for topic in sorted(partitions):
-            row = {"topic": topic, "partitions": partitions[topic], "records": records[topic]}
-            print(json.dumps(row))
-        return
-    table = Table("topic", title=f"topics of {store}")
-    table.add_column("partitions", justify="right")
-    table.add_column("records", justify="right")
-    for topic in sorted(partitions):
-        table.add_row(Text(printable(topic)), f"{partitions[topic]:,}", f"{records[topic]:,}")
-    print_table(table)
+                partitions[partition.topic] += 1
+                records[partition.topic] += len(kept)
+    rows = [TopicRow(topic, partitions[topic], records[topic]) for topic in sorted(partitions)]
+    print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines, lines=True)
+
+
+RECORDS: Columns[Record] = (
+    column("partition", lambda record: printable(record.address[:8])),
+    column("sequence", lambda record: str(record.sequence)),
+    column("key", lambda record: "" if record.key is None else repr(record.key)),
+    column("value", lambda record: repr(record.value)[:60]),
+    column("flags", lambda record: f"{record.copy_flags:04b}"),
+)
+"""What people see of them; `--json` has all that a record has."""
 
 
 def peek(
@@ -123,9 +140,9 @@ def peek(
         ]
     if json_lines:
         for record in records:
-            print(json.dumps(to_json(record)))
+            print_json(to_json(record))
     else:
-        print_table(_table(topic, records))
+        console().print(table(RECORDS, records, printable(topic)))
 
 
 @contextmanager
@@ -147,14 +164,96 @@ def _some(client: StoreClient, partition: Partition, start: int, count: int) -> 
     return islice((record for batch in batches for record in records_of(batch, start)), count)
 
 
-def _table(topic: str, records: list[Record]) -> Table:
-    table = Table("partition", "sequence", "key", "value", "flags", title=Text(printable(topic)))
-    for record in records:
-        table.add_row(
-            Text(printable(record.address[:8])),
-            str(record.sequence),
-            Text(repr(record.key)) if record.key is not None else "",
-            Text(repr(record.value)[:60]),
-            f"{record.copy_flags:04b}",
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group, as `--json` tells it."""
+
+    group: str
+
+
+GROUPS: Columns[GroupRow] = (column("group", lambda row: printable(row.group)),)
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRow:
+    """How far a group is in one partition, as `--json` tells it."""
+
+    group: str
+    topic: str
+    address: str
+    position: int
+    end: int
+    lag: int
+    epoch: int
+    age_s: int
+    metadata: str
+
+
+POSITIONS: Columns[PositionRow] = (
+    column("topic", lambda row: printable(row.topic)),
+    column("partition", lambda row: printable(row.address)[:8]),
+    number("position"),
+    number("end"),
+    number("lag"),
+    number("epoch"),
+    number("age", lambda row: f"{row.age_s:,} s"),
+)
+
+
+def groups(
+    group: Annotated[
+        str | None, typer.Argument(help="Show this group's position in every partition instead.")
+    ] = None,
+    store: Stores = DEFAULT_QUERY,
+    json_lines: Json = False,
+    timeout: Timeout = 5.0,
+    access: Access = None,
+    key: Key = None,
+) -> None:
+    """List the groups of consumers, or show how far one is and how far behind.
+
+    A position is the first sequence that the group has not processed. The lag is how many records
+    this store has from there on.
+
+    Example: dafka groups billing --store tcp://127.0.0.1:5558
+    """
+    with client_of(store, timeout, access, key) as client:
+        if group is None:
+            found = [GroupRow(name) for name in client.groups()]
+            print_rows(found, GROUPS, as_json=json_lines, lines=True)
+            return
+        rows = _positions(client, checked_group(group))
+    if not rows:
+        raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
+    print_rows(rows, POSITIONS, f"group {printable(group)}", as_json=json_lines, lines=True)
+
+
+def _positions(client: StoreClient, group: str) -> list[PositionRow]:
+    commits = {
+        partition: (commit, commit.position)
+        for partition, commit in client.offsets(group).items()
+        if commit.position is not None
+    }
+    ranges = {
+        partition: kept
+        for topic in {partition.topic for partition in commits}
+        for partition, kept in client.ranges(topic).items()
+    }
+    now_ms = wall_ms()
+    rows = []
+    for partition, (commit, position) in sorted(commits.items()):
+        kept = ranges.get(partition, range(0))
+        rows.append(
+            PositionRow(
+                group=group,
+                topic=partition.topic,
+                address=partition.address,
+                position=position,
+                end=kept.stop,
+                lag=max(0, kept.stop - max(position, kept.start)),
+                epoch=commit.epoch,
+                age_s=max(0, now_ms - commit.commit_ms) // 1_000,
+                metadata=commit.metadata,
+            )
         )
-    return table
+    return rows

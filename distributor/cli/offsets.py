@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from dafka.groups.commit import CommitKey, checked_group
 from dafka.process.clock import wall_ms
@@ -18,7 +17,14 @@ from distributor.offsets.explanation import OffsetRow, forced
 from distributor.offsets.explanation import explain as explained
 from distributor.offsets.node import Committer
 from distributor.survey import survey_group
-from topology.tables import WholeTable, console
+from topology.output import (
+    Columns,
+    column,
+    console,
+    number,
+    print_json,
+    table,
+)
 
 if TYPE_CHECKING:
     from dafka.groups.commit import Commit
@@ -48,9 +54,9 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
     views, errors = _asked(declared, group)
     rows = explained(declared, group, views, wall_ms())
     if json_lines:
-        print(json.dumps({"group": group, "positions": [row._asdict() for row in rows]}))
+        print_json({"group": group, "positions": rows})
     elif rows:
-        console().print(_table(group, rows))
+        console().print(table(POSITIONS, rows, f"group {group}"))
     else:
         print(f"group {group!r} has no position on any cluster that answers")
     if errors:
@@ -84,11 +90,13 @@ def force(
     commits = forced(views, cluster, wall_ms())
     if commits and not dry_run:
         _commit(declared.cluster(cluster), group, commits)
+    forced_to = [ForcedPosition(*partition, commit.position) for partition, commit in commits]
     if json_lines:
-        print(json.dumps(_as_json(group, cluster, commits, bool(commits) and not dry_run)))
+        facts = {"group": group, "cluster": cluster, "committed": bool(commits) and not dry_run}
+        print_json({**facts, "positions": forced_to})
     elif commits:
         did = "would commit" if dry_run else "committed"
-        console().print(_commits_table(f"{did} at {cluster}", commits))
+        console().print(table(FORCED, forced_to, f"{did} at {cluster}"))
     else:
         print(f"nothing to do: no cluster that answers has a newer position of {group!r}")
     for line in errors:
@@ -116,48 +124,33 @@ def _commit(cluster: ClusterSpec, group: str, commits: list[tuple[Partition, Com
         committer.close()
 
 
-def _as_json(
-    group: str, cluster: str, commits: list[tuple[Partition, Commit]], committed: bool
-) -> dict[str, Any]:
-    positions = [
-        {"topic": partition.topic, "address": partition.address, "position": commit.position}
-        for partition, commit in commits
-    ]
-    return {"group": group, "cluster": cluster, "committed": committed, "positions": positions}
+@dataclass(frozen=True, slots=True)
+class ForcedPosition:
+    """Where a group goes on in one partition, as `--json` tells it."""
+
+    topic: str
+    address: str
+    position: int | None
 
 
-def _commits_table(title: str, commits: list[tuple[Partition, Commit]]) -> WholeTable:
-    table = WholeTable("topic", "partition", title=Text(title))
-    table.add_column("position", justify="right")
-    for partition, commit in commits:
-        table.add_row(Text(partition.topic), Text(partition.address[:8]), _number(commit.position))
-    return table
+FORCED: Columns[ForcedPosition] = (
+    column("topic"),
+    column("partition", lambda row: row.address[:8]),
+    number("position"),
+)
+
+POSITIONS: Columns[OffsetRow] = (
+    column("topic"),
+    column("partition", lambda row: row.address[:8]),
+    column("cluster"),
+    number("position"),
+    number("behind"),
+    number("age", lambda row: _seconds(row.age_ms)),
+    number("margin", lambda row: "exact" if row.margin_ms is None else _seconds(row.margin_ms)),
+    column("from", "origin"),
+    column("why not newer", "why"),
+)
 
 
-def _table(group: str, rows: list[OffsetRow]) -> WholeTable:
-    table = WholeTable("topic", "partition", "cluster", title=Text(f"group {group}"))
-    for name in ("position", "behind", "age", "margin"):
-        table.add_column(name, justify="right")
-    table.add_column("from")
-    table.add_column("why not newer")
-    for row in rows:
-        table.add_row(
-            Text(row.topic),
-            Text(row.address[:8]),
-            Text(row.cluster),
-            _number(row.position),
-            _number(row.behind),
-            _seconds(row.age_ms),
-            "exact" if row.margin_ms is None else _seconds(row.margin_ms),
-            Text(row.origin),
-            Text(row.why),
-        )
-    return table
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
-
-
-def _seconds(value_ms: int | None) -> str:
-    return "-" if value_ms is None else f"{value_ms / 1_000:,.1f} s"
+def _seconds(value_ms: int | None) -> str | None:
+    return None if value_ms is None else f"{value_ms / 1_000:,.1f} s"

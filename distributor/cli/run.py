@@ -15,7 +15,8 @@ from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
-from distributor.cli.spark import Conf, Engine, Master, run_links
+from distributor.cli.options import Conf, Engine, Master
+from distributor.cli.spark import run_links
 from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
 from distributor.loading import load

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group
-from rich.text import Text
+from rich.console import Group, RenderableType
 
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
 from dafka.errors import MisuseError
@@ -20,12 +17,12 @@ from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.options import File, Json
 from distributor.loading import load
-from distributor.schemas.difference import SchemaDiff
+from distributor.schemas.difference import SchemaDiff, SchemaDifference
 from distributor.schemas.difference import diff as compare
 from distributor.schemas.node import SchemaNode
 from distributor.schemas.promotion import promote as make_primary
 from distributor.schemas.site import Site, sites_of
-from topology.tables import WholeTable, console
+from topology.output import Columns, column, console, fields_of, number, print_json, table
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +78,7 @@ def diff(file: File, json_lines: Json = False) -> None:
     with ExitStack() as opened:
         found = compare(_opened(file, opened))
     if json_lines:
-        print(json.dumps(found.as_json()))
+        print_json({"equal": found.equal, **fields_of(found)})
     else:
         console().print(Group(*_diff_view(found)))
     if not found.equal:
@@ -107,7 +104,7 @@ def promote(
     with ExitStack() as opened:
         done = make_primary(_opened(file, opened), cluster, force=force)
     if json_lines:
-        print(json.dumps(asdict(done)))
+        print_json(done)
         return
     if done.before == cluster and not done.copied:
         before = "as before"
@@ -127,22 +124,25 @@ def _opened(file: Path, opened: ExitStack) -> list[Site]:
     return sites
 
 
-def _diff_view(found: SchemaDiff) -> list[WholeTable | str]:
-    clusters = WholeTable("cluster")
-    clusters.add_column("subjects", justify="right")
-    for name, subjects in found.clusters.items():
-        clusters.add_row(Text(name), f"{subjects:,}")
-    for name, error in found.unreachable.items():
-        clusters.add_row(Text(name), Text(error))
+CLUSTERS: Columns[tuple[str, int | str]] = (
+    column("cluster", lambda one: one[0]),
+    number("subjects", lambda one: one[1]),
+)
+"""Of those that do not answer, why."""
+
+
+def _diff_view(found: SchemaDiff) -> list[RenderableType]:
     who = f"{found.primary} since epoch {found.epoch}" if found.primary else "none"
-    view: list[WholeTable | str] = [f"primary: {who}", clusters]
+    clusters: list[tuple[str, int | str]] = [*found.clusters.items(), *found.unreachable.items()]
+    view: list[RenderableType] = [f"primary: {who}", table(CLUSTERS, clusters)]
     if found.differences:
-        table = WholeTable(
-            "about", "cluster", "it has", f"{found.reference} has", title="differences"
+        columns: Columns[SchemaDifference] = (
+            column("about"),
+            column("cluster"),
+            column("it has", lambda one: one.here or None),
+            column(f"{found.reference} has", lambda one: one.there or None),
         )
-        for one in found.differences[:SHOWN_MAX]:
-            table.add_row(*map(Text, (one.about, one.cluster, one.here or "-", one.there or "-")))
-        view.append(table)
+        view.append(table(columns, found.differences[:SHOWN_MAX], "differences"))
         more = len(found.differences) - SHOWN_MAX
         if more > 0:
             view.append(f"and {more:,} more: --json has all")

@@ -1,12 +1,10 @@
-"""What the commands that run Spark jobs share: their options, the session, progress."""
+"""What the commands that run Spark jobs share: the session, progress."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -23,22 +21,6 @@ if TYPE_CHECKING:
     from topology import Link, Topology
 
 _LOOK_S = 0.5
-
-
-class Engine(Enum):
-    """What runs a link."""
-
-    NATIVE = "native"
-    SPARK = "spark"
-
-
-Master = Annotated[str, typer.Option(help="spark: where it runs, local[*] or spark://HOST:PORT.")]
-Conf = Annotated[
-    list[str],
-    typer.Option(
-        "--conf", default_factory=list, show_default="none", help="spark: NAME=VALUE; repeatable."
-    ),
-]
 
 
 def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:

@@ -8,14 +8,15 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.text import Text
 
 from dafka.errors import MisuseError
 from dafka.process.clock import wall_ms
 from dafka.process.signals import reload_event, stop_event
+from distributor.cli.look import as_good, status_view
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
-from distributor.cli.view import up_view
 from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.local.pidfile import PidFile, find, forget, refuse_second
@@ -24,14 +25,21 @@ from distributor.local.supervisor import Supervisor
 from distributor.operations.status import status_of
 from topology import plan
 from topology.errors import TopologyError
+from topology.output import Columns, column, number, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
     from pathlib import Path
     from threading import Event
     from typing import Self
 
-    from distributor.operations.status import Status
+    from rich.console import RenderableType
+
+    from distributor.local.supervisor import Child
+    from distributor.operations.status import (
+        Status,
+    )
     from topology.plan import Plan
 
 STATUS_INTERVAL_S = 2.0
@@ -143,3 +151,26 @@ class _StatusPoll:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def up_view(children: Sequence[Child], status: Status | None) -> RenderableType:
+    """The live view of `distributor up`."""
+    parts: list[RenderableType] = [table(PROCESSES, children, "processes")]
+    if status is not None:
+        parts.append(status_view(status))
+    parts.append(Text("Ctrl-C stops everything in order", style="dim"))
+    return Group(*parts)
+
+
+def _restarts(child: Child) -> str:
+    return f"{child.restarts} ({child.last_exit})" if child.restarts else "0"
+
+
+PROCESSES: Columns[Child] = (
+    column("process", lambda child: child.process.name),
+    column("kind", lambda child: child.process.kind.value),
+    column("state", lambda child: as_good(child.state, child.running is not None)),
+    column("metrics", lambda child: child.process.metrics or ""),
+    number("pid", lambda child: "" if child.running is None else str(child.running.pid)),
+    number("restarts", _restarts),
+)

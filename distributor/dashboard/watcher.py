@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ class Watcher:
         vitals = probe(self._processes)
         found = status_of(self._plan, wall_ms())
         self.plan = _aimed(self._plan, [link.target for link in found.links])
-        status = found.as_json()
+        status = asdict(found)
         totals = {
             link: total
             for process in vitals

@@ -1,6 +1,6 @@
 """The loss of a cluster, rehearsed: load, kill, survive, bring back, compare.
 
-The steps are here, `distributor.cli.drill` shows them. Nothing is staged: the processes are killed
+The steps are here, `distributor.cli.demo` shows them. Nothing is staged: the processes are killed
 with signal 9 at a moment that nobody has prepared, and the proof reads every record back.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from distributor.offsets.translation import version
 
@@ -36,7 +36,8 @@ class GroupView:
     error: str = ""
 
 
-class OffsetRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OffsetRow:
     """Where a group stands in one partition at one cluster.
 
     Attributes:

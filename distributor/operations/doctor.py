@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.plural import counted
@@ -54,10 +54,6 @@ class Diagnosis:
     about: str
     what: str
     do: str
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes."""
-        return asdict(self)
 
 
 def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[Diagnosis]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError
@@ -64,10 +64,6 @@ class Loss:
     def unknown(self) -> bool:
         """Whether `gone` names nothing only because somebody did not answer."""
         return self.silent and not self.gone
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes. `gone` is None if nobody can say."""
-        return {**asdict(self), "gone": None} if self.unknown else asdict(self)
 
 
 def declare_lost(plan: Plan, cluster: str) -> Loss:

@@ -6,8 +6,8 @@ has and the target lacks, of those partitions whose flags make this link respons
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
@@ -175,10 +175,6 @@ class Status:
         return not any(cluster.error for cluster in self.clusters) and not any(
             link.diverged or link.overtaken for link in self.links
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes."""
-        return asdict(self)
 
 
 def status_of(plan: Plan, now_wall_ms: int) -> Status:

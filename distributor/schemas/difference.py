@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import (
     ConfigKey,
@@ -75,10 +75,6 @@ class SchemaDiff:
     def equal(self) -> bool:
         """Whether all answered and say the same."""
         return not self.differences and not self.unreachable
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes, and `equal`."""
-        return {"equal": self.equal, **asdict(self)}
 
 
 def diff(sites: Sequence[Site]) -> SchemaDiff:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dafka.model import Partition
 
@@ -47,6 +47,7 @@ class Difference:
         others: The clusters it was compared with: who has them, or more of them alike.
         detail: Why they cannot be read.
         moving: Whether the cluster took records of the partition in while it was looked at.
+        records: How many that is, at most where too many differ to tell them apart.
     """
 
     kind: DifferenceKind
@@ -58,16 +59,15 @@ class Difference:
     others: tuple[str, ...] = ()
     detail: str = ""
     moving: bool = False
+    records: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "records", self.last - self.first + 1)
 
     @property
     def partition(self) -> Partition:
         """Of which they are."""
         return Partition(self.topic, self.address)
-
-    @property
-    def records(self) -> int:
-        """How many that is, at most where too many differ to tell them apart."""
-        return self.last - self.first + 1
 
     def __str__(self) -> str:
         """One sentence."""
@@ -84,10 +84,6 @@ class Difference:
                 return f"{place}: {self.cluster} has other records than {others}: {records}"
             case DifferenceKind.UNREADABLE:
                 return f"{place}: {self.cluster} cannot read {records}: {self.detail}"
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes, and `records`."""
-        return {**asdict(self), "kind": self.kind.value, "records": self.records}
 
 
 def differences(partition: Partition, finding: Mismatch) -> list[Difference]:
@@ -163,11 +159,3 @@ class Verdict:
                 self.differences.append(difference)
             else:
                 self.more += 1
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; the keys are the attributes, and `equal`."""
-        return {
-            "equal": self.equal,
-            **asdict(self),
-            "differences": [difference.as_json() for difference in self.differences],
-        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -13,14 +13,27 @@ import pytest
 from tests.support.small_cluster import SmallCluster
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory, free_ports, reopened):
-    """Endpoints of a tower and of a store."""
+@contextmanager
+def running(tmp_path_factory, free_ports, reopened):
     cluster = SmallCluster(tmp_path_factory.mktemp("cluster"), free_ports, reopened)
     with closing(cluster):
         cluster.start_tower()
         cluster.store()
         yield SimpleNamespace(tower=cluster.endpoint, query=cluster.query)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, free_ports, reopened):
+    """Endpoints of a tower and of a store."""
+    with running(tmp_path_factory, free_ports, reopened) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture(scope="module")
+def other_cluster(tmp_path_factory, free_ports, reopened):
+    """The same of another one."""
+    with running(tmp_path_factory, free_ports, reopened) as endpoints:
+        yield endpoints
 
 
 @pytest.fixture(scope="session")

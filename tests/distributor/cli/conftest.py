@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
-import distributor.cli.audit
+import distributor.cli.judge
 import distributor.cli.spark
 from distributor.cli import main
 from distributor.spark import register
@@ -34,6 +36,19 @@ def run(monkeypatch, capsys):
 
 
 @pytest.fixture
+def text():
+    """A function that returns what people see of something that can be printed."""
+
+    def text(renderable, width=200):
+        file = SimpleNamespace(write=lambda _: None, flush=lambda: None)
+        console = Console(width=width, record=True, force_terminal=False, file=file)
+        console.print(renderable)
+        return console.export_text()
+
+    return text
+
+
+@pytest.fixture
 def four():
     return CONFIG / "four-clusters.yaml"
 
@@ -47,6 +62,6 @@ def unbalanced():
 def shared_spark(spark, monkeypatch):
     """Commands use the tests' Spark session, and leave it running."""
     register(spark)
-    for module in (distributor.cli.spark, distributor.cli.audit):
+    for module in (distributor.cli.spark, distributor.cli.judge):
         monkeypatch.setattr(module, "session", lambda *_: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)

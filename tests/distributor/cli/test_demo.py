@@ -3,13 +3,19 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
+from distributor.cli.demo import report
 from distributor.cli.main import app
-
-# The demo itself is run in tests/processes/test_up.py.
+from distributor.demo.job import Published, ReadProof
+from distributor.verify.verdict import Difference, DifferenceKind, Verdict
+from topology import plan
 
 
 @pytest.mark.parametrize("rows", ["0", "-1", "many"])
@@ -38,3 +44,41 @@ def test_a_port_that_is_taken_ends_the_demo_with_exit_code_1_and_stops_everythin
     assert "c1-store-1 has ended with exit code 2" in done.stderr
     assert "Traceback" not in done.stderr
     assert query in (tmp_path / "logs" / "c1-store-1.log").read_text()
+
+
+def test_a_cluster_that_is_not_there_cannot_be_lost(run, four):
+    code, _, error = run("drill", four, "--kill", "cluster-9")
+    assert code == 2
+    assert "no cluster 'cluster-9'" in error
+
+
+def test_load_has_bounds(run, four):
+    assert run("drill", four, "--rate", "1")[0] == 2
+    assert run("drill", four, "--down", "0")[0] == 2
+
+
+EVIL = Partition("[red]x[/red]", "AB" * 16)
+
+
+@pytest.mark.net
+def test_the_report_shows_proof_flags_and_rates_with_names_as_they_are(pair, make_batch):
+    pair.fill(1, make_batch([b"1"], partition=EVIL))
+    pair.fill(2, make_batch([b"1"], partition=EVIL, envelope=Envelope(1, 1)))
+    console = Console(
+        width=200, record=True, file=SimpleNamespace(write=lambda _: None, flush=lambda: None)
+    )
+    published = Published(rows=1_000, size=2_000_000, homes={EVIL: "c1"}, seconds=0.5)
+    proofs = [ReadProof("c1", found=1_000), ReadProof("c2", found=990, lost=10)]
+    with pair.running():
+        lacking = Difference(DifferenceKind.BEHIND, "rows", "A", "c2", 990, 999, ("c1",))
+        verdict = Verdict({"c1": 1_000, "c2": 990}, differences=[lacking])
+        report(plan(pair.topology), [], published, proofs, verdict, 2.5, console)
+    shown = console.export_text()
+    assert "every one of 1,000 rows" in shown
+    assert "c2 lacks 990 to 999" in shown
+    assert "[red]x[/red]/ABABABAB/0" in shown
+    assert "0001" in shown
+    assert "c1, level 1" in shown
+    assert "published here" in shown
+    assert "(2,000/s, 4.0 MB/s)" in shown
+    assert "all 2,000 copies in place 2.5 s after the start" in shown

@@ -29,6 +29,7 @@ def test_diff_says_what_differs_and_by_its_exit_code_whether(called, world, avro
     assert done.exit_code == 0, done.output
     assert "primary: c1 since epoch 1" in done.output
     assert "equal: every registry says the same" in done.output
+    assert json.loads(called("diff", FILE, "--json").output)["equal"] is True
     world.records["c3"].append(SchemaEntry(ConfigKey(None), Stamp(1, 9), "NONE"))
     done = called("diff", FILE)
     assert done.exit_code == 1

@@ -9,16 +9,18 @@ import pytest
 from rich.console import Console
 
 from distributor.cli import up as module
-from distributor.cli.up import reloaded, watch
+from distributor.cli.up import reloaded, up_view, watch
 from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import Process, ProcessKind
 from distributor.local.supervisor import Child
+from distributor.operations.status import (
+    ClusterStatus,
+    Status,
+)
 from topology import plan
 
-pytestmark = pytest.mark.net
-
-
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "topology.yaml"
+
 
 LOGS = Path("a [long] way", *"0123456789" * 5)
 """Longer than a line, and with what could be taken for markup."""
@@ -46,6 +48,7 @@ class FakeSupervisor:
         return LOGS / f"{child.process.name}.log"
 
 
+@pytest.mark.net
 @pytest.mark.slow
 def test_without_a_terminal_every_death_is_one_line_that_says_where_to_look(pair):
     told, out = threading.Event(), io.StringIO()
@@ -53,6 +56,7 @@ def test_without_a_terminal_every_death_is_one_line_that_says_where_to_look(pair
     assert out.getvalue() == f"c1-tower-1 has died: exit code 2, see {LOGS}/c1-tower-1.log\n" * 2
 
 
+@pytest.mark.net
 @pytest.mark.slow
 def test_on_a_terminal_there_is_a_picture_of_everything(pair, monkeypatch):
     told, out = threading.Event(), io.StringIO()
@@ -63,6 +67,7 @@ def test_on_a_terminal_there_is_a_picture_of_everything(pair, monkeypatch):
         assert fact in out.getvalue()
 
 
+@pytest.mark.net
 def test_who_is_told_to_stop_at_once_watches_nothing(pair):
     told = threading.Event()
     told.set()
@@ -70,10 +75,12 @@ def test_who_is_told_to_stop_at_once_watches_nothing(pair):
     watch(plan(pair.topology), supervisor, Console(file=io.StringIO()), told)
 
 
+@pytest.mark.net
 def test_it_asks_seldom():
     assert module.STATUS_INTERVAL_S >= 1
 
 
+@pytest.mark.net
 @pytest.mark.slow
 def test_a_status_that_takes_long_does_not_hold_up_the_restarts(pair, monkeypatch):
     release = threading.Event()
@@ -98,6 +105,7 @@ class Applies:
         return "told"
 
 
+@pytest.mark.net
 def test_a_file_that_is_right_is_run_from_now_on(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
@@ -111,6 +119,7 @@ def test_a_file_that_is_right_is_run_from_now_on(pair, tmp_path):
     assert out.getvalue() == f"{pair.file} is read again: told\n"
 
 
+@pytest.mark.net
 def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
@@ -122,6 +131,7 @@ def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
     assert "may not be used, nothing is changed" in out.getvalue()
 
 
+@pytest.mark.net
 def test_a_file_of_other_machines_changes_nothing(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
@@ -132,6 +142,7 @@ def test_a_file_of_other_machines_changes_nothing(pair, tmp_path):
     assert supervisor.applied == []
 
 
+@pytest.mark.net
 @pytest.mark.parametrize("command", ["up", "demo", "drill"])
 def test_a_topology_of_other_machines_is_refused_before_anything_starts(run, tmp_path, command):
     file, logs = tmp_path / "topology.yaml", tmp_path / "logs"
@@ -142,6 +153,7 @@ def test_a_topology_of_other_machines_is_refused_before_anything_starts(run, tmp
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.net
 @pytest.mark.slow
 def test_a_hangup_ends_the_watch_so_that_the_file_is_read(pair):
     told, reload = threading.Event(), threading.Event()
@@ -149,3 +161,23 @@ def test_a_hangup_ends_the_watch_so_that_the_file_is_read(pair):
     supervisor = FakeSupervisor(told, 99)
     watch(plan(pair.topology), supervisor, Console(file=io.StringIO()), told, reload)
     assert not told.is_set()
+
+
+EVIL = "[red]x[/red]"
+
+
+def test_processes_with_their_state_and_restarts(text):
+    one = Process(
+        name="one", kind=ProcessKind.TOWER, cluster="c", command=(), metrics="127.0.0.1:1"
+    )
+    two = Process(name=EVIL, kind=ProcessKind.STORE, cluster="c", command=(), metrics=None)
+    children = [
+        Child(one, running=SimpleNamespace(pid=4_711)),
+        Child(two, restarts=2, last_exit="signal 9"),
+    ]
+    shown = text(up_view(children, None))
+    for fact in ("4711", "up", "127.0.0.1:1", EVIL, "2 (signal 9)", "restarts in 0.0 s", "Ctrl-C"):
+        assert fact in shown
+    assert "clusters" not in shown
+    status = Status([ClusterStatus("c1", 0, 0, "")], [])
+    assert "clusters" in text(up_view(children, status))

@@ -6,18 +6,18 @@ from contextlib import ExitStack
 import pytest
 from typer.testing import CliRunner
 
-from distributor.cli import aim
+from distributor.cli import steer
 from distributor.cli.main import app
 from distributor.control import protocol
 from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
 from distributor.link.target import Retarget
+from distributor.local.pidfile import PidFile
+from distributor.operations.apply import Applying
 from distributor.operations.loss import Gone, Loss
 
-pytestmark = pytest.mark.net
 
-
-def run(*words):
+def invoke(*words):
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*words])
 
 
@@ -70,30 +70,33 @@ def controlled(make_pair):
         yield pair
 
 
+@pytest.mark.net
 def test_links_shows_where_every_link_aims(controlled):
     controlled.serve(0, FakeLink("c1", "c2"))
     controlled.serve(1, FakeLink("c2", "c1"))
-    found = run("links", str(controlled.file), "--json")
+    found = invoke("links", str(controlled.file), "--json")
     assert found.exit_code == 0
     rows = json.loads(found.stdout)["links"]
     assert [(row["source"], row["target"], row["stall_ms"]) for row in rows] == [
         ("c1", "c2", 5),
         ("c2", "c1", 5),
     ]
-    assert "where links aim" in run("links", str(controlled.file)).stdout
+    assert "where links aim" in invoke("links", str(controlled.file)).stdout
 
 
+@pytest.mark.net
 def test_links_fails_where_one_does_not_answer(controlled):
     controlled.serve(0, FakeLink("c1", "c2"))
-    found = run("links", str(controlled.file))
+    found = invoke("links", str(controlled.file))
     assert found.exit_code == 1
     assert "c2 level 1" in found.stdout
 
 
 def retarget(pair, *words):
-    return run("retarget", str(pair.file), "--cluster", "c1", "--level", "1", *words)
+    return invoke("retarget", str(pair.file), "--cluster", "c1", "--level", "1", *words)
 
 
+@pytest.mark.net
 def test_retarget_waits_for_the_end_and_tells_the_stall(controlled):
     controlled.serve(0, FakeLink("c1", "c2"))
     found = retarget(controlled, "--to", "c9")
@@ -103,6 +106,7 @@ def test_retarget_waits_for_the_end_and_tells_the_stall(controlled):
     assert json.loads(again.stdout)["target"] == "c9"
 
 
+@pytest.mark.net
 def test_retarget_fails_when_the_barrier_is_not_met(controlled):
     controlled.serve(0, FakeLink("c1", "c2", obeys=False))
     found = retarget(controlled, "--to", "c9")
@@ -110,38 +114,43 @@ def test_retarget_fails_when_the_barrier_is_not_met(controlled):
     assert "nothing has changed: c9 is slow" in str(found.exception)
 
 
+@pytest.mark.net
 def test_retarget_refuses_what_the_plan_does_not_hold(controlled):
-    found = run(
+    found = invoke(
         "retarget", str(controlled.file), *("--cluster", "c7", "--level", "1", "--to", "c2")
     )
     assert isinstance(found.exception, PlanError)
     assert "there are c1 level 1, c2 level 1" in str(found.exception)
 
 
+@pytest.mark.net
 def test_without_control_ports_there_is_nobody_to_tell(pair):
-    found = run("links", str(pair.file))
+    found = invoke("links", str(pair.file))
     assert isinstance(found.exception, PlanError)
     assert "no `control` ports" in str(found.exception)
 
 
+@pytest.mark.net
 def test_lost_tells_what_nobody_has(controlled, monkeypatch):
     loss = Loss("c1", told=1, age_s=2.5, gone=[Gone("orders", "AB" * 16, 3, 1_200)])
-    monkeypatch.setattr(aim, "declare_lost", lambda the_plan, cluster: loss)
-    found = run("lost", str(controlled.file), "--cluster", "c1")
+    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster: loss)
+    found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert found.exit_code == 1
     assert "1 distributors have left c1; it was last heard of 2.5 s ago" in found.stdout
     assert "'orders'/ABABABAB: 1,200 from 3 on" in found.stdout
-    found = run("lost", str(controlled.file), "--cluster", "c1", "--json")
+    found = invoke("lost", str(controlled.file), "--cluster", "c1", "--json")
     assert json.loads(found.stdout)["gone"][0]["first"] == 3
 
 
+@pytest.mark.net
 def test_lost_of_nothing_is_well(controlled, monkeypatch):
-    monkeypatch.setattr(aim, "declare_lost", lambda the_plan, cluster: Loss(cluster, told=1))
-    found = run("lost", str(controlled.file), "--cluster", "c1")
+    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster: Loss(cluster, told=1))
+    found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert found.exit_code == 0
     assert "last heard of never" in found.stdout
 
 
+@pytest.mark.net
 @pytest.mark.parametrize(
     ("untold", "unreachable", "name"),
     [(["c2 level 1: no answer"], [], "not told: c2 level 1"), ([], ["c2"], "not answer: c2")],
@@ -150,22 +159,85 @@ def test_lost_says_that_it_cannot_say_what_is_gone(
     controlled, monkeypatch, untold, unreachable, name
 ):
     loss = Loss("c1", untold=untold, unreachable=unreachable)
-    monkeypatch.setattr(aim, "declare_lost", lambda the_plan, cluster: loss)
-    found = run("lost", str(controlled.file), "--cluster", "c1")
+    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster: loss)
+    found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert found.exit_code == 1
     assert "it cannot be said which records are on no other cluster" in found.stdout
     assert "0 records" not in found.stdout
     assert name in found.stdout
-    told = json.loads(run("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
+    told = json.loads(invoke("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
     assert told["gone"] is None
     loss.gone = [Gone("orders", "AB" * 16, 3, 1_200)]
-    found = run("lost", str(controlled.file), "--cluster", "c1")
+    found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert "as far as the others know, 1,200 records in 1 partition are" in found.stdout
-    told = json.loads(run("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
+    told = json.loads(invoke("lost", str(controlled.file), "--cluster", "c1", "--json").stdout)
     assert told["gone"][0]["records"] == 1_200
 
 
+@pytest.mark.net
 def test_lost_names_the_clusters_there_are(controlled):
-    found = run("lost", str(controlled.file), "--cluster", "c7")
+    found = invoke("lost", str(controlled.file), "--cluster", "c7")
     assert isinstance(found.exception, PlanError)
     assert "there are c1, c2" in str(found.exception)
+
+
+@pytest.fixture
+def apply(pair, tmp_path):
+    """Run the command with a change of the pair that runs."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    PidFile.of(pair.file).note(logs)
+
+    def run(old, new, *words):
+        file = pair.file.with_name("new.yaml")
+        file.write_text(pair.file.read_text().replace(old, new))
+        words = ("apply", str(file), "--logs", str(logs), *words)
+        return CliRunner(env={"COLUMNS": "200"}).invoke(app, words)
+
+    return run
+
+
+def answers(monkeypatch, *found):
+    """What looks at a step find, one after the other."""
+    left = list(found)
+    monkeypatch.setattr(Applying, "look", lambda self, step: left.pop(0))
+    monkeypatch.setattr("distributor.cli.steer.STEP_LOOK_S", 0.0)
+
+
+@pytest.mark.net
+def test_every_step_is_waited_for_and_told(apply, monkeypatch):
+    answers(monkeypatch, "a while", "")
+    found = apply("name: pair", "name: other")
+    assert (found.exit_code, found.stdout) == (0, "applied\n")
+    assert "1 of 1  run the new file  (0 s)" in found.stderr
+    answers(monkeypatch, "")
+    told = json.loads(apply("name: pair", "name: other", "--json").stdout)
+    assert told["applied"]
+    assert [step["action"] for step in told["steps"]] == ["switch"]
+
+
+@pytest.mark.net
+def test_the_same_needs_nothing(apply):
+    assert apply("name: pair", "name: pair").stdout == "nothing has to be done\n"
+
+
+@pytest.mark.net
+def test_a_change_that_loses_records_is_refused_with_the_rule(apply):
+    found = apply("level: 1", "level: 2")
+    assert found.exit_code == 1
+    assert "relabel: the branch over c1, c2 has level 1, would have 2" in found.stderr
+    told = json.loads(apply("level: 1", "level: 2", "--json").stdout)
+    assert told == {"applied": False, "steps": [], "refused": ["relabel"]}
+
+
+@pytest.mark.net
+def test_a_step_without_end_is_given_up(apply, monkeypatch):
+    answers(monkeypatch, *["c2 to answer"] * 100_000)
+    found = apply("name: pair", "name: other", "--patience-s", "1", "--json")
+    assert isinstance(found.exception, CommandError)
+    assert "given up after 1 s of waiting for c2 to answer" in str(found.exception)
+    assert json.loads(found.stdout) == {
+        "applied": False,
+        "steps": [],
+        "waits_for": "c2 to answer",
+    }

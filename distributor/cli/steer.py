@@ -1,28 +1,33 @@
-"""`distributor links`, `retarget` and `lost`: where links aim, and aiming them elsewhere."""
+"""`distributor links`, `retarget`, `lost`, `apply`: where links aim, and changes of what runs."""
 
 from __future__ import annotations
 
-import json
+import sys
 import time
-from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from dafka.plural import counted
-from distributor.cli.options import File, Json
+from distributor.cli.options import DEFAULT_LOGS, File, Json
 from distributor.control.client import ControlClient
 from distributor.control.protocol import LinkRow
 from distributor.errors import CommandError, PlanError
 from distributor.local.processes import control_endpoints
+from distributor.operations.apply import Applying
 from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
 from topology import Plan, load, plan
-from topology.tables import WholeTable, console
+from topology.cli import refusal_text
+from topology.output import Columns, column, console, fields_of, number, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from topology.diff import Step
 
 RETARGET_S_MAX = 90.0
 """A barrier is given up after a minute; opening the next link takes seconds."""
@@ -47,10 +52,10 @@ def links(file: File, json_lines: Json = False) -> None:
     told = ask_links(the_plan)
     rows, silent = list(told.rows.values()), told.silent
     if json_lines:
-        print(json.dumps({"links": [_as_json(row) for row in rows], "unreachable": silent}))
+        print_json({"links": [_fields(row) for row in rows], "unreachable": silent})
     else:
         out = console()
-        out.print(_table(rows))
+        out.print(table(LINKS, rows, "where links aim"))
         for line in silent:
             out.print(Text(line, style="red"))
     if silent:
@@ -79,7 +84,7 @@ def retarget(
     with ControlClient(endpoints[cluster, level]) as client:
         row = _retargeted(client, to)
     if json_lines:
-        print(json.dumps(_as_json(row)))
+        print_json(_fields(row))
     else:
         name = f"{row.source} level {row.level}"
         print(f"{name} serves {row.target}; it stood still {row.stall_ms} ms")
@@ -120,7 +125,7 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
         raise PlanError(f"no cluster {cluster!r} in {file}: there are {', '.join(known)}")
     loss = declare_lost(the_plan, cluster)
     if json_lines:
-        print(json.dumps(loss.as_json()))
+        print_json({**fields_of(loss), "gone": None if loss.unknown else loss.gone})
     else:
         age = "never" if loss.age_s is None else f"{loss.age_s:.1f} s ago"
         print(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
@@ -157,31 +162,91 @@ def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
     }
 
 
-def _as_json(row: LinkRow) -> dict[str, Any]:
+def _fields(row: LinkRow) -> dict[str, Any]:
+    """What it says, for scripts: topics as text."""
     fields = {name: getattr(row, name) for name in LinkRow.__struct_fields__}
-    stopped = [asdict(StoppedPartition.of(one)) for one in row.stopped]
-    return {**fields, "stopped": stopped}
+    return {**fields, "stopped": [StoppedPartition.of(one) for one in row.stopped]}
 
 
-def _table(rows: list[LinkRow]) -> WholeTable:
-    table = WholeTable("source", "target", title="where links aim")
-    for column in ("level", "changes", "last stall in ms"):
-        table.add_column(column, justify="right")
-    table.add_column("state")
-    for row in rows:
-        state = row.state
-        if row.next:
-            state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
-        stopped = row.diverged + row.overtaken
-        if stopped:
-            state += f", without {counted(stopped, 'partition')}: see distributor status"
-        stall = "stands" if row.stall_ms < 0 else f"{row.stall_ms:,}"
-        table.add_row(
-            Text(row.source),
-            Text(row.target),
-            f"{row.level} {row.topics}".strip(),
-            str(row.switches),
-            stall,
-            Text(state),
-        )
-    return table
+def _state(row: LinkRow) -> str:
+    state = row.state
+    if row.next:
+        state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
+    stopped = row.diverged + row.overtaken
+    if stopped:
+        state += f", without {counted(stopped, 'partition')}: see distributor status"
+    return state
+
+
+LINKS: Columns[LinkRow] = (
+    column("source"),
+    column("target"),
+    number("level", lambda row: f"{row.level} {row.topics}".strip()),
+    number("changes", lambda row: str(row.switches)),
+    number("last stall in ms", lambda row: "stands" if row.stall_ms < 0 else row.stall_ms),
+    column("state", _state),
+)
+
+
+STEP_LOOK_S = 0.5
+"""How often a step is looked at."""
+
+Wanted = Annotated[Path, typer.Argument(help="The topology that is to run, a YAML file.")]
+
+
+def apply(
+    file: Wanted,
+    logs: Annotated[
+        Path, typer.Option("--logs", help="The logs' directory of the `up` that runs.")
+    ] = DEFAULT_LOGS,
+    patience_s: Annotated[
+        float, typer.Option(min=1.0, help="How many seconds one step may take.")
+    ] = 600.0,
+    json_lines: Json = False,
+) -> None:
+    """Change the topology that `distributor up` runs on this machine, while records flow.
+
+    Takes the steps that `topology diff` lists and waits for the end of each. Then the file of `up`
+    has the contents of FILE. Interrupted, it goes on when it is given again. Exit code 1 if
+    the change is refused or a step does not come to its end.
+
+    Example: distributor apply five.yaml
+    """
+    applying = Applying(logs, file)
+    if applying.change.refusals:
+        if json_lines:
+            rules = [refusal.rule for refusal in applying.change.refusals]
+            print_json({"applied": False, "steps": [], "refused": rules})
+        print(refusal_text(applying.change.refusals), file=sys.stderr)
+        raise typer.Exit(1)
+    console = Console(stderr=True)
+    taken: list[dict[str, Any]] = []
+    waits_for = ""
+    for place, step in enumerate(applying.steps, 1):
+        began_s = time.monotonic()
+        title = f"{place} of {len(applying.steps)}  {step.text}"
+        waits_for = _take(applying, step, title, console, began_s + patience_s)
+        if waits_for:
+            break
+        took_s = round(time.monotonic() - began_s, 1)
+        taken.append({"action": step.action.value, "text": step.text, "took_s": took_s})
+        console.print(f"{title}  ({took_s:g} s)", markup=False, highlight=False)
+    if not waits_for:
+        applying.finish()
+    if json_lines:
+        print_json({"applied": not waits_for, "steps": taken, "waits_for": waits_for})
+    if waits_for:
+        raise CommandError(f"given up after {patience_s:g} s of waiting for {waits_for}")
+    if not json_lines:
+        print("applied" if taken else "nothing has to be done")
+
+
+def _take(applying: Applying, step: Step, title: str, console: Console, deadline_s: float) -> str:
+    """Look at a step until it is done; returns what it waited for when time was up."""
+    with console.status(title) as status:
+        while True:
+            waits_for = applying.look(step)
+            if not waits_for or time.monotonic() >= deadline_s:
+                return waits_for
+            status.update(f"{title}: waits for {waits_for}")
+            time.sleep(STEP_LOOK_S)

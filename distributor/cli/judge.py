@@ -1,24 +1,29 @@
-"""`distributor verify`: all clusters compared, once or again and again, and repaired."""
+"""`distributor verify` and `audit`: all clusters compared, and what is missing brought."""
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.text import Text
 
 from dafka.cli.options import Metrics
+from dafka.cli.records import printable
 from dafka.errors import MisuseError
+from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.process.health import Health, serve_health
 from dafka.process.signals import stop_event
-from distributor.cli.options import File, Json
-from distributor.cli.view import verdict_view
+from distributor.cli.options import Conf, Engine, File, Json, Master
+from distributor.cli.spark import refuse_unknown, session
 from distributor.loading import load
 from distributor.verify.compare import SETTLE_S
 from distributor.verify.compare import verify as compare
@@ -27,10 +32,15 @@ from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
 from topology import Topology
-from topology.tables import console
+from topology.output import Columns, column, console, fields_of, number, print_json, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from distributor.spark.audit import Audit, AuditFinding
+    from distributor.verify.verdict import Verdict
 
 
 def verify(
@@ -104,7 +114,7 @@ def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: flo
 
 def _print(verdict: Verdict, repaired: Repair, json_lines: bool) -> None:
     if json_lines:
-        print(json.dumps({**verdict.as_json(), "left": repaired.left}), flush=True)
+        print_json({"equal": verdict.equal, **fields_of(verdict), "left": repaired.left})
     else:
         console().print(verdict_view(verdict, repaired.left))
 
@@ -168,3 +178,122 @@ def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+DIFFERENCES_SHOWN_MAX = 20
+"""More would scroll the summary away; --json has them all."""
+
+
+COMPARED: Columns[tuple[str, int | None]] = (
+    column("cluster", lambda one: one[0]),
+    number("records", lambda one: one[1]),
+)
+
+
+def verdict_view(verdict: Verdict, left: Sequence[str] = ()) -> RenderableType:
+    """Records per cluster, what differs, and what a repair has left alone."""
+    compared = table(COMPARED, verdict.clusters.items(), "clusters compared")
+    parts: list[RenderableType] = [compared]
+    if verdict.repaired:
+        parts.append(Text(f"repaired: {counted(verdict.repaired, 'record')} brought"))
+    parts += [Text(line, style="yellow") for line in left[:DIFFERENCES_SHOWN_MAX]]
+    if verdict.equal:
+        parts.append(Text(_equal(verdict), style="green"))
+        return Group(*parts)
+    problems = verdict.problems
+    lines = problems[:DIFFERENCES_SHOWN_MAX]
+    more = len(problems) - len(lines) + verdict.more
+    if more:
+        lines.append(f"and {more:,} more: see --json")
+    return Group(*parts, *(Text(line, style="red") for line in lines))
+
+
+def _equal(verdict: Verdict) -> str:
+    what = "heads"
+    if verdict.deep:
+        what = f"heads and contents; {counted(verdict.records, 'record')} read"
+    sentence = f"equal: {counted(verdict.partitions, 'partition')}, {what}"
+    if verdict.shortened:
+        sentence += f"; {counted(verdict.shortened, 'partition')} from the log start on"
+    return sentence
+
+
+SHOWN_MAX = 50
+"""Findings that are printed; the report in Parquet has all."""
+
+
+def audit(
+    file: File,
+    conf: Conf,
+    engine: Annotated[
+        Engine, typer.Option(help="spark; the native comparison is `distributor verify`.")
+    ] = Engine.SPARK,
+    master: Master = "local[*]",
+    report: Annotated[
+        Path, typer.Option(help="Directory for findings.parquet and report.txt.")
+    ] = Path("data/audit"),
+) -> None:
+    """Compare the records of all clusters, and their copy flags with the tree, as a Spark job.
+
+    Exit code 1 if something differs or a cluster does not answer. While records flow, the last of
+    them may not be everywhere yet: they are found to be behind.
+
+    Example: distributor audit --engine spark config/four-clusters.yaml
+    """
+    if engine is not Engine.SPARK:
+        raise MisuseError("audit runs on spark; the native comparison is `distributor verify`")
+    declared = load(file)
+    refuse_unknown(declared)
+    _make_ready(report)
+    spark = session(master, f"audit {declared.name}", conf)
+    from distributor.spark import audit as job
+
+    try:
+        found = job.audit(spark, declared, file.parent)
+        table, differs = _view(found)
+        wide = Console(width=120, record=True, file=StringIO())
+        wide.print(*table)
+        job.write_report(found, report, wide.export_text())
+        console().print(*table)
+    finally:
+        spark.stop()
+    if differs:
+        raise typer.Exit(1)
+
+
+def _make_ready(report: Path) -> None:
+    """Make the directory, and see that it takes files: the job may run for hours before."""
+    try:
+        report.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=report).close()
+    except OSError as error:
+        raise MisuseError(
+            f"cannot write to {str(report)!r}: {error.strerror}; say another --report"
+        ) from error
+
+
+FINDINGS: Columns[AuditFinding] = (
+    column("kind"),
+    column("cluster"),
+    column("topic", lambda one: printable(one.topic)),
+    column("partition", lambda one: one.partition[:8]),
+    number("first"),
+    number("last"),
+    number("records"),
+)
+
+
+def _view(found: Audit) -> tuple[list[RenderableType], bool]:
+    """What to print, and whether anything differs."""
+    clusters = table(COMPARED, found.records.items(), "clusters compared")
+    findings = found.first_findings(SHOWN_MAX + 1)
+    if not findings:
+        equal = "equal: every record is everywhere, once, and came a way the tree has"
+        return [clusters, equal], False
+    shown = table(FINDINGS, findings[:SHOWN_MAX], "not as it should be")
+    view: list[RenderableType] = [clusters, shown]
+    if len(findings) > SHOWN_MAX:
+        view.append("and more: see findings.parquet")
+    if found.equal:
+        view.append("equal, but for what retention has taken")
+    return view, not found.equal
