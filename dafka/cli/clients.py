@@ -14,13 +14,13 @@ from dafka.cli.options import (
     DEFAULT_QUERY,
     Access,
     Advertise,
+    ClusterArguments,
     Host,
     Insecure,
     Json,
     Key,
     LogLevel,
     Towers,
-    Way,
     Wire,
     bounded_seconds,
     entered,
@@ -84,7 +84,12 @@ def produce(
     set_up_logs(log_level)
     interrupt_when_told()
     checked_topic(topic)
-    way: Way = {"host": host, "advertise": advertise, "insecure": insecure, "wire": wire}
+    way: ClusterArguments = {
+        "host": host,
+        "advertise": advertise,
+        "insecure": insecure,
+        "wire": wire,
+    }
     cluster = entered(tower, access=access, key=key, **way)
     producer = Producer(cluster, spool=spool, content=content)
     try:
@@ -172,7 +177,12 @@ def consume(
     set_up_logs(log_level)
     interrupt_when_told()
     start = "earliest" if from_beginning else "latest"
-    way: Way = {"host": host, "advertise": advertise, "insecure": insecure, "wire": wire}
+    way: ClusterArguments = {
+        "host": host,
+        "advertise": advertise,
+        "insecure": insecure,
+        "wire": wire,
+    }
     cluster = entered(tower, store, access=access, key=key, **way)
     try:
         with Consumer(cluster, topic, start=start, group=group) as consumer:

@@ -47,7 +47,7 @@ def between_processes(endpoint: _E) -> _E:
     return endpoint
 
 
-class Way(TypedDict, total=False):
+class ClusterArguments(TypedDict, total=False):
     """What a command's options say of the way into a cluster; see `Cluster`."""
 
     name: str
@@ -63,7 +63,7 @@ def entered(
     *,
     access: Path | None,
     key: Path | None,
-    **way: Unpack[Way],
+    **way: Unpack[ClusterArguments],
 ) -> Cluster:
     """Return the cluster that a command's options lead to.
 

@@ -11,6 +11,7 @@ import typer
 from dafka.cli.options import (
     DEFAULT_QUERY,
     Access,
+    ClusterArguments,
     Host,
     Insecure,
     Key,
@@ -19,7 +20,6 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
-    Way,
     Wire,
     entered,
 )
@@ -91,7 +91,7 @@ def schemas(
             serve_health(metrics, health)
         bound, url = bind(listen, "the registry")
         opened.callback(bound.close)
-        way: Way = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
+        way: ClusterArguments = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
         schema_log = SchemaLog(entered(tower, store, access=access, key=key, **way))
         opened.callback(schema_log.close)
         service = Service(schema_log, cluster, number)

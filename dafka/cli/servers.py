@@ -22,6 +22,7 @@ from dafka.cli.options import (
     DEFAULT_TOWER,
     Access,
     Advertise,
+    ClusterArguments,
     Host,
     Insecure,
     Json,
@@ -31,7 +32,6 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
-    Way,
     Wire,
     between_processes,
     entered,
@@ -174,7 +174,12 @@ def serve(
     health = Health()
     if metrics is not None:
         serve_health(metrics, health)
-    way: Way = {"host": host, "advertise": advertise, "insecure": insecure, "wire": wire}
+    way: ClusterArguments = {
+        "host": host,
+        "advertise": advertise,
+        "insecure": insecure,
+        "wire": wire,
+    }
     cluster = entered(tower, access=access, key=key, **way)
     with Store(
         data,
