@@ -11,7 +11,7 @@ from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition, Record, checked_topic
 from dafka.node.group import GroupOptions, GroupRole, joined
-from dafka.node.loop import Node, Role
+from dafka.node.loop import Node
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Consumed, Event, TurnEnded
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dafka.groups.events import GroupEvent, Handed
     from dafka.model import Batch
+    from dafka.node.turn import Role
     from dafka.query.client import StoreClient
     from dafka.transport.sockets import Pollable
 
@@ -150,16 +151,16 @@ class Consumer:
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         self._node: Node[None, Never] | Node[None, GroupEvent]
-        self._role: _ConsumerRole | GroupRole
+        self._role: ConsumerRole | GroupRole
         if self._group is None:
-            self._role = single = _ConsumerRole(machine)
+            self._role = single = ConsumerRole(machine)
             role: Role[None, Never] = single
             self._node = Node(role, self.address, {None: mesh})
         else:
             self._role = self._group
             shared: Role[None, GroupEvent] = self._group
             self._node = node = Node(shared, self.address, {None: mesh})
-            self._group.attach(node)
+            self._group.attach(node.post)
         self._node.start()
 
     def __iter__(self) -> Iterator[Record]:
@@ -336,13 +337,13 @@ def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, in
     return {Partition(*key): value for key, value in positions.items()}
 
 
-class _ConsumerRole:
-    """The consumer's shell in the node's thread."""
+class ConsumerRole:
+    """A consumer's machine in its node."""
 
     name = "consumer"
 
     def __init__(self, machine: ConsumerMachine) -> None:
-        self._machine = machine
+        self.machine = machine
         self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
 
     def next(self, timeout: float, *, whole: bool) -> Deliver | None:
@@ -353,19 +354,23 @@ class _ConsumerRole:
             return None
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
+        """Pass an event to the machine."""
         if isinstance(event, TurnEnded):
             return ()
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
 
     def wakeup_ms(self) -> int | None:
-        return self._machine.wakeup_ms()
+        """When the machine wants to be woken."""
+        return self.machine.wakeup_ms()
 
     def perform(self, _side: None, effect: object) -> None:
+        """Hand batches to the application."""
         if isinstance(effect, Deliver):
             self._delivered.put(effect)
 
     def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
+        """No sockets of its own."""
         return {}
 
     def close(self) -> None:
-        return
+        """Nothing is held outside this object."""

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dafka.errors import BufferFullError, MisuseError, NotStoredError, RebalancedError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, checked_group, encode
@@ -44,10 +44,11 @@ from dafka.node.group_client import StoreLines
 from dafka.node.producer import Producer
 from dafka.node.progress import Hand
 from dafka.process import metrics
-from dafka.process.clock import now_ms, wall_ms
+from dafka.process.clock import CLOCK
 from dafka.protocol.consumer import Start
 from dafka.protocol.events import Consumed, Event, TurnEnded
 from dafka.query.cluster_client import ClusterClient
+from dafka.transport.request import QueryClient
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.primitives import octets_of
 
@@ -58,9 +59,10 @@ if TYPE_CHECKING:
     from dafka.cluster import Cluster
     from dafka.model import Partition, Record
     from dafka.node.delivery import Delivery
-    from dafka.node.loop import Node
+    from dafka.process.clock import Clock
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.query.client import StoreClient
+    from dafka.transport.request import ConnectLine
     from dafka.transport.sockets import Pollable
 
 
@@ -133,15 +135,27 @@ def joined(
     return role
 
 
+class CommitPort(Protocol):
+    """What publishes commits: a `Producer`."""
+
+    def send(self, topic: str, value: bytes | None, *, key: bytes) -> Future[Delivery]:
+        """Publish a record; the future is done when a store has it."""
+
+    def close(self, timeout: float) -> None:
+        """Flush, then end."""
+
+
 class GroupRole:
-    """The shell of `GroupMachine` in the node's thread, and its counterpart for the application.
+    """A `GroupMachine` in its node, and its counterpart for the application.
 
     Args:
         options: Checked.
         consumer: Its machine, with `Start.ASSIGNED`.
         start: Where to begin what has no commit.
-        producer: Publishes the commits; closed with the role.
+        producer: Publishes the commits; closed by `leave`.
         cluster: Whose stores keep the group.
+        connect: Makes a line to a store.
+        clock: Its clock.
 
     Raises:
         MisuseError: A store's endpoint cannot be used.
@@ -154,18 +168,20 @@ class GroupRole:
         options: GroupOptions,
         consumer: ConsumerMachine,
         start: Start,
-        producer: Producer,
+        producer: CommitPort,
         cluster: Cluster,
+        connect: ConnectLine = QueryClient,
+        clock: Clock = CLOCK,
     ) -> None:
         self.delivered: queue.SimpleQueue[Handed] = queue.SimpleQueue()
-        self.hand = Hand(self._post)
+        self.hand = Hand(self._posted)
         self.failure: Exception | None = None
         """Why the application gets no more records."""
         self._options = options
         self._address = consumer.address
         self._cluster = cluster
         self._producer = producer
-        self._node: Node[None, GroupEvent] | None = None
+        self._post: Callable[[None, Event | GroupEvent], None] | None = None
         about = Member(tuple(map(octets_of, consumer.topics)), options.session_timeout_ms)
         member = MemberMachine(options.group, consumer.address, about, len(options.stores))
         settings = GroupSettings(
@@ -174,18 +190,20 @@ class GroupRole:
             auto_commit_ms=options.auto_commit_ms,
             hold_ms_max=options.max_hold_ms,
         )
-        self._machine = GroupMachine(consumer, member, settings)
+        self.machine = GroupMachine(consumer, member, settings)
         self._commit_ms = 0
         self._wanted: dict[int, Future[frozenset[Partition]]] = {}
         self._numbers = count(1)
-        self._left = threading.Event()
-        self._lines = StoreLines(options.group, cluster)
+        self.left = threading.Event()
+        """Set once it is out of the group, or has ended."""
+        self._lines = StoreLines(options.group, cluster, connect, clock)
+        self._clock = clock
         self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)
         self._lag_due_ms = 0
 
-    def attach(self, node: Node[None, GroupEvent]) -> None:
-        """It lives in this node; to be called before that starts."""
-        self._node = node
+    def attach(self, post: Callable[[None, Event | GroupEvent], None]) -> None:
+        """Events are handed to its node so; to be called before that starts."""
+        self._post = post
 
     def handle(
         self, side: None, event: Event | GroupEvent, now_ms: int
@@ -195,13 +213,13 @@ class GroupRole:
             # Not when it is asked for: that is another thread, and partitions come and go here.
             if now_ms >= self._lag_due_ms:
                 self._lag_due_ms = now_ms + _LAG_INTERVAL_MS
-                self._lag.set(self._machine.lag)
+                self._lag.set(self.machine.lag)
             return ()
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
 
     def wakeup_ms(self) -> int | None:
         """When the machine wants to be woken."""
-        return self._machine.wakeup_ms()
+        return self.machine.wakeup_ms()
 
     def perform(self, _side: None, effect: object) -> GroupEvent | None:
         """Do what is not the network's."""
@@ -231,7 +249,7 @@ class GroupRole:
     def close(self) -> None:
         """Release the connections."""
         self._lines.close()
-        self._left.set()
+        self.left.set()
         metrics.GROUP_LAG.remove(self._options.group, self._address)
 
     def watched(self, records: Iterator[Record]) -> Iterator[Record]:
@@ -251,11 +269,12 @@ class GroupRole:
             MisuseError: The group has other stores.
         """
         self.hand.put()
-        deadline_ms = now_ms() + 1_000 * timeout
+        deadline_ms = self._clock.now_ms() + 1_000 * timeout
         while True:
             self._check()
             try:
-                handed = self.delivered.get(timeout=max(0.0, (deadline_ms - now_ms()) / 1_000))
+                left_s = (deadline_ms - self._clock.now_ms()) / 1_000
+                handed = self.delivered.get(timeout=max(0.0, left_s))
             except queue.Empty:
                 self._check()
                 return None
@@ -337,17 +356,21 @@ class GroupRole:
         Raises:
             NotStoredError: The last positions were not acknowledged in time.
         """
-        positions: Mapping[Partition, int] = {}
-        if self._options.auto_commit_ms is not None:
-            positions = self.hand.processed() if failed else self.hand.vouch()[0]
-        self._posted(Closing(positions))
-        left = self._left.wait(timeout)
+        self.say_goodbye(failed=failed)
+        left = self.left.wait(timeout)
         try:
             self._producer.close(timeout if left else 0)
         finally:
             self.hand.expel()
         if not left:
             log.warning("left the group without goodbye", extra={"group": self._options.group})
+
+    def say_goodbye(self, *, failed: bool) -> None:
+        """Begin to leave, as `leave` does; `left` tells of the end."""
+        positions: Mapping[Partition, int] = {}
+        if self._options.auto_commit_ms is not None:
+            positions = self.hand.processed() if failed else self.hand.vouch()[0]
+        self._posted(Closing(positions))
 
     def _first_answer(
         self, ask: Callable[[StoreClient], dict[Partition, int]]
@@ -360,15 +383,12 @@ class GroupRole:
             raise self.failure
 
     def _posted(self, event: Event | GroupEvent) -> None:
-        assert self._node is not None
-        self._node.post(None, event)
-
-    def _post(self, event: GroupEvent) -> None:
-        self._posted(event)
+        assert self._post is not None
+        self._post(None, event)
 
     def _publish(self, effect: PublishCommits) -> None:
         # A clock that was set back must not make a later commit the older one.
-        self._commit_ms = max(self._commit_ms + 1, wall_ms())
+        self._commit_ms = max(self._commit_ms + 1, self._clock.wall_ms())
         last = None
         for partition, position in effect.positions.items():
             key, value = encode(
@@ -410,6 +430,6 @@ class GroupRole:
             case Barred(complaint):
                 self.failure = MisuseError(f"group {group!r} {complaint}")
             case Left():
-                self._left.set()
+                self.left.set()
             case _:
                 raise AssertionError(effect)

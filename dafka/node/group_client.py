@@ -11,7 +11,7 @@ from dafka.errors import CommitError, QueryError, WireError
 from dafka.groups.commit import decode
 from dafka.groups.events import Answered, Ask, OffsetsAnswered
 from dafka.groups.membership import Accept, Beat, Prepare
-from dafka.process.clock import now_ms
+from dafka.process.clock import CLOCK
 from dafka.query import messages
 from dafka.transport.request import QueryClient
 from dafka.wire.primitives import octets_of
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dafka.cluster import Cluster
     from dafka.groups.events import AskOffsets
     from dafka.groups.membership import Request
+    from dafka.process.clock import Clock
+    from dafka.transport.request import ConnectLine, QueryLinePort
     from dafka.transport.sockets import Pollable
 
 log = logging.getLogger(__name__)
@@ -39,14 +41,23 @@ class StoreLines:
     Args:
         group: What is asked about.
         cluster: Whose; events number its stores in their order.
+        connect: Makes a line to a store.
+        clock: The node's.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(self, group: str, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        group: str,
+        cluster: Cluster,
+        connect: ConnectLine = QueryClient,
+        clock: Clock = CLOCK,
+    ) -> None:
         self._group = octets_of(group)
         self._stores = stores = cluster.stores
+        self._now_ms = clock.now_ms
         self._asked: list[dict[int, int]] = [{} for _ in stores]
         """For each store, the token by the number of the question."""
         self._silent_since_ms: dict[int, int] = {}
@@ -54,9 +65,10 @@ class StoreLines:
         self._away: set[int] = set()
         """The stores that were said not to answer."""
         with ExitStack() as opened:
-            self._clients = [
-                opened.enter_context(QueryClient(one, cluster.credentials)) for one in stores
-            ]
+            self._clients: list[QueryLinePort] = []
+            for endpoint in stores:
+                self._clients.append(connect(endpoint, cluster.credentials))
+                opened.callback(self._clients[-1].close)
             opened.pop_all()
 
     def ask(self, effect: Ask | AskOffsets) -> None:
@@ -96,8 +108,8 @@ class StoreLines:
 
     def _note_question(self, store: int) -> None:
         """Say once that a store is away. Every store is asked every second or more often."""
-        now = now_ms()
-        silent_ms = now - self._silent_since_ms.setdefault(store, now)
+        now_ms = self._now_ms()
+        silent_ms = now_ms - self._silent_since_ms.setdefault(store, now_ms)
         if silent_ms < SILENCE_MS_MAX or store in self._away:
             return
         self._away.add(store)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import cluster_of
 from dafka.errors import NotStoredError
-from dafka.node.loop import Node, Role
+from dafka.node.loop import Node
 from dafka.protocol.effects import Stored
 from dafka.protocol.events import Mirrored, TurnEnded
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.model import Batch, Partition
+    from dafka.node.turn import Role
     from dafka.protocol.events import Event
     from dafka.transport.sockets import Pollable
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from functools import partial
@@ -27,9 +26,9 @@ from dafka.node.delivery import (
     not_spooled,
     not_stored,
 )
-from dafka.node.loop import Node, Role
+from dafka.node.loop import Node
 from dafka.process import metrics
-from dafka.process.clock import Pace, wall_ns
+from dafka.process.clock import CLOCK, Pace, wall_ns
 from dafka.protocol.effects import Append, Disputed, Publish, Stored
 from dafka.protocol.events import Appended, AppendFailed, Submitted, Woke
 from dafka.protocol.machine import earliest
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
     from typing import Never, Self
 
     from dafka.model import Batch
+    from dafka.node.turn import Role
+    from dafka.process.clock import Clock
     from dafka.protocol.events import Event
     from dafka.storage.spool import Spool
     from dafka.transport.sockets import Pollable
@@ -83,18 +84,25 @@ class ProducerRole:
         machine: With `spooled` set if there is a spool.
         linger_ms: How long a record may wait for others to share its batch.
         spool: Closed with the role.
+        clock: Its clock.
     """
 
     name = "producer"
 
     def __init__(
-        self, owner: Owner, machine: ProducerMachine, linger_ms: int, spool: Spool | None
+        self,
+        owner: Owner,
+        machine: ProducerMachine,
+        linger_ms: int,
+        spool: Spool | None,
+        clock: Clock = CLOCK,
     ) -> None:
         self._owner = owner
-        self._machine = machine
+        self.machine = machine
         self._linger_ms = linger_ms
         self._spool = spool
-        self._pace = Pace()
+        self._seconds = clock.seconds
+        self._pace = Pace(clock)
         self._gap = SealGap()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
@@ -102,20 +110,20 @@ class ProducerRole:
         if isinstance(event, Woke):
             waited_ms = self._pace.wait(self._gap.seconds)
             self._owner.seal_older(now_ms + waited_ms - self._linger_ms)
-        effects = self._machine.handle(event, now_ms)
+        effects = self.machine.handle(event, now_ms)
         for effect in effects:
             if isinstance(effect, Publish) and isinstance(effect.message, Records):
                 message = effect.message
                 partition = Partition(message.topic, message.address)
                 end = message.sequence + message.count
-                self._gap.published(partition, end, time.monotonic())
+                self._gap.published(partition, end, self._seconds())
         return [(side, effect) for effect in effects]
 
     def wakeup_ms(self) -> int | None:
         """When a batch has lingered long enough, or the machine wants to be woken."""
         opened_ms = self._owner.oldest_open_ms()
         linger_ms = None if opened_ms is None else opened_ms + self._linger_ms
-        return earliest(linger_ms, self._machine.wakeup_ms())
+        return earliest(linger_ms, self.machine.wakeup_ms())
 
     def perform(self, _side: None, effect: object) -> Event | None:
         """Write to the spool; report what is stored, and what never will be."""
@@ -125,7 +133,7 @@ class ProducerRole:
             self._report(effect)
             return None
         assert isinstance(effect, Stored)
-        self._gap.stored(effect.partition, effect.end, time.monotonic())
+        self._gap.stored(effect.partition, effect.end, self._seconds())
         if self._spool is not None:
             self._spool.forget(effect.partition.topic, effect.end)
         self._owner.stored(effect)

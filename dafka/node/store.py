@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -12,14 +11,14 @@ from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import fold
 from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
-from dafka.node.loop import Node, Role
+from dafka.node.loop import Node
 from dafka.process import metrics
-from dafka.process.clock import now_ms
+from dafka.process.clock import CLOCK
 from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
 from dafka.protocol.events import Appended, AppendFailed, Compared, Event, RangeRead, TurnEnded
 from dafka.protocol.store import StoreMachine
-from dafka.query.service import answer
-from dafka.storage.lmdb_log import Durability, LmdbLog, wall_ms
+from dafka.query.service import ROWS_MAX, answer
+from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside
 from dafka.storage.retention import Retainer
 from dafka.transport.access import ANYBODY, Rights
@@ -33,10 +32,13 @@ if TYPE_CHECKING:
     from typing import Never, Self
 
     from dafka.model import Batch
+    from dafka.node.turn import Role
+    from dafka.process.clock import Clock
     from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
     from dafka.storage.retention import Retention
-    from dafka.transport.keys import Credentials
+    from dafka.transport.access import Access
+    from dafka.transport.request import QueryServerPort
     from dafka.transport.sockets import Pollable
 
 log = logging.getLogger(__name__)
@@ -91,9 +93,9 @@ class Store:
             self.address = record_log.identity
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
-        self._role = _StoreRole(
-            record_log, server, Retainer(retention), credentials, deletable=deletable
-        )
+        access = None if credentials is None else credentials.access
+        retainer = Retainer(retention)
+        self._role = StoreRole(record_log, server, retainer, access, deletable=deletable)
         role: Role[None, Never] = self._role
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
@@ -127,45 +129,62 @@ def _drop(reason: Reason) -> None:
     metrics.count_dropped("store", reason)
 
 
-class _StoreRole:
-    """The store's shell in the node's thread."""
+class StoreRole:
+    """A store's machine in its node.
+
+    Args:
+        record_log: Closed with the role.
+        server: Its query port; closed with the role.
+        retainer: Says what need not be kept.
+        access: Who may ask what, in a cluster with keys.
+        deletable: Whether topics may be deleted over the query port.
+        rows_max: Rows of a table in one answer.
+        clock: Its clock.
+    """
 
     name = "store"
 
     def __init__(
         self,
         record_log: RecordLog,
-        server: QueryServer,
+        server: QueryServerPort,
         retainer: Retainer,
-        credentials: Credentials | None,
+        access: Access | None = None,
         *,
-        deletable: bool,
+        deletable: bool = False,
+        rows_max: int = ROWS_MAX,
+        clock: Clock = CLOCK,
     ) -> None:
         self.refusal = ""
         """What the disk says while it refuses to write; empty otherwise."""
-        self._access = None if credentials is None else credentials.access
+        self._access = access
         self._log = record_log
         self._server = server
         self._retainer = retainer
         self._retention_due_ms = 0
         self._deletable = deletable
+        self._rows_max = rows_max
+        self._clock = clock
         self._registers = Registers(record_log)
-        self._machine = StoreMachine(record_log.identity, record_log.heads())
+        self.machine = StoreMachine(record_log.identity, record_log.heads())
         self._observe()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
+        """Pass an event to the machine; at the end of a turn, see what need not be kept."""
         if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
             dropped = self._retain()
             self._retention_due_ms = now_ms + (
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
             )
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
 
     def wakeup_ms(self) -> int | None:
-        due_ms = self._machine.wakeup_ms()
+        """When the machine wants to be woken, or retention is due."""
+        due_ms = self.machine.wakeup_ms()
         return self._retention_due_ms if due_ms is None else min(due_ms, self._retention_due_ms)
 
     def perform(self, _side: None, effect: object) -> Event | None:
+        """Write and read; report two producers under one address."""
         match effect:
             case Append():
                 return self._append(effect)
@@ -180,16 +199,18 @@ class _StoreRole:
                 raise AssertionError(effect)
 
     def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
+        """The query port."""
         return {self._server.socket: self._serve}
 
     def close(self) -> None:
+        """Release the query port and the log."""
         self._server.close()
         for gauge in (metrics.PARTITIONS, metrics.STORED_BYTES, metrics.HEADS):
             gauge.remove(self._log.identity)  # they hold on to all that it kept
         self._log.close()
 
     def _append(self, effect: Append) -> Event:
-        began = time.perf_counter()
+        began = self._clock.seconds()
         try:
             folded = fold(self._log, effect.batches)
             self._log.append(effect.batches, trims=dict(effect.trims), entries=folded.entries)
@@ -198,7 +219,7 @@ class _StoreRole:
             self._refused(error)
             return AppendFailed(effect.token)
         self._written()
-        metrics.APPEND_SECONDS.observe(time.perf_counter() - began)
+        metrics.APPEND_SECONDS.observe(self._clock.seconds() - began)
         metrics.count_commits(folded.commits, folded.refused)
         return Appended(effect.token)
 
@@ -254,7 +275,7 @@ class _StoreRole:
     def _retain(self) -> bool:
         """Drop a bounded part of what need not be kept; whether there was any."""
         try:
-            trims = self._retainer.due(self._log, wall_ms(), RETAINED_BATCHES_MAX)
+            trims = self._retainer.due(self._log, self._clock.wall_ms(), RETAINED_BATCHES_MAX)
             if not trims:
                 return False
             before = {partition: self._log.extents()[partition].start for partition in trims}
@@ -269,7 +290,7 @@ class _StoreRole:
         return True
 
     def _serve(self) -> Iterable[tuple[None, Event]]:
-        began = time.perf_counter()
+        began = self._clock.seconds()
         for _ in range(REQUESTS_PER_TURN_MAX):
             try:
                 request = self._server.receive()
@@ -286,17 +307,18 @@ class _StoreRole:
                 rights,
                 deletable=self._deletable,
                 registers=self._registers,
-                now_ms=now_ms(),
+                rows_max=self._rows_max,
+                now_ms=self._clock.now_ms(),
                 dropped=_drop,
             )
             self._server.reply(client, reply)
-            if time.perf_counter() - began > REQUESTS_S_MAX:
+            if self._clock.seconds() - began > REQUESTS_S_MAX:
                 break
         return ()
 
     def _observe(self) -> None:
         address = self._log.identity
-        heads = self._machine.heads
+        heads = self.machine.heads
         metrics.PARTITIONS.labels(address).set_function(lambda: len(heads))
         extents = self._log.extents()
         metrics.STORED_BYTES.labels(address).set_function(

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def now_ms() -> int:
@@ -19,11 +24,33 @@ wall_ns = time.time_ns
 """Nanoseconds since 1970. The function itself: once a record, a call in between is felt."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What a node knows time by; in the simulator it is another one.
+
+    Attributes:
+        now_ms: Monotonic, for timers.
+        wall_ms: Since 1970, for what is written down.
+        seconds: Monotonic, for what is shorter than a millisecond.
+        sleep: Waits for so many seconds.
+    """
+
+    now_ms: Callable[[], int] = now_ms
+    wall_ms: Callable[[], int] = wall_ms
+    seconds: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+CLOCK = Clock()
+"""This machine's."""
+
+
 class Pace:
     """Keeps what is repeated apart."""
 
-    def __init__(self) -> None:
-        self._last_s = time.monotonic()
+    def __init__(self, clock: Clock = CLOCK) -> None:
+        self._clock = clock
+        self._last_s = clock.seconds()
 
     def wait(self, gap_s: float) -> int:
         """Return at once if the last time is `gap_s` ago, else when it is.
@@ -31,9 +58,9 @@ class Pace:
         Returns:
             How many whole milliseconds that took.
         """
-        began_s = time.monotonic()
+        began_s = self._clock.seconds()
         left_s = self._last_s + gap_s - began_s
         if left_s > 0:
-            time.sleep(left_s)
-        self._last_s = time.monotonic()
+            self._clock.sleep(left_s)
+        self._last_s = self._clock.seconds()
         return int((self._last_s - began_s) * 1_000)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dafka.groups.commit import Commit
     from dafka.groups.membership import Roster
     from dafka.transport.keys import Credentials
+    from dafka.transport.request import ConnectClient
 
 A = TypeVar("A")
 
@@ -47,6 +48,7 @@ class StoreClient:
         endpoint: `tcp://host:port`. That nobody listens there shows at the first question.
         timeout_ms: For each question; a list in several pages takes several.
         credentials: Whose to use, in a cluster with keys.
+        connect: Makes the connection.
 
     Raises:
         MisuseError: The endpoint cannot be used.
@@ -57,9 +59,10 @@ class StoreClient:
         endpoint: str,
         timeout_ms: int = ANSWER_TIMEOUT_MS,
         credentials: Credentials | None = None,
+        connect: ConnectClient = QueryClient,
     ) -> None:
         self.endpoint = endpoint
-        self._client = QueryClient(endpoint, credentials)
+        self._client = connect(endpoint, credentials)
         self._timeout_ms = timeout_ms
 
     def topics(self) -> list[str]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dafka.errors import MisuseError, QueryError
 from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
+from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
     from dafka.cluster import Cluster
+    from dafka.transport.request import ConnectClient
 
 T = TypeVar("T")
 
@@ -45,16 +47,23 @@ class ClusterClient:
     Args:
         cluster: Which.
         timeout_ms: How long one store may take for an answer; `ANSWER_TIMEOUT_MS` if not given.
+        connect: Makes the connections.
 
     Raises:
         MisuseError: The cluster names no store, or one by what is no endpoint.
     """
 
-    def __init__(self, cluster: Cluster, timeout_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        timeout_ms: int | None = None,
+        connect: ConnectClient = QueryClient,
+    ) -> None:
         if not cluster.stores:
             raise MisuseError(f"at least one store of cluster {cluster.name!r} is needed")
         self._cluster = cluster
         self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        self._connect = connect
         self._clients: dict[str, StoreClient] = {}
 
     def store(self, endpoint: str = "") -> StoreClient:
@@ -62,7 +71,9 @@ class ClusterClient:
         endpoint = endpoint or self._cluster.stores[0]
         client = self._clients.get(endpoint)
         if client is None:
-            client = StoreClient(endpoint, self._timeout_ms, self._cluster.credentials)
+            client = StoreClient(
+                endpoint, self._timeout_ms, self._cluster.credentials, self._connect
+            )
             self._clients[endpoint] = client
         return client
 

@@ -55,7 +55,11 @@ ROWS_MAX = 500
 
 
 def answered(
-    question: GroupQuestion | GroupRequest, log: RecordLog, registers: Registers, now_ms: int
+    question: GroupQuestion | GroupRequest,
+    log: RecordLog,
+    registers: Registers,
+    now_ms: int,
+    rows_max: int = ROWS_MAX,
 ) -> GroupAnswer:
     """Return the answer to `question`.
 
@@ -64,6 +68,7 @@ def answered(
         log: Where commits are.
         registers: Where members are.
         now_ms: The time, by the clock that `registers` is always given.
+        rows_max: Groups or commits in one answer.
 
     Raises:
         StorageError: The disk refused.
@@ -72,13 +77,13 @@ def answered(
     match question:
         case messages.GroupsRequest(after):
             last = None if after is None else text(after)
-            groups = [octets_of(group) for group in groups_of(log, ROWS_MAX, last)]
-            return messages.GroupsResponse(tuple(groups), len(groups) == ROWS_MAX)
+            groups = [octets_of(group) for group in groups_of(log, rows_max, last)]
+            return messages.GroupsResponse(tuple(groups), len(groups) == rows_max)
         case messages.CommitsRequest(group, place):
             behind = None if place is None else Partition(text(place[0]), text(place[1]))
-            found = commits_of(log, text(group), ROWS_MAX, behind)
+            found = commits_of(log, text(group), rows_max, behind)
             commits, more = page(found, lambda record: len(record[0]) + len(record[1]))
-            return messages.CommitsResponse(tuple(commits), more or len(found) == ROWS_MAX)
+            return messages.CommitsResponse(tuple(commits), more or len(found) == rows_max)
         case messages.MembersRequest(group):
             return messages.MembersResponse(registers.roster(_checked(text(group)), now_ms))
         case messages.HeartbeatRequest(request):
@@ -106,6 +111,7 @@ def answer(
     deletable: bool = False,
     dropped: Callable[[Reason], None] = lambda _reason: None,
     registers: Registers | None = None,
+    rows_max: int = ROWS_MAX,
     now_ms: int = 0,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
@@ -117,6 +123,7 @@ def answer(
         deletable: Whether topics may be deleted.
         dropped: Called if what came is no question, or not one that this key may ask.
         registers: Of the groups' members, if this store keeps them.
+        rows_max: Groups or commits in one answer.
         now_ms: The time, by a clock that does not jump.
     """
     try:
@@ -125,7 +132,7 @@ def answer(
             dropped("not permitted")
             return encode(messages.ErrorResponse("not permitted", "this key has no right to that"))
         if isinstance(asked, GROUP_QUESTIONS):
-            return encode(answered(asked, log, registers or Registers(log), now_ms))
+            return encode(answered(asked, log, registers or Registers(log), now_ms, rows_max))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log) if deletable else _NOT_DELETABLE)
         return encode(_answer(asked, log))

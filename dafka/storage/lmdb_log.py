@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import secrets
 import struct
-import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
+from dafka.process.clock import wall_ms
 from dafka.storage.environment import Environment
 from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended
 from dafka.wire.primitives import octets_of, text
@@ -56,11 +56,6 @@ class Durability(Enum):
     """The operating system has the batches: a dead process takes nothing, a power cut the last
     seconds and, on a file system that reorders writes, possibly the log. For stores of which
     the cluster has others, and for tests."""
-
-
-def wall_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class LmdbLog:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import zmq
 
@@ -25,9 +25,14 @@ from dafka.transport import sockets
 from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from dafka.transport.keys import Credentials
+    from dafka.transport.sockets import Pollable
+
+    ConnectClient = Callable[[str, Credentials | None], "QueryClientPort"]
+    ConnectLine = Callable[[str, Credentials | None], "QueryLinePort"]
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +51,50 @@ class Client(NamedTuple):
     connection: bytes
     number: bytes
     key: str = ""
+
+
+class QueryServerPort(Protocol):
+    """Where questions come from: `QueryServer`."""
+
+    @property
+    def socket(self) -> Pollable:
+        """To be polled; when it is readable, call `receive`."""
+
+    def receive(self) -> tuple[Client, bytes] | None:
+        """Return the next question; None if there is none."""
+
+    def reply(self, client: Client, answer: bytes) -> bool:
+        """Answer a question."""
+
+    def close(self) -> None:
+        """Take no more questions."""
+
+
+class QueryClientPort(Protocol):
+    """What puts questions to one server and waits: `QueryClient`."""
+
+    def ask(self, question: bytes, timeout_ms: int) -> bytes:
+        """Return the answer; raises `QueryError` if there is none in time."""
+
+    def close(self) -> None:
+        """Release the connection."""
+
+
+class QueryLinePort(Protocol):
+    """What puts questions to one server and does not wait: `QueryClient`."""
+
+    @property
+    def socket(self) -> Pollable:
+        """To be polled; when it is readable, call `receive`."""
+
+    def send(self, question: bytes) -> int:
+        """Ask without waiting; returns the number that the answer will carry."""
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """Return the next answer and its question's number; None if there is none."""
+
+    def close(self) -> None:
+        """Release the connection; what is on its way is lost."""
 
 
 class QueryServer:

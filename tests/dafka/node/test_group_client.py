@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from dafka.cluster import Cluster
@@ -11,6 +9,7 @@ from dafka.groups.membership import Accept, Ballot, Beat, Member, Membership, Pr
 from dafka.model import Partition
 from dafka.node import group_client
 from dafka.node.group_client import StoreLines
+from dafka.process.clock import Clock
 from dafka.query import messages
 
 pytestmark = pytest.mark.net
@@ -20,9 +19,25 @@ MEMBERSHIP = encode(Membership(1, 1, {"A": Member((b"orders",), 10_000)}))
 PLACE = Partition("orders", "A1")
 
 
+class Time:
+    """The time that lines know; to be put forward."""
+
+    now_ms = 0
+
+    @property
+    def clock(self):
+        return Clock(now_ms=lambda: self.now_ms)
+
+
 @pytest.fixture
-def lines(stored, until):
-    lines = StoreLines("g", Cluster(stores=[stored.query, "tcp://127.0.0.1:9"]))
+def time():
+    return Time()
+
+
+@pytest.fixture
+def lines(stored, until, time):
+    there = Cluster(stores=[stored.query, "tcp://127.0.0.1:9"])
+    lines = StoreLines("g", there, clock=time.clock)
 
     def connected():
         lines.ask(Ask(0, 99, Beat("other", "A", 0)))
@@ -76,25 +91,17 @@ def test_a_store_that_is_away_is_asked_in_vain(lines, monkeypatch):
     assert len(lines._asked[1]) <= 3
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The time that lines know; to be put forward."""
-    clock = SimpleNamespace(now_ms=0)
-    monkeypatch.setattr(group_client, "now_ms", lambda: clock.now_ms)
-    return clock
-
-
 def said(caplog):
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_store_that_is_away_is_told_once(clock, caplog):
+def test_a_store_that_is_away_is_told_once(time, caplog):
     nobody = ["tcp://127.0.0.1:9", "tcp://127.0.0.1:10", "tcp://127.0.0.1:11"]
-    lines = StoreLines("g", Cluster(stores=nobody))
-    for clock.now_ms in range(0, 20_000, 1_000):
+    lines = StoreLines("g", Cluster(stores=nobody), clock=time.clock)
+    for time.now_ms in range(0, 20_000, 1_000):
         for store in (0, 1):
             lines.ask(Ask(store, 1, Beat("g", "A", 1)))
-        if clock.now_ms < group_client.SILENCE_MS_MAX:
+        if time.now_ms < group_client.SILENCE_MS_MAX:
             assert not caplog.records
     lines.close()
     assert [record.store for record in caplog.records] == nobody[:2]
@@ -103,11 +110,11 @@ def test_a_store_that_is_away_is_told_once(clock, caplog):
     assert "does not answer: the group stands still until more than half" in second
 
 
-def test_a_store_that_answers_again_is_told_and_so_is_its_next_outage(lines, clock, caplog, until):
+def test_a_store_that_answers_again_is_told_and_so_is_its_next_outage(lines, time, caplog, until):
     for _ in range(2):
-        clock.now_ms += 1
+        time.now_ms += 1
         lines.ask(Ask(0, 1, Beat("g", "A", 1)))
-        clock.now_ms += group_client.SILENCE_MS_MAX
+        time.now_ms += group_client.SILENCE_MS_MAX
         lines.ask(Ask(0, 2, Beat("g", "A", 1)))
         events(lines, until, 2)
     assert [text.partition(":")[0] for text in said(caplog)] == [
@@ -116,11 +123,11 @@ def test_a_store_that_answers_again_is_told_and_so_is_its_next_outage(lines, clo
     ] * 2
 
 
-def test_a_store_that_answers_is_not_spoken_of(lines, clock, caplog, until):
+def test_a_store_that_answers_is_not_spoken_of(lines, time, caplog, until):
     for _ in range(10):
         lines.ask(Ask(0, 1, Beat("g", "A", 1)))
         events(lines, until, 1)
-        clock.now_ms += 1_000
+        time.now_ms += 1_000
     assert not caplog.records
 
 

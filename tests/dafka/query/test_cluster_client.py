@@ -11,7 +11,7 @@ from dafka.query.cluster_client import ClusterClient
 class FakeStore:
     """What it is asked for is what it was given, or an error."""
 
-    def __init__(self, endpoint, timeout_ms, credentials):
+    def __init__(self, endpoint, timeout_ms, credentials, connect):
         self.endpoint = endpoint
         self.timeout_ms = timeout_ms
         self.asked = 0

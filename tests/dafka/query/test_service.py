@@ -34,8 +34,8 @@ def agreed(committed):
     return agreed
 
 
-def ask(agreed, question):
-    return answered(question, agreed, Registers(agreed), 0)
+def ask(agreed, question, **bounds):
+    return answered(question, agreed, Registers(agreed), 0, **bounds)
 
 
 def test_groups(agreed):
@@ -56,11 +56,12 @@ def test_commits_of_a_group_as_they_were_made(agreed):
     assert ask(agreed, messages.CommitsRequest(b"nobody")) == messages.CommitsResponse((), False)
 
 
-def test_a_page_has_so_many_rows_and_says_whether_there_are_more(agreed, monkeypatch):
-    monkeypatch.setattr(service, "ROWS_MAX", 1)
-    assert ask(agreed, messages.GroupsRequest()) == messages.GroupsResponse((b"audit",), True)
-    assert ask(agreed, messages.GroupsRequest(b"billing")) == messages.GroupsResponse((), False)
-    assert len(ask(agreed, messages.CommitsRequest(b"billing")).commits) == 1
+def test_a_page_has_so_many_rows_and_says_whether_there_are_more(agreed):
+    first = ask(agreed, messages.GroupsRequest(), rows_max=1)
+    assert first == messages.GroupsResponse((b"audit",), True)
+    behind = ask(agreed, messages.GroupsRequest(b"billing"), rows_max=1)
+    assert behind == messages.GroupsResponse((), False)
+    assert len(ask(agreed, messages.CommitsRequest(b"billing"), rows_max=1).commits) == 1
 
 
 FIRST = Ballot(1, "A")

@@ -1,0 +1,267 @@
+"""What a node does in a turn of its loop: no thread, clock, socket or decision of its own.
+
+Events go to the role, effects to meshes or back to the role. `dafka.node.loop.Node` runs turns in a
+thread, around a poller; the simulator runs the same ones on a heap of events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from dafka.process import metrics
+from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
+from dafka.protocol.events import Received, TurnEnded, Woke
+from dafka.protocol.machine import earliest
+from dafka.protocol.presence import Disconnect, TowerAway, TowerBack
+from dafka.wire import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dafka.process.clock import Clock
+    from dafka.protocol.events import Event
+    from dafka.transport.mesh import Notice
+    from dafka.transport.sockets import Pollable
+    from dafka.wire.messages import Message, MessageId
+
+S = TypeVar("S")
+"""How a node tells its meshes apart."""
+
+E = TypeVar("E")
+"""Events of its own that a role has beside those of `dafka.protocol`; `Never` if it has none."""
+
+log = logging.getLogger(__name__)
+
+_BATCHES = (
+    messages.Records,
+    messages.RecordMessage,
+    messages.DirectRecords,
+    messages.DirectRecord,
+)
+
+_NOTICES = (Disconnect, TowerAway, TowerBack, Dropped)
+
+
+class Role(Protocol[S, E]):
+    """What lives in a node: a machine, and what performs its own effects."""
+
+    name: str
+    """The label of its metrics: producer, consumer, store, link."""
+
+    def handle(self, side: S, event: Event | E, now_ms: int) -> Iterable[tuple[S, object]]:
+        """Pass an event to the machine."""
+
+    def wakeup_ms(self) -> int | None:
+        """When to send it `Woke`."""
+
+    def perform(self, side: S, effect: object) -> Event | E | None:
+        """Do an effect that is not the network's; returns the event that completes it, if any."""
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[S, Event | E]]]]:
+        """Further sockets, and what makes events of them when they are readable."""
+
+    def close(self) -> None:
+        """Release what it holds; called in the node's thread, last."""
+
+
+class MeshPort(Protocol):
+    """A node's place in a cluster, as far as a turn needs it: `dafka.transport.mesh.Mesh`."""
+
+    @property
+    def peers(self) -> int:
+        """How many nodes it is connected to."""
+
+    def publish(self, message: Message) -> Dropped | None:
+        """Send a message to every peer that listens; returns why it cannot be sent."""
+
+    def flush(self) -> None:
+        """Send what waits for others of its kind."""
+
+    def listen(self, message_id: MessageId, key: str) -> None:
+        """Subscribe."""
+
+    def unlisten(self, message_id: MessageId, key: str) -> None:
+        """Take a subscription back."""
+
+    def wake(self, now_ms: int) -> list[Notice]:
+        """Do what time has made due."""
+
+    def wakeup_ms(self) -> int | None:
+        """When to call `wake`."""
+
+    def close(self, linger_ms: int) -> None:
+        """Leave; what was published may take so long to go out."""
+
+
+class Turn(Generic[S, E]):
+    """The turns of one node: `take` and `complete` what has arrived, then `end`.
+
+    Args:
+        role: What lives here.
+        address: Its identity, for the metrics.
+        meshes: Its meshes by side.
+        clock: Its clock.
+        wake: Makes the next turn begin now; from any thread.
+    """
+
+    def __init__(
+        self,
+        role: Role[S, E],
+        address: str,
+        meshes: Mapping[S, MeshPort],
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        self.inbox: deque[tuple[S, Event | E]] = deque()
+        """What was posted and is not handled yet."""
+        self._role = role
+        self._address = address
+        self._meshes = dict(meshes)
+        self._first = next(iter(self._meshes))
+        self._now_ms = clock.now_ms
+        self._wake = wake
+        self._due_ms: int | None = None
+        self._taken_in = metrics.traffic(role.name, "in")
+        self._sent_out = metrics.traffic(role.name, "out")
+
+    def post(self, side: S, event: Event | E) -> None:
+        """Hand an event over from another thread."""
+        self.inbox.append((side, event))
+        self._wake()
+
+    def begin(self) -> None:
+        """Wake all for the first time."""
+        self.feed(self._first, Woke())
+        self._wake_meshes(self._now_ms(), first=True)
+
+    def due_ms(self) -> int | None:
+        """When the role or a mesh is to be woken first."""
+        meshes = [mesh.wakeup_ms() for mesh in self._meshes.values()]
+        self._due_ms = earliest(self._role.wakeup_ms(), *meshes)
+        return self._due_ms
+
+    def take(self, side: S, arrived: Iterable[Event | Notice]) -> None:
+        """Handle what a mesh has received."""
+        for event in arrived:
+            if isinstance(event, Received):
+                message = event.message
+                if isinstance(message, _BATCHES):
+                    self._taken_in.add(message.count, len(message.content))
+            elif isinstance(event, _NOTICES):
+                self._notice(event)
+                continue
+            self.feed(side, event)
+
+    def complete(self, happened: Iterable[tuple[S, Event | E]]) -> None:
+        """Handle what the role has made of something else than a mesh."""
+        for side, event in happened:
+            self.feed(side, event)
+
+    def end(self, *, woken: bool) -> None:
+        """Do what is due or posted, and let go out what was collected.
+
+        Args:
+            woken: Something may be due that was not when the turn began.
+        """
+        now_ms = self._now_ms()
+        if woken or (self._due_ms is not None and self._due_ms <= now_ms):
+            self._wake_due(now_ms)
+        while self.inbox:
+            self.feed(*self.inbox.popleft())
+        self._taken_in.tell()
+        self.feed(self._first, TurnEnded())
+        for mesh in self._meshes.values():
+            mesh.flush()
+        self._sent_out.tell()
+
+    def close(self, linger_ms: int) -> None:
+        """Release everything; what was published may take so long to go out."""
+        self._role.close()
+        for mesh in self._meshes.values():
+            mesh.close(linger_ms)
+        metrics.PEERS.remove(self._role.name, self._address)
+
+    def feed(self, side: S, event: Event | E) -> None:
+        """Hand an event to the role and perform what it asks for, to the end."""
+        pending: list[tuple[S, Event | E]] = [(side, event)]
+        for happened in pending:  # which grows on the way
+            for effect_side, effect in self._role.handle(*happened, self._now_ms()):
+                completed = self.perform(effect_side, effect)
+                if completed is not None:
+                    pending.append((effect_side, completed))
+
+    def perform(self, side: S, effect: object) -> Event | E | None:
+        """Do an effect; returns the event that completes it, if any."""
+        if isinstance(effect, Publish):
+            message = effect.message
+            if isinstance(message, _BATCHES):
+                self._sent_out.add(message.count, len(message.content))
+            dropped = self._meshes[side].publish(message)
+            if dropped is not None:
+                self._drop(dropped)
+        elif isinstance(effect, Listen):
+            self._meshes[side].listen(effect.id, effect.key)
+        elif isinstance(effect, Unlisten):
+            self._meshes[side].unlisten(effect.id, effect.key)
+        elif isinstance(effect, Dropped):
+            self._drop(effect)
+        elif isinstance(effect, Lost):
+            self._lose(effect)
+        else:
+            return self._role.perform(side, effect)
+        return None
+
+    def _notice(self, notice: Notice) -> None:
+        """Count or say what an operator should know of a mesh."""
+        match notice:
+            case Dropped():
+                self._drop(notice)
+            case Disconnect():
+                metrics.PEERS_LEFT.labels(self._role.name).inc()
+            case TowerAway():
+                log.warning(
+                    "tower is not heard: %s; start it or correct the endpoint, this node keeps "
+                    "looking for it",
+                    "new nodes are found through the others"
+                    if notice.heard
+                    else "no node is found until one is heard, those found stay connected",
+                    extra={"role": self._role.name, "tower": notice.tower},
+                )
+            case TowerBack():
+                facts = {"role": self._role.name, "tower": notice.tower}
+                log.warning("tower is heard", extra=facts)
+
+    def _drop(self, dropped: Dropped) -> None:
+        metrics.count_dropped(self._role.name, dropped.reason)
+
+    def _lose(self, lost: Lost) -> None:
+        """Report what nobody has any more. From 0 on it is only where the log starts by now."""
+        place = {
+            "topic": lost.partition.topic,
+            "partition": lost.partition.address,
+            "start": lost.start,
+            "end": lost.end,
+        }
+        if lost.start == 0:
+            log.info("partition begins at its log start", extra=place)
+            return
+        metrics.LOST.labels(self._role.name).inc(lost.end - lost.start)
+        log.warning("records skipped: no store has them any more", extra=place)
+
+    def _wake_due(self, now_ms: int) -> None:
+        due_ms = self._role.wakeup_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self.feed(self._first, Woke())
+        self._wake_meshes(now_ms)
+
+    def _wake_meshes(self, now_ms: int, *, first: bool = False) -> None:
+        for mesh in self._meshes.values():
+            due_ms = mesh.wakeup_ms()
+            if first or (due_ms is not None and due_ms <= now_ms):
+                for notice in mesh.wake(now_ms):
+                    self._notice(notice)
+                metrics.PEERS.labels(self._role.name, self._address).set(
+                    sum(each.peers for each in self._meshes.values())
+                )
