@@ -14,6 +14,7 @@ from dafka.errors import QueryError, RecordError
 from dafka.query.client import LOOK_TIMEOUT_MS, SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
+from dafka.transport.request import QueryClient
 from distributor.offsets.explanation import GroupView
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition, Record
     from dafka.query.client import StoreClient
+    from dafka.transport.request import ConnectClient
     from topology.model import ClusterSpec, Topology
 
 ASKED_AT_ONCE_MAX = 16
@@ -96,10 +98,10 @@ def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holdin
     return holdings
 
 
-def gives_sign_of_life(cluster: ClusterSpec) -> bool:
+def gives_sign_of_life(cluster: ClusterSpec, connect: ConnectClient = QueryClient) -> bool:
     """Whether any of a cluster's stores answers."""
     try:
-        with ClusterClient(Cluster.declared(cluster), SIGN_TIMEOUT_MS) as stores:
+        with ClusterClient(Cluster.declared(cluster), SIGN_TIMEOUT_MS, connect) as stores:
             stores.first(lambda store: store.health())
     except QueryError:
         return False

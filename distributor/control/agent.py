@@ -14,14 +14,10 @@ from itertools import islice
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from dafka.cluster import Cluster
-from dafka.errors import DafkaError, QueryError, WireError
-from dafka.plural import counted
+from dafka.errors import DafkaError, WireError
 from dafka.process import metrics
 from dafka.process.clock import now_ms
-from dafka.protocol.events import Woke
 from dafka.query.client import LOOK_TIMEOUT_MS
-from dafka.query.cluster_client import ClusterClient
 from dafka.query.paging import page
 from dafka.transport.curve import checked_binding
 from dafka.transport.request import QueryServer
@@ -35,37 +31,23 @@ from distributor.control.protocol import (
     decode_command,
     encode,
 )
+from distributor.control.steering import PROBE_INTERVAL_MS, ClusterStores, Steering
 from distributor.link.events import StopReason
 from distributor.link.node import LinkNode
-from distributor.link.target import (
-    ClusterLost,
-    Drain,
-    Drained,
-    Pause,
-    Probed,
-    Retarget,
-    Switch,
-    TargetMachine,
-    TargetSettings,
-    TargetState,
-)
+from distributor.link.target import ClusterLost, Pause, Retarget, TargetSettings
 from distributor.offsets.node import OffsetsNode
-from distributor.survey import gives_sign_of_life
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dafka.model import Partition
     from distributor.link.events import Stop
-    from distributor.link.target import TargetEffect, TargetEvent
-    from topology.model import ClusterSpec, Topology
+    from distributor.link.target import TargetEvent
+    from topology.model import Topology
     from topology.plan import Link
 
 
 log = logging.getLogger(__name__)
-
-PROBE_INTERVAL_MS = 1_000
-"""How often the targets are asked for a sign of life."""
 
 COMMANDS_MAX = 64
 """Commands that wait to be obeyed; more are refused by being lost, and can be given again."""
@@ -77,32 +59,34 @@ class SteeredLink:
     Args:
         topology: Where the clusters are declared.
         link: Which arrow of the plan.
+        probe_interval_ms: How often to look at the targets.
     """
 
-    def __init__(self, topology: Topology, link: Link) -> None:
+    def __init__(
+        self, topology: Topology, link: Link, probe_interval_ms: int = PROBE_INTERVAL_MS
+    ) -> None:
         self._topology = topology
         self._link = link
         self.targets: tuple[str, ...] = link.targets
-        self._aim = TargetMachine(
-            link.targets,
-            TargetSettings(
-                failover_after_ms=topology.links.failover_after_ms,
-                failback=topology.links.failback,
-            ),
-            now_ms(),
-        )
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
         self._commands: Queue[TargetEvent] = Queue(COMMANDS_MAX)
-        self._waits_for = ""
-        self._stood_ms: int | None = None
-        """Since when nothing is copied because the target is being changed."""
-        self._stall_ms = 0
-        self._switches = 0
         self._failure: DafkaError | None = None
         self._node = LinkNode(topology, link)
         self._offsets = OffsetsNode(topology, link)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="dafka-probe")
+        settings = TargetSettings(
+            failover_after_ms=topology.links.failover_after_ms,
+            failback=topology.links.failback,
+        )
+        self._steering = Steering(
+            link,
+            settings,
+            self,
+            ClusterStores(topology),
+            probe=self._pool.map,
+            probe_interval_ms=probe_interval_ms,
+        )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._steer, name="dafka-steering", daemon=True)
         self._thread.start()
@@ -114,20 +98,19 @@ class SteeredLink:
 
     def row(self) -> LinkRow:
         """What the link does."""
-        aim = self._aim
-        silent = aim.silent and len(self.targets) > 1 and not aim.paused
+        steering = self._steering
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
         return LinkRow(
             source=self._link.source,
             level=self._link.level,
             branch=self._link.branch,
-            target=aim.current,
-            state="silent" if silent else aim.state.value,
-            next=aim.next or "",
-            waits_for=self._waits_for,
-            switches=self._switches,
-            stall_ms=self._stall_ms if self._stood_ms is None else -1,
+            target=steering.aim.current,
+            state=steering.state,
+            next=steering.aim.next or "",
+            waits_for=steering.waits_for,
+            switches=steering.switches,
+            stall_ms=steering.stall_ms,
             diverged=reasons.count(StopReason.DIVERGED),
             overtaken=reasons.count(StopReason.OVERTAKEN),
             shortened=self._node.shortened,
@@ -168,110 +151,43 @@ class SteeredLink:
             self._offsets.close()
             self._node.close()
 
-    def _steer(self) -> None:
-        probe_due_ms = now_ms()
-        while not self._stopping.is_set():
-            try:
-                wait_ms = max(0, min(200, probe_due_ms - now_ms()))
-                self._handle(self._commands.get(timeout=wait_ms / 1_000))
-            except Empty:
-                pass
-            if self._stopping.is_set():
-                return
-            self._notice_end_of_stall()
-            due_ms = self._aim.wakeup_ms()
-            if due_ms is not None and now_ms() >= due_ms:
-                self._handle(Woke())
-            if now_ms() >= probe_due_ms:
-                probe_due_ms = now_ms() + PROBE_INTERVAL_MS
-                self._probe()
-            waits = self._aim.state in (TargetState.DRAINING, TargetState.PAUSED)
-            if waits and self._drained():
-                self._handle(Drained())
+    @property
+    def sent(self) -> Mapping[Partition, int] | None:
+        """Once it is on hold: everything it sent, the end of each partition."""
+        return self._node.sent
 
-    def _handle(self, event: TargetEvent) -> None:
-        for effect in self._aim.handle(event, now_ms()):
-            self._perform(effect)
+    def hold(self) -> None:
+        """Copy nothing more, and say what was sent."""
+        self._node.hold()
 
-    def _perform(self, effect: TargetEffect) -> None:
-        facts = {
-            "source": self._link.source,
-            "level": self._link.level,
-            "target": self._aim.current,
-        }
-        match effect:
-            case Drain():
-                log.info("link drains", extra=facts)
-                self._stood_ms = now_ms()
-                self._node.hold()
-            case Switch():
-                log.warning("link aims elsewhere", extra={**facts, "planned": effect.planned})
-                self._switches += 1
-                self._reopen()
-            case _:
-                log.warning("link could not be drained", extra=facts)
-                self._reopen()
-
-    def _reopen(self) -> None:
-        if self._stood_ms is None:
-            self._stood_ms = now_ms()
-        self._waits_for = ""
+    def reopen(self, target: str) -> None:
+        """End, and begin anew towards a target."""
         with self._lock:
             self._offsets.close()
             self._node.close()
             try:
-                self._node = LinkNode(self._topology, self._link, self._aim.current)
-                self._offsets = OffsetsNode(self._topology, self._link, self._aim.current)
+                self._node = LinkNode(self._topology, self._link, target)
+                self._offsets = OffsetsNode(self._topology, self._link, target)
             except DafkaError as error:
                 # The process ends with it and is started again.
                 self._failure = error
                 self._stopping.set()
 
-    def _notice_end_of_stall(self) -> None:
-        if self._stood_ms is not None and not self._aim.holding and not self._node.unready():
-            self._stall_ms = now_ms() - self._stood_ms
-            self._stood_ms = None
-            log.info("link goes on", extra={"stall_ms": self._stall_ms})
-
-    def _probe(self) -> None:
-        if len(self.targets) < 2:
-            return  # nothing depends on it
-        for name, well in zip(
-            self.targets, self._pool.map(self._is_well, self.targets), strict=True
-        ):
-            self._handle(Probed(name, well))
-
-    def _is_well(self, name: str) -> bool:
-        return gives_sign_of_life(self._topology.cluster(name))
-
-    def _drained(self) -> bool:
-        """Whether everything sent is on every cluster behind the target."""
-        sent = self._node.sent
-        if sent is None:
-            return False
-        for name in self._link.beyond:
-            heads = _heads_of(self._topology.cluster(name))
-            if heads is None:
-                self._waits_for = f"{name} does not answer"
-                return False
-            lacking = sum(heads.get(partition, -1) + 1 < end for partition, end in sent.items())
-            if lacking:
-                self._waits_for = f"{name} lacks records of {counted(lacking, 'partition')}"
-                return False
-        return True
+    def _steer(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                command = self._commands.get(timeout=self._steering.wait_ms() / 1_000)
+                self._steering.handle(command)
+            except Empty:
+                pass
+            if self._stopping.is_set():
+                return
+            self._steering.look()
 
 
 def _stopped_row(partition: Partition, stop: Stop) -> StoppedRow:
     topic, address = map(octets_of, partition)
     return StoppedRow(topic, address, stop.reason.value, stop.first, stop.end)
-
-
-def _heads_of(cluster: ClusterSpec) -> dict[Partition, int] | None:
-    try:
-        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
-            return stores.first(lambda store: store.heads())
-    except QueryError:
-        return None
 
 
 _LOOK_MS = 200

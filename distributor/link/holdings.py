@@ -1,4 +1,4 @@
-"""What a cluster's stores say they hold, asked for again and again: only what has changed."""
+"""What both ends of a link say they hold, asked for again and again: only what has changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, RefusedError
+from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
+from dafka.transport.request import QueryClient
+from distributor.link.events import HeadsRead, HeadsUnread
+from distributor.verify.divergence import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.query.client import StoreClient
     from dafka.storage.log import Mark
+    from dafka.transport.request import ConnectClient
     from topology.model import ClusterSpec
 
 log = logging.getLogger(__name__)
@@ -26,11 +31,17 @@ class Holdings:
     Args:
         cluster: Whose stores to ask.
         wants: Whether the link carries a topic.
+        connect: Makes the connections to the stores.
     """
 
-    def __init__(self, cluster: ClusterSpec, wants: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        cluster: ClusterSpec,
+        wants: Callable[[str], bool],
+        connect: ConnectClient = QueryClient,
+    ) -> None:
         self.cluster = cluster.name
-        self._stores = ClusterClient(Cluster.declared(cluster))
+        self._stores = ClusterClient(Cluster.declared(cluster), connect=connect)
         self._wants = wants
         self._until: Mark | None = None
         self.store = ""
@@ -97,6 +108,72 @@ class Holdings:
                 self.empty.discard(partition)
             else:
                 self.empty.add(partition)
+
+
+class BothEnds:
+    """What both ends hold, and whether they mean the same records. Used by one thread.
+
+    Args:
+        source: Where the link reads.
+        target: Where it writes.
+        wants: Whether it carries a topic.
+        connect: Makes the connections to the stores.
+        now_ms: The monotonic clock.
+    """
+
+    def __init__(
+        self,
+        source: ClusterSpec,
+        target: ClusterSpec,
+        wants: Callable[[str], bool],
+        connect: ConnectClient = QueryClient,
+        now_ms: Callable[[], int] = CLOCK.now_ms,
+    ) -> None:
+        self.source, self.target = source.name, target.name
+        self._source = Holdings(source, wants, connect)
+        self._target = Holdings(target, wants, connect)
+        self._witness = Witness()
+        self._now_ms = now_ms
+        self.told: dict[str, tuple[int, Mapping[Partition, int]]] = {}
+        """When each cluster last said what it holds, and that; read by other threads."""
+
+    def survey(self) -> HeadsRead | HeadsUnread:
+        """Ask both ends' stores."""
+        source, target = self._source, self._target
+        # Copies of what changes with the next survey: they are read in another thread.
+        theirs = self._heads_of(target)
+        if theirs is None:
+            return HeadsUnread()
+        ours = self._heads_of(source)
+        if ours is not None and (spans := self._witness.due(ours, theirs)):
+            self._look(spans)
+        # A source that does not answer has not lost anything: what was found out still holds.
+        return HeadsRead(
+            target=theirs,
+            source=ours or {},
+            diverged=dict(self._witness.diverged),
+            waiting=self._witness.waiting(source.heads, theirs),
+            begins={} if ours is None else dict(source.begins),
+            empty=frozenset(target.empty),
+        )
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._source.close()
+        self._target.close()
+
+    def _look(self, spans: Mapping[Partition, range]) -> None:
+        try:
+            self._witness.look(self._source.client(), self._target.client(), spans)
+        except QueryError as error:
+            log.warning("cannot compare records", extra={"error": str(error)})
+
+    def _heads_of(self, holdings: Holdings) -> dict[Partition, int] | None:
+        if not holdings.ask():
+            return None
+        heads = dict(holdings.heads)
+        self.told[holdings.cluster] = (self._now_ms(), heads)
+        return heads
 
 
 def _changed(

@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dafka.cluster import Cluster
-from dafka.errors import QueryError
 from dafka.limits import PARTITIONS_MAX
-from dafka.node.loop import Node, Role
-from dafka.process.clock import now_ms
+from dafka.node.loop import Node
+from dafka.process.clock import CLOCK
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import TurnEnded
 from dafka.protocol.machine import earliest
@@ -36,11 +35,10 @@ from distributor.link.events import (
     Stopped,
     StopReason,
 )
-from distributor.link.holdings import Holdings
+from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.meter import LinkMeter
 from distributor.link.pull_order import patient
-from distributor.verify.divergence import Witness
 from topology.plan import plan
 
 if TYPE_CHECKING:
@@ -48,9 +46,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dafka.model import Partition
+    from dafka.node.turn import Role
+    from dafka.process.clock import Clock
     from dafka.transport.sockets import Pollable
-    from topology.model import ClusterSpec, Topology
-    from topology.plan import Link
+    from topology.model import Topology
+    from topology.plan import Link, Plan
 
 log = logging.getLogger(__name__)
 
@@ -81,21 +81,8 @@ class LinkNode:
         here, there = Cluster.declared(source), Cluster.declared(target)
         address = here.new_address()
 
-        @lru_cache(PARTITIONS_MAX)  # asked for every message of a topic that is not carried
-        def wants(topic: str) -> bool:
-            return topology.carries(topic, link.span)
-
-        settings = ConsumerSettings(
-            wants=wants,
-            start=Start.ASSIGNED,
-            committed=True,
-            heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
-        )
         bounds = topology.links
-        if bounds.bytes_per_s is not None or bounds.records_per_s is not None:
-            # What is taken in goes out at once, before the rate can hold anything back.
-            settings = replace(settings, buffer_bytes_max=LIMITED_BUFFER_BYTES)
-        link_settings = LinkSettings(
+        settings = LinkSettings(
             repair_after_ms=bounds.repair_after_ms,
             bytes_per_s=bounds.bytes_per_s,
             records_per_s=bounds.records_per_s,
@@ -110,16 +97,12 @@ class LinkNode:
                 meshes[side] = Mesh(cluster, address)
                 opened.callback(meshes[side].close, 0)
             opened.pop_all()  # all there: from here on the node's thread closes them
-        machine = LinkMachine(
-            level=link.level,
-            origin=source.id,
-            epoch=topology.levels.epoch,
-            source=ConsumerMachine(address, settings),
-            mirror=MirrorMachine(MirrorSettings(foreign=meshes[Side.TARGET].foreign)),
-            settings=patient(link_settings, plan(topology).links, source.name, target.name),
+        foreign = meshes[Side.TARGET].foreign
+        machine = link_machine(
+            plan(topology), link, target.name, address, settings, foreign=foreign
         )
-        meter = LinkMeter(link, target.name)
-        role = _LinkRole(machine, meter, source, target, wants, self._answered)
+        ends = BothEnds(source, target, carried_by(topology, link))
+        role = LinkRole(machine, LinkMeter(link, target.name), ends, ThreadAsker(), self._answered)
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role
         live: Role[Side, HeadsRead | HeadsUnread | Hold] = role
@@ -166,69 +149,173 @@ class LinkNode:
 
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
         """What a cluster last said it holds, and when (monotonic, in milliseconds)."""
-        return self._role.surveyed.get(cluster)
+        return self._role.told.get(cluster)
 
     def _answered(self, event: LinkEvent) -> None:
         self._node.post(Side.TARGET, event)
 
 
-class _LinkRole:
-    """The link's shell in the node's thread."""
+def carried_by(topology: Topology, link: Link) -> Callable[[str], bool]:
+    """Return whether a link carries a topic."""
+
+    @lru_cache(PARTITIONS_MAX)  # asked for every message of a topic that is not carried
+    def wants(topic: str) -> bool:
+        return topology.carries(topic, link.span)
+
+    return wants
+
+
+def link_machine(
+    whole: Plan, link: Link, target: str, address: str, settings: LinkSettings, *, foreign: bool
+) -> LinkMachine:
+    """Return a link that knows nothing yet.
+
+    Args:
+        whole: All links.
+        link: Which.
+        target: Which of its targets.
+        address: Of its node, in both meshes.
+        settings: See there.
+        foreign: Whether nodes of another make may be at the target.
+    """
+    topology = whole.topology
+    consumer = ConsumerSettings(
+        wants=carried_by(topology, link),
+        start=Start.ASSIGNED,
+        committed=True,
+        heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
+    )
+    if settings.bytes_per_s is not None or settings.records_per_s is not None:
+        # What is taken in goes out at once, before the rate can hold anything back.
+        consumer = replace(consumer, buffer_bytes_max=LIMITED_BUFFER_BYTES)
+    return LinkMachine(
+        level=link.level,
+        origin=topology.cluster(link.source).id,
+        epoch=topology.levels.epoch,
+        source=ConsumerMachine(address, consumer),
+        mirror=MirrorMachine(MirrorSettings(foreign=foreign)),
+        settings=patient(settings, whole.links, link.source, target),
+    )
+
+
+class Asker(Protocol):
+    """How a link asks stores without waiting for them."""
+
+    def ask(self, question: Callable[[], LinkEvent], answered: Callable[[LinkEvent], None]) -> None:
+        """Ask, and be called with the answer."""
+
+    def check(self) -> None:
+        """Raise what went wrong in the asking."""
+
+    def close(self, last: Callable[[], None]) -> None:
+        """Ask nothing more; do something last."""
+
+
+class ThreadAsker:
+    """Asks in a thread: there may be many pages, and the meshes go on meanwhile."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
+        self._asked: Future[None] | None = None
+
+    def ask(self, question: Callable[[], LinkEvent], answered: Callable[[LinkEvent], None]) -> None:
+        """Ask, and call with the answer from that thread."""
+        self._asked = self._thread.submit(lambda: answered(question()))
+
+    def check(self) -> None:
+        """Raise what went wrong in the asking: it ends the link, as it would here."""
+        if self._asked is not None and self._asked.done():
+            self._asked.result()
+            self._asked = None
+
+    def close(self, last: Callable[[], None]) -> None:
+        """Ask nothing more; do something last, in that thread."""
+        self._thread.submit(last)
+        self._thread.shutdown(wait=False)
+
+
+class Meter(Protocol):
+    """What a link tells of itself: `LinkMeter`."""
+
+    def hopped(self, hopped: Hopped) -> None:
+        """A batch is durable at the target."""
+
+    def skipped(self, skipped: Skipped) -> None:
+        """Records need not cross this level."""
+
+    def tell(self) -> None:
+        """A turn has ended."""
+
+    def standstill(self, behind: int, standstill_ms: int) -> None:
+        """What the last survey of both ends has found."""
+
+    def stopped(self, counts: Mapping[StopReason, int], shortened: int) -> None:
+        """How many partitions are not copied, and are copied without their beginning."""
+
+    def lag(self, records: int, age_ms: int) -> None:
+        """How far behind the link is now."""
+
+
+class LinkRole:
+    """A link's machine in its node.
+
+    Args:
+        machine: See there.
+        meter: What is told.
+        ends: Both clusters' stores.
+        asker: How they are asked.
+        answered: Posts what was answered to the node.
+        clock: Its clock.
+    """
 
     name = "link"
 
     def __init__(
         self,
         machine: LinkMachine,
-        meter: LinkMeter,
-        source: ClusterSpec,
-        target: ClusterSpec,
-        wants: Callable[[str], bool],
+        meter: Meter,
+        ends: BothEnds,
+        asker: Asker,
         answered: Callable[[LinkEvent], None],
+        clock: Clock = CLOCK,
     ) -> None:
-        self._machine = machine
+        self.machine = machine
         self._meter = meter
-        self._source = source
-        self._target = target
-        self._holdings = {
-            Side.SOURCE: Holdings(source, wants),
-            Side.TARGET: Holdings(target, wants),
-        }
-        self._witness = Witness()
+        self._ends = ends
+        self._asker = asker
         self._answered = answered
-        # Asking blocks and takes many pages where there are many partitions; the meshes go on.
-        self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dafka-ask")
-        self._asked: Future[None] | None = None
+        self._now_ms = clock.now_ms
         self._lag_due_ms = self._told_due_ms = 0
         # Read by other threads; each is replaced whole.
         self.sent: Mapping[Partition, int] | None = None
-        self.surveyed: dict[str, tuple[int, Mapping[Partition, int]]] = {}
+        self.told = ends.told
         self.stops: Mapping[Partition, Stop] = {}
         self.shortened = 0
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[SidedEffect]:
+        """Pass an event to the machine; at the end of a turn, tell how things are."""
         if isinstance(event, TurnEnded):
             self._meter.tell()
-            if self._asked is not None and self._asked.done():
-                self._asked.result()  # what went wrong there ends the link, as it would here
-                self._asked = None
+            self._asker.check()
             if now_ms >= self._told_due_ms:
                 self._told_due_ms = now_ms + LAG_INTERVAL_MS
                 self._tell(now_ms)
             if now_ms >= self._lag_due_ms:
-                self._meter.lag(*self._machine.lag(now_ms))
-                self._lag_due_ms = _rested(now_ms)
+                self._meter.lag(*self.machine.lag(now_ms))
+                self._lag_due_ms = _rested(now_ms, self._now_ms())
             return ()
-        return self._machine.handle((side, event), now_ms)
+        return self.machine.handle((side, event), now_ms)
 
     def wakeup_ms(self) -> int | None:
-        due_ms = self._machine.wakeup_ms()
+        """When the machine wants to be woken, or something is to be told."""
+        due_ms = self.machine.wakeup_ms()
         return earliest(due_ms, self._lag_due_ms, self._told_due_ms)
 
     def perform(self, _side: Side, effect: object) -> None:
+        """Ask both ends' stores; count, and report what stops."""
         match effect:
             case AskHeads():
-                self._asked = self._asker.submit(self._ask)
+                self._asker.ask(self._ends.survey, self._answered)
             case Hopped():
                 self._meter.hopped(effect)
             case Skipped():
@@ -241,70 +328,31 @@ class _LinkRole:
                 raise AssertionError(effect)
 
     def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[Side, LinkEvent]]]]:
+        """No sockets of its own."""
         return {}
 
     def close(self) -> None:
-        self._asker.submit(self._close_holdings)
-        self._asker.shutdown(wait=False)
+        """Ask nothing more."""
+        self._asker.close(self._ends.close)
 
     def _tell(self, now_ms: int) -> None:
-        self._meter.standstill(*self._machine.standstill(now_ms))
-        self._meter.stopped(self._machine.stops.counts(), len(self._machine.shortened))
-        self.stops = dict(self._machine.stops.by_partition)
-        self.shortened = len(self._machine.shortened)
+        self._meter.standstill(*self.machine.standstill(now_ms))
+        self._meter.stopped(self.machine.stops.counts(), len(self.machine.shortened))
+        self.stops = dict(self.machine.stops.by_partition)
+        self.shortened = len(self.machine.shortened)
 
     def _report(self, effect: Stopped | Resumed) -> None:
         facts: dict[str, object] = {
             "topic": effect.partition.topic,
             "address": effect.partition.address,
-            "source": self._source.name,
-            "target": self._target.name,
+            "source": self._ends.source,
+            "target": self._ends.target,
         }
         if isinstance(effect, Resumed):
             log.warning("partition is copied again", extra=facts)
             return
         reason, first, end = effect.stop
         log.error(_MEANS[reason], extra={**facts, "first": first, "end": end})
-
-    def _ask(self) -> None:
-        """Ask both ends' stores, and whether they mean the same records."""
-        source, target = self._holdings[Side.SOURCE], self._holdings[Side.TARGET]
-        # Copies of what changes with the next survey: they are read in another thread.
-        theirs = self._heads_of(target)
-        if theirs is None:
-            self._answered(HeadsUnread())
-            return
-        ours = self._heads_of(source)
-        if ours is not None and (spans := self._witness.due(ours, theirs)):
-            self._look(spans)
-        # A source that does not answer has not lost anything: what was found out still holds.
-        heads = HeadsRead(
-            target=theirs,
-            source=ours or {},
-            diverged=dict(self._witness.diverged),
-            waiting=self._witness.waiting(source.heads, theirs),
-            begins={} if ours is None else dict(source.begins),
-            empty=frozenset(target.empty),
-        )
-        self._answered(heads)
-
-    def _close_holdings(self) -> None:
-        for holdings in self._holdings.values():
-            holdings.close()
-
-    def _look(self, spans: Mapping[Partition, range]) -> None:
-        try:
-            ours, theirs = (self._holdings[side].client() for side in Side)
-            self._witness.look(ours, theirs, spans)
-        except QueryError as error:
-            log.warning("cannot compare records", extra={"error": str(error)})
-
-    def _heads_of(self, holdings: Holdings) -> dict[Partition, int] | None:
-        if not holdings.ask():
-            return None
-        heads = dict(holdings.heads)
-        self.surveyed[holdings.cluster] = (now_ms(), heads)
-        return heads
 
 
 _MEANS = {
@@ -315,8 +363,7 @@ _MEANS = {
 }
 
 
-def _rested(began_ms: int) -> int:
-    """When to work out the lag again, which has taken the time since `began_ms`."""
-    ended_ms = now_ms()
+def _rested(began_ms: int, ended_ms: int) -> int:
+    """When to work out the lag again, which has taken this time."""
     rest_ms = max((ended_ms - began_ms) * LAG_REST, LAG_INTERVAL_MS)
     return ended_ms + min(rest_ms, LAG_INTERVAL_MS_MAX)

@@ -18,7 +18,7 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.query import paging
 from dafka.storage.lmdb_log import Durability
-from distributor.control import agent, protocol
+from distributor.control import protocol
 from distributor.control.agent import ControlServer, SteeredLink, answer
 from distributor.control.protocol import decode_answer, encode
 from distributor.link.target import ClusterLost, Pause, Retarget
@@ -30,9 +30,8 @@ pytestmark = pytest.mark.net
 
 
 @pytest.fixture
-def three(tmp_path, free_ports, reopened, until, monkeypatch):
+def three(tmp_path, free_ports, reopened, until):
     """Three clusters under one of level 2 over two of level 1, and the link from c1 up."""
-    monkeypatch.setattr(agent, "PROBE_INTERVAL_MS", 200)
     first = free_ports(9)
     clusters = tuple(
         ClusterSpec(
@@ -65,7 +64,7 @@ def three(tmp_path, free_ports, reopened, until, monkeypatch):
 
 def steered(topology, stack, source="c1"):
     (link,) = [one for one in plan(topology).links if (one.source, one.level) == (source, 2)]
-    node = SteeredLink(topology, link)
+    node = SteeredLink(topology, link, probe_interval_ms=200)
     stack.callback(node.close)
     return node
 

@@ -1,0 +1,221 @@
+"""Steering a link with a choice of targets: when to look at them, and when what it sent is there.
+
+Which target is served `TargetMachine` decides. Here is what it takes to know and what it leads to;
+the thread is the agent's, or the simulator's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from dafka.cluster import Cluster
+from dafka.errors import QueryError
+from dafka.plural import counted
+from dafka.process.clock import CLOCK
+from dafka.protocol.events import Woke
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
+from dafka.transport.request import QueryClient
+from distributor.link.target import (
+    Drain,
+    Drained,
+    Probed,
+    Switch,
+    TargetMachine,
+    TargetSettings,
+    TargetState,
+)
+from distributor.survey import gives_sign_of_life
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dafka.model import Partition
+    from dafka.process.clock import Clock
+    from dafka.transport.request import ConnectClient
+    from distributor.link.target import TargetEffect, TargetEvent
+    from topology.model import ClusterSpec, Topology
+    from topology.plan import Link
+
+log = logging.getLogger(__name__)
+
+PROBE_INTERVAL_MS = 1_000
+"""How often the targets are asked for a sign of life."""
+
+BARRIER_INTERVAL_MS = 200
+"""How often the clusters behind a target are asked whether they have everything."""
+
+
+class SteeredNode(Protocol):
+    """The link itself, towards one target at a time."""
+
+    @property
+    def sent(self) -> Mapping[Partition, int] | None:
+        """Once it is on hold: everything it sent, the end of each partition."""
+
+    def hold(self) -> None:
+        """Copy nothing more, and say what was sent."""
+
+    def reopen(self, target: str) -> None:
+        """End, and begin anew towards a target."""
+
+    def unready(self) -> str:
+        """Which of its clusters it has not found, for people; empty if both are there."""
+
+
+class ClusterStores:
+    """The stores of a topology's clusters, as far as steering asks them.
+
+    Args:
+        topology: Where they are declared.
+        connect: Makes the connections.
+    """
+
+    def __init__(self, topology: Topology, connect: ConnectClient = QueryClient) -> None:
+        self._topology = topology
+        self._connect = connect
+
+    def is_well(self, name: str) -> bool:
+        """Whether any store of a cluster gives a sign of life."""
+        return gives_sign_of_life(self._topology.cluster(name), self._connect)
+
+    def heads(self, name: str) -> Mapping[Partition, int] | None:
+        """The heads of a cluster, as the first of its stores says that answers; None if none."""
+        return _heads_of(self._topology.cluster(name), self._connect)
+
+
+class Steering:
+    """One link of the plan, with all its targets.
+
+    Args:
+        link: Which arrow of the plan; it is open towards the first of its targets.
+        settings: When to aim elsewhere.
+        node: What is steered.
+        stores: Those of the targets, and of the clusters behind them.
+        probe: Applies a question to all targets, maybe at once.
+        probe_interval_ms: How often.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        settings: TargetSettings,
+        node: SteeredNode,
+        stores: ClusterStores,
+        *,
+        probe: Callable[[Callable[[str], bool], tuple[str, ...]], Iterable[bool]] = map,
+        probe_interval_ms: int = PROBE_INTERVAL_MS,
+        clock: Clock = CLOCK,
+    ) -> None:
+        self._link = link
+        self._node = node
+        self._stores = stores
+        self._apply = probe
+        self._probe_interval_ms = probe_interval_ms
+        self._now_ms = clock.now_ms
+        self._probe_due_ms = self._now_ms()
+        self._stood_ms: int | None = None
+        """Since when nothing is copied because the target is being changed."""
+        self._stall_ms = 0
+        self.aim = TargetMachine(link.targets, settings, self._now_ms())
+        self.switches = 0
+        self.waits_for = ""
+        """What the barrier waits for, for people."""
+
+    @property
+    def state(self) -> str:
+        """What it does, in a word."""
+        silent = self.aim.silent and len(self._link.targets) > 1 and not self.aim.paused
+        return "silent" if silent else self.aim.state.value
+
+    @property
+    def stall_ms(self) -> int:
+        """How long the last change took; -1 while there is one."""
+        return self._stall_ms if self._stood_ms is None else -1
+
+    def handle(self, event: TargetEvent) -> None:
+        """Take in what the operator wants, or what was found out."""
+        for effect in self.aim.handle(event, self._now_ms()):
+            self.perform(effect)
+
+    def look(self) -> None:
+        """Look at the targets, if that is due, and at the barrier, if there is one."""
+        self._notice_end_of_stall()
+        due_ms = self.aim.wakeup_ms()
+        if due_ms is not None and self._now_ms() >= due_ms:
+            self.handle(Woke())
+        if self._now_ms() >= self._probe_due_ms:
+            self._probe_due_ms = self._now_ms() + self._probe_interval_ms
+            self._probe()
+        waits = self.aim.state in (TargetState.DRAINING, TargetState.PAUSED)
+        if waits and self._is_drained():
+            self.handle(Drained())
+
+    def wait_ms(self) -> int:
+        """How long there is nothing to look at; 0 if there is."""
+        return max(0, min(BARRIER_INTERVAL_MS, self._probe_due_ms - self._now_ms()))
+
+    def perform(self, effect: TargetEffect) -> None:
+        """Do what was decided."""
+        facts = {
+            "source": self._link.source,
+            "level": self._link.level,
+            "target": self.aim.current,
+        }
+        match effect:
+            case Drain():
+                log.info("link drains", extra=facts)
+                self._stood_ms = self._now_ms()
+                self._node.hold()
+            case Switch():
+                log.warning("link aims elsewhere", extra={**facts, "planned": effect.planned})
+                self.switches += 1
+                self._reopen()
+            case _:
+                log.warning("link could not be drained", extra=facts)
+                self._reopen()
+
+    def _reopen(self) -> None:
+        if self._stood_ms is None:
+            self._stood_ms = self._now_ms()
+        self.waits_for = ""
+        self._node.reopen(self.aim.current)
+
+    def _notice_end_of_stall(self) -> None:
+        if self._stood_ms is not None and not self.aim.holding and not self._node.unready():
+            self._stall_ms = self._now_ms() - self._stood_ms
+            self._stood_ms = None
+            log.info("link goes on", extra={"stall_ms": self._stall_ms})
+
+    def _probe(self) -> None:
+        targets = self._link.targets
+        if len(targets) < 2:
+            return  # nothing depends on it
+        for name, well in zip(targets, self._apply(self._stores.is_well, targets), strict=True):
+            self.handle(Probed(name, well))
+
+    def _is_drained(self) -> bool:
+        """Whether everything sent is on every cluster behind the target."""
+        sent = self._node.sent
+        if sent is None:
+            return False
+        for name in self._link.beyond:
+            heads = self._stores.heads(name)
+            if heads is None:
+                self.waits_for = f"{name} does not answer"
+                return False
+            lacking = sum(heads.get(partition, -1) + 1 < end for partition, end in sent.items())
+            if lacking:
+                self.waits_for = f"{name} lacks records of {counted(lacking, 'partition')}"
+                return False
+        return True
+
+
+def _heads_of(cluster: ClusterSpec, connect: ConnectClient) -> Mapping[Partition, int] | None:
+    try:
+        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS, connect) as stores:
+            return stores.first(lambda store: store.heads())
+    except QueryError:
+        return None

@@ -1,0 +1,146 @@
+"""Steering by itself: stores that say what they are told to, a clock that is put forward."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dafka.model import Partition
+from dafka.process.clock import Clock
+from distributor.control.steering import BARRIER_INTERVAL_MS, Steering
+from distributor.link.target import Pause, Retarget, TargetSettings
+
+ORDERS = Partition("orders", "AB" * 16)
+LINK = SimpleNamespace(
+    source="c1", level=2, targets=("c2", "c3"), beyond=("c2", "c3"), branch=1, target="c2"
+)
+
+
+class FakeNode:
+    """The link that is steered."""
+
+    def __init__(self):
+        self.sent = None
+        self.held = 0
+        self.opened = []
+        self.lacks = ""
+
+    def hold(self):
+        self.held += 1
+
+    def reopen(self, target):
+        self.opened.append(target)
+        self.sent = None
+
+    def unready(self):
+        return self.lacks
+
+
+class FakeStores:
+    """What clusters answer: their heads, None for silence."""
+
+    def __init__(self):
+        self.held = {"c2": {}, "c3": {}}
+        self.asked = []
+
+    def is_well(self, name):
+        return self.held[name] is not None
+
+    def heads(self, name):
+        self.asked.append(name)
+        return self.held[name]
+
+
+class Steered:
+    def __init__(self, **settings):
+        self.now_ms = 0
+        self.node, self.stores = FakeNode(), FakeStores()
+        clock = Clock(now_ms=lambda: self.now_ms)
+        self.steering = Steering(
+            LINK, TargetSettings(**settings), self.node, self.stores, clock=clock
+        )
+
+    def look(self, after_ms=0):
+        self.now_ms += after_ms
+        self.steering.look()
+        self.steering.aim.check()
+
+
+@pytest.fixture
+def here():
+    return Steered()
+
+
+def test_a_planned_switch_waits_for_every_cluster_behind_the_target(here):
+    here.look()
+    here.steering.handle(Retarget("c3"))
+    assert (here.node.held, here.steering.state, here.steering.stall_ms) == (1, "draining", -1)
+    here.look()
+    assert here.stores.asked == [], "the link has not said yet what it sent"
+    here.node.sent = {ORDERS: 5}
+    here.stores.held = {"c2": {ORDERS: 4}, "c3": {ORDERS: 3}}
+    here.look()
+    assert here.steering.waits_for == "c3 lacks records of 1 partition"
+    assert here.node.opened == []
+    here.stores.held["c3"] = {ORDERS: 4}
+    here.look(after_ms=700)
+    assert (here.node.opened, here.steering.switches, here.steering.waits_for) == (["c3"], 1, "")
+    here.look(after_ms=50)
+    assert (here.steering.state, here.steering.stall_ms) == ("serving", 750)
+
+
+def test_a_cluster_that_does_not_answer_has_nothing(here):
+    here.look()
+    here.steering.handle(Retarget("c3"))
+    here.node.sent, here.stores.held = {}, {"c2": {}, "c3": None}
+    here.look()
+    assert here.steering.waits_for == "c3 does not answer"
+    assert here.node.opened == []
+
+
+def test_a_barrier_that_is_not_met_in_time_is_given_up():
+    here = Steered(drain_ms_max=1_000)
+    here.look()
+    here.steering.handle(Retarget("c3"))
+    here.look(after_ms=1_000)
+    assert (here.node.opened, here.steering.switches) == (["c2"], 0)
+    here.look()
+    assert (here.steering.state, here.steering.stall_ms) == ("serving", 1_000)
+
+
+def test_a_paused_link_says_when_what_it_sent_is_everywhere(here):
+    here.look()
+    here.steering.handle(Pause())
+    assert here.steering.state == "paused"
+    here.node.sent = {ORDERS: 1}
+    here.look()
+    assert here.steering.state == "paused"
+    here.stores.held = {"c2": {ORDERS: 0}, "c3": {ORDERS: 0}}
+    here.look()
+    assert here.steering.state == "drained"
+    asked = len(here.stores.asked)
+    here.look()
+    assert len(here.stores.asked) == asked, "that does not change any more"
+
+
+def test_a_silent_target_is_left_for_one_that_answers():
+    here = Steered(failover_after_ms=2_500)
+    here.look()
+    here.stores.held["c2"] = None
+    for _ in range(3):
+        here.look(after_ms=1_000)
+        if not here.node.opened:
+            assert here.steering.state == "silent"
+    assert here.node.opened == ["c3"]
+    here.node.lacks = "no node heard of c3"
+    here.look(after_ms=10)
+    assert here.steering.stall_ms == -1
+
+
+def test_targets_are_looked_at_once_a_second_and_a_barrier_more_often(here):
+    assert here.steering.wait_ms() == 0
+    here.look()
+    assert here.steering.wait_ms() == BARRIER_INTERVAL_MS
+    here.now_ms += 900
+    assert here.steering.wait_ms() == 100
