@@ -42,6 +42,12 @@ class MemoryLog:
         self._kept: dict[Partition, list[_Kept]] = {}
         self._tables: dict[str, dict[bytes, bytes]] = {}
 
+    def load(self, other: MemoryLog) -> None:
+        """Hold what another one holds now, apart from it: as a process that opens its disk."""
+        self._extents = dict(other._extents)
+        self._kept = {partition: list(kept) for partition, kept in other._kept.items()}
+        self._tables = {table: dict(values) for table, values in other._tables.items()}
+
     @property
     def identity(self) -> str:
         """The address of the store that owns this log."""

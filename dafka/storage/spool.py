@@ -61,6 +61,11 @@ class MemorySpool:
         self._heads: dict[Partition, int] = {}
         self._batches: dict[str, list[Batch]] = {}
 
+    def load(self, other: MemorySpool) -> None:
+        """Hold what another one holds now, apart from it: as a process that opens its disk."""
+        self._heads = dict(other._heads)
+        self._batches = {topic: list(batches) for topic, batches in other._batches.items()}
+
     def ends(self) -> dict[str, int]:
         """Return the sequence after the last record ever appended, by topic."""
         return {partition.topic: head + 1 for partition, head in self._heads.items()}

@@ -73,6 +73,7 @@ class Name(Enum):
     ACK_NOT_DURABLE = "I13 ack-not-durable"
     NOT_FENCED = "I14 not-fenced"
     LOST_AFTER_CRASH = "I15 lost-after-crash"
+    FAILED = "failed"
     VACUOUS = "vacuous"
 
 

@@ -1,55 +1,38 @@
-"""The simulated processes of a group: stores that keep it, and consumers with their commits.
+"""The simulated consumers of a group, with their commits; stores are those of all simulations.
 
-The machines and the `Hand` of a real consumer, with an application that takes a while for each
-record. See `dafka.testing.groups`.
+The role of a real consumer in a group, with an application that takes a while for each record. See
+`dafka.testing.groups`.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
-from dafka.groups.acceptor import Registers
-from dafka.groups.commit import TOPIC as COMMITS_TOPIC
-from dafka.groups.commit import Commit, CommitKey, checked_group, decode, encode
-from dafka.groups.commit_table import commits_of
-from dafka.groups.consumer import GroupMachine, GroupSettings
-from dafka.groups.events import (
-    Answered,
-    Ask,
-    AskOffsets,
-    Closing,
-    Collect,
-    Collected,
-    Committed,
-    Expelled,
-    Handed,
-    Left,
-    OffsetsAnswered,
-    PartitionAssigned,
-    PublishCommits,
-    Revoke,
-    Revoked,
-)
-from dafka.groups.member import MemberMachine
-from dafka.groups.membership import Member
+from dafka.cluster import Cluster
+from dafka.groups.commit import checked_group
+from dafka.groups.events import Expelled, GroupEvent, PartitionAssigned, Revoked
 from dafka.model import Partition
-from dafka.node.progress import Hand
+from dafka.node.delivery import Delivery
+from dafka.node.group import GroupOptions, GroupRole
+from dafka.node.producer import ProducerRole
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Stored
-from dafka.protocol.events import Consumed, Submitted
+from dafka.protocol.events import Consumed, Event, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.records.batch import BatchBuilder, records_of
-from dafka.testing.membership import Owners, reply
-from dafka.testing.nodes import SimStore
-from dafka.testing.world import OneSided, SimMesh, SimNode, World
+from dafka.testing.nodes import SimOwner, SimStore
+from dafka.testing.queries import SimQueryLine
+from dafka.testing.world import SimMesh, SimNode, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from dafka.groups.consumer import GroupMachine
     from dafka.model import Record
+    from dafka.protocol.effects import Stored
+    from dafka.testing.membership import Owners
+    from dafka.transport.keys import Credentials
 
 GROUP = checked_group("billing")
 TOPIC = "orders"
@@ -58,56 +41,44 @@ PAGE = 3
 """Commits in one answer: few, so that there are several pages."""
 
 
-class GroupStore(SimStore):
-    """A store that keeps groups."""
-
-    registers: Registers | None = None
-
-    def build(self) -> OneSided:
-        """Start, knowing what is on disk and nothing else."""
-        self.registers = Registers(self.log)
-        return super().build()
-
-    def answer(self, effect: Ask | AskOffsets) -> Answered | OffsetsAnswered | None:
-        """What its query port says."""
-        if isinstance(effect, Ask):
-            assert self.registers is not None
-            found = reply(self.registers, effect.request, self.world.now_ms)
-            return None if found is None else Answered(effect.store, effect.token, found)
-        page = commits_of(self.log, GROUP, PAGE, effect.after)
-        commits = tuple(decode(*record) for record in page)
-        return OffsetsAnswered(effect.store, effect.token, commits, len(page) == PAGE)
-
-
-class CommitProducer(SimNode[None]):
-    """The producer of a member's commits."""
+class CommitProducer(SimNode[None, Never]):
+    """The producer of a member's commits: the port `CommitPort`."""
 
     def __init__(self, world: World, name: str, mesh: SimMesh) -> None:
         super().__init__(world, name, {None: mesh})
-        self._ends: deque[tuple[int, Callable[[], None]]] = deque()
-        self._end = 0
+        self._awaited: deque[tuple[int, Future[Delivery]]] = deque()
+        self._ends: dict[str, int] = {}
 
-    def build(self) -> OneSided:
+    @property
+    def address(self) -> str:
+        """Its present identity."""
+        return f"{self.name}.{self.incarnation}"
+
+    def build(self) -> tuple[ProducerRole, ProducerMachine]:
         """A producer under a new address."""
+        self._awaited.clear()
         self._ends.clear()
-        self._end = 0
-        return OneSided(ProducerMachine(f"{self.name}.{self.incarnation}", ProducerSettings()))
+        machine = ProducerMachine(self.address, ProducerSettings())
+        return ProducerRole(SimOwner(self), machine, 0, None, self.world.clock), machine
 
-    def publish(self, effect: PublishCommits, stored: Callable[[], None]) -> None:
-        """Publish positions, and call when a store has them."""
+    def send(self, topic: str, value: bytes | None, *, key: bytes) -> Future[Delivery]:
+        """Publish a record; the future is done when a store has it."""
         builder = BatchBuilder(1 << 20)
-        for partition, position in effect.positions.items():
-            commit = Commit(position, effect.epoch, self.world.now_ms)
-            builder.append(0, *encode(CommitKey(GROUP, partition), commit), ())
-        self._end += builder.count
-        self._ends.append((self._end, stored))
-        self.feed(None, Submitted(COMMITS_TOPIC, builder.count, builder.build()))
+        builder.append(self.world.now_ms, key, value, ())
+        end = self._ends[topic] = self._ends.get(topic, 0) + 1
+        future: Future[Delivery] = Future()
+        self._awaited.append((end, future))
+        self.post(None, Submitted(topic, 1, builder.build()))
+        return future
 
-    def perform(self, side: None, effect: object) -> None:
-        """Note what is stored."""
-        if isinstance(effect, Stored):
-            while self._ends and self._ends[0][0] <= effect.end:
-                self._ends.popleft()[1]()
+    def close(self, _timeout: float) -> None:
+        """It ends with its member."""
+
+    def stored(self, effect: Stored) -> None:
+        """Enough stores have these."""
+        while self._awaited and self._awaited[0][0] <= effect.end:
+            end, future = self._awaited.popleft()
+            future.set_result(Delivery(*effect.partition, end - 1, 1))
 
 
 @dataclass(slots=True)
@@ -140,7 +111,7 @@ class Processed:
         return count
 
 
-class GroupConsumer(SimNode[None]):
+class GroupConsumer(SimNode[None, GroupEvent]):
     """A consumer in a group, its commits, and its application."""
 
     def __init__(
@@ -148,7 +119,7 @@ class GroupConsumer(SimNode[None]):
         world: World,
         name: str,
         mesh: SimMesh,
-        stores: list[GroupStore],
+        stores: list[SimStore],
         owners: Owners,
         processed: Processed,
         settings: Settings,
@@ -159,11 +130,9 @@ class GroupConsumer(SimNode[None]):
         self._owners = owners
         self._processed = processed
         self._settings = settings
-        self._hand = Hand(lambda _: None)
-        self._queue: deque[Handed] = deque()
+        self._role: GroupRole | None = None
         self._records: deque[Record] = deque()
         self._drained = 0
-        self._machine_: GroupMachine | None = None
         self._owned: set[Partition] = set()
         self.unreachable: set[str] = set()
         self.left = False
@@ -173,28 +142,32 @@ class GroupConsumer(SimNode[None]):
         """Which of its lives it is in."""
         return f"{self.name}.{self.incarnation}"
 
-    def build(self) -> OneSided:
+    def build(self) -> tuple[GroupRole, GroupMachine]:
         """A consumer that has seen nothing."""
-        settings = ConsumerSettings(topics=(TOPIC,), start=Start.ASSIGNED)
-        member = MemberMachine(
+        options = GroupOptions(
             GROUP,
-            self.life,
-            Member((TOPIC.encode(),), self._settings.session_ms),
-            len(self._stores),
-        )
-        told = GroupSettings(
-            stores=len(self._stores),
-            latest=False,
+            tuple(store.name for store in self._stores),
             auto_commit_ms=self._settings.auto_commit_ms,
-            hold_ms_max=600_000,
+            session_timeout_ms=self._settings.session_ms,
+            max_hold_ms=600_000,
         )
-        self._machine_ = GroupMachine(ConsumerMachine(self.life, settings), member, told)
-        self._hand = Hand(self._returned)
-        self._queue.clear()
+        machine = ConsumerMachine(
+            self.life, ConsumerSettings(topics=(TOPIC,), start=Start.ASSIGNED)
+        )
+        self._role = GroupRole(
+            options,
+            machine,
+            Start.EARLIEST,
+            self._committer,
+            Cluster(stores=options.stores),
+            self._connect,
+            self.world.clock,
+        )
+        self._role.attach(self.post)
         self._records.clear()
         self._drained = 0
         self.left = False
-        return OneSided(self._machine_)  # type: ignore[arg-type]
+        return self._role, self._role.machine
 
     def boot(self) -> None:
         """Start, and let the application ask for records."""
@@ -211,55 +184,45 @@ class GroupConsumer(SimNode[None]):
 
     def close(self) -> None:
         """End in order."""
+        assert self._role is not None
         self._records.clear()
         self.left = True
         self._drop(self._owned)
-        self.feed(None, Closing(self._hand.vouch()[0]))
+        self._role.say_goodbye(failed=False)
 
-    def perform(self, side: None, effect: object) -> None:
-        """Do what is not the network's."""
-        match effect:
-            case Handed():
-                self._queue.append(effect)
-            case Ask() | AskOffsets():
-                self._ask(effect)
-            case PartitionAssigned(partition):
-                assert partition not in self._owned
-                assert self._machine_ is not None
-                self._owners.take(self._machine_.generation, partition, self.life)
-                self._owned.add(partition)
-                self._hand.begin(effect)
-            case Revoke():
-                revoked = self._hand.revoke(effect)
-                if revoked is not None:
-                    self._returned(revoked)
-            case Collect():
-                self.later(0, None, Collected(self._hand.processed()))
-            case PublishCommits():
-                incarnation = self.incarnation
-                self._committer.publish(effect, lambda: self._stored(effect, incarnation))
-            case Expelled():
-                self._processed.ends[self.life] = self.world.now_ms
-                self._hand.expel()
-                self._drop(self._owned)
-            case Left():
-                self.world.after(0, self._end)
-            case _:
-                pass
+    def post(self, side: None, event: Event | GroupEvent) -> None:
+        """Hand an event over."""
+        if isinstance(event, Revoked):
+            self._give_back(event)
+        super().post(side, event)
 
-    def _end(self) -> None:
-        if self.alive and self.left:
+    def performed(self, side: None, effect: object, completed: object) -> None:
+        """Note what is its own, and what is not any more."""
+        assert self._role is not None
+        if isinstance(effect, PartitionAssigned):
+            assert effect.partition not in self._owned
+            self._owners.take(self._role.machine.generation, effect.partition, self.life)
+            self._owned.add(effect.partition)
+        elif isinstance(completed, Revoked):
+            self._give_back(completed)
+        elif isinstance(effect, Expelled):
+            self._processed.ends[self.life] = self.world.now_ms
+            self._drop(self._owned)
+
+    def turned(self) -> None:
+        """End, once it has left the group."""
+        assert self._role is not None
+        if self.left and self._role.left.is_set():
             self._committer.crash()
             super().crash()
 
-    def _stored(self, effect: PublishCommits, incarnation: int) -> None:
-        if incarnation == self.incarnation:
-            self.later(0, None, Committed(effect.token))
+    def _connect(self, endpoint: str, _credentials: Credentials | None) -> SimQueryLine:
+        (store,) = (one for one in self._stores if one.name == endpoint)
+        return SimQueryLine(self, store, lambda: endpoint in self.unreachable)
 
-    def _returned(self, revoked: Revoked) -> None:
+    def _give_back(self, revoked: Revoked) -> None:
         # What the application holds is not anybody else's before that is committed.
         self._drop(self._owned & revoked.positions.keys())
-        self.later(0, None, revoked)
 
     def _drop(self, partitions: set[Partition]) -> None:
         for partition in list(partitions):
@@ -268,48 +231,31 @@ class GroupConsumer(SimNode[None]):
 
     def _go_on(self) -> None:
         """The application's loop: a record, then a while."""
-        incarnation = self.incarnation
 
-        def turn() -> None:
-            if incarnation == self.incarnation and not self.left:
-                self._turn()
+        def go_on() -> None:
+            if not self.left:
+                self._process()
                 self._go_on()
 
-        self.world.after(self.world.random.randint(1, self._settings.record_ms_max), turn)
+        self.later(self.world.random.randint(1, self._settings.record_ms_max), go_on)
 
-    def _turn(self) -> None:
+    def _process(self) -> None:
         """Be done with a record, and take the next."""
-        if self._records and not self._hand.stopped:
+        assert self._role is not None
+        hand = self._role.hand
+        if self._records and not hand.stopped:
             record = self._records.popleft()
-            self._hand.record = record
+            hand.record = record
             place = Partition(record.topic, record.address), record.sequence
             assert place[0] in self._owned
             times = self._processed.times.setdefault(place, [])
             times.append((self.world.now_ms, self.life))
             return
         self._records.clear()
-        self._hand.put()
         if self._drained:
-            self.feed(None, Consumed(self._drained))
+            self.post(None, Consumed(self._drained))
             self._drained = 0
-        while self._queue and not self._records:
-            handed = self._queue.popleft()
-            self._drained += len(handed.batch.content)
-            if self._hand.take(handed):
-                self._records.extend(records_of(handed.batch, handed.start))
-
-    def _ask(self, effect: Ask | AskOffsets) -> None:
-        store, incarnation = self._stores[effect.store], self.incarnation
-        chance, faults = self.world.random, self.world.faults
-
-        def put() -> None:
-            found = store.answer(effect) if store.alive else None
-            if found is not None and chance.random() >= faults.loss:
-                self.world.after(self.world.delay_ms(), lambda: arrive(found))
-
-        def arrive(found: Answered | OffsetsAnswered) -> None:
-            if incarnation == self.incarnation and store.name not in self.unreachable:
-                self.feed(None, found)
-
-        if store.name not in self.unreachable and chance.random() >= faults.loss:
-            self.world.after(self.world.delay_ms(), put)
+        handed = self._role.next(0, whole=False)
+        if handed is not None:
+            self._drained = len(handed.batch.content)
+            self._records.extend(records_of(handed.batch, handed.start))

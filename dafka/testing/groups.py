@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.storage.memory import MemoryLog
-from dafka.testing.group_nodes import TOPIC, GroupConsumer, GroupStore, Processed, Settings
+from dafka.testing.group_nodes import PAGE, TOPIC, GroupConsumer, Processed, Settings
 from dafka.testing.membership import Owners
-from dafka.testing.nodes import SimProducer
-from dafka.testing.world import Faults, SimMesh, World
+from dafka.testing.nodes import SimProducer, SimStore
+from dafka.testing.world import Faults, SimMesh, World, mute
 
 if TYPE_CHECKING:
     from dafka.model import Partition
@@ -60,7 +60,7 @@ def run(seed: int) -> GroupsOutcome:
     world = World(seed, faults)
     mesh = SimMesh(world)
     names = [f"S{number}" for number in range(chance.choice((1, 2, 3)))]
-    stores = [GroupStore(world, name, mesh, MemoryLog(name)) for name in names]
+    stores = [SimStore(world, name, mesh, MemoryLog(name), PAGE) for name in names]
     producers = [SimProducer(world, f"P{number}", mesh, spooled=True) for number in range(4)]
     owners, processed = Owners(), Processed()
     settings = Settings(
@@ -72,7 +72,8 @@ def run(seed: int) -> GroupsOutcome:
         GroupConsumer(world, f"C{number}", mesh, stores, owners, processed, settings)
         for number in range(chance.randint(1, 4))
     ]
-    for node in (*stores, *producers, *members):
+    nodes: list[SimStore | SimProducer | GroupConsumer] = [*stores, *producers, *members]
+    for node in nodes:
         node.boot()
     for _ in range(chance.randint(10, 40)):
         world.run_until(world.now_ms + chance.randint(0, 1_000))
@@ -90,7 +91,7 @@ def run(seed: int) -> GroupsOutcome:
 
 def _settle(
     world: World,
-    stores: list[GroupStore],
+    stores: list[SimStore],
     producers: list[SimProducer],
     members: list[GroupConsumer],
     processed: Processed,
@@ -99,9 +100,12 @@ def _settle(
     healed_ms = world.now_ms
     ends: dict[Partition, int] = {}
     while world.now_ms < healed_ms + SETTLING_MS_MAX:
-        for node in (*stores, *members):
-            if not node.alive:
-                node.boot()
+        for store in stores:
+            if not store.alive:
+                store.boot()
+        for member in members:
+            if not member.alive:
+                member.boot()
         world.run_until(world.now_ms + 250)
         ends = {
             partition: head + 1
@@ -117,8 +121,8 @@ def _settle(
 def _happen(
     chance: random.Random,
     member: GroupConsumer,
-    store: GroupStore,
-    stores: list[GroupStore],
+    store: SimStore,
+    stores: list[SimStore],
     *,
     sound: bool,
 ) -> None:
@@ -155,6 +159,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
     arguments = parser.parse_args()
+    mute()
     failed = 0
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         try:

@@ -6,30 +6,22 @@ Each writes what its application sees into the world's history.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
-from dafka.errors import StorageError
-from dafka.groups.commit_table import fold
 from dafka.model import Partition, replace
+from dafka.node.consumer import ConsumerRole
+from dafka.node.producer import ProducerRole
+from dafka.node.store import StoreRole
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Append, Compare, Deliver, Disputed, Lost, ReadRange, Stored
-from dafka.protocol.events import (
-    Appended,
-    AppendFailed,
-    Compared,
-    Consumed,
-    RangeRead,
-    Received,
-    ReceivedTogether,
-    Submitted,
-    TurnEnded,
-)
+from dafka.protocol.effects import Deliver, Disputed, Lost, Stored
+from dafka.protocol.events import Consumed, Received, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
-from dafka.protocol.store import StoreMachine
+from dafka.query.service import ROWS_MAX
 from dafka.records.batch import BatchBuilder, Run, values_of
-from dafka.storage.log import beside
+from dafka.storage.log import ChangeOrder
+from dafka.storage.retention import Retainer
 from dafka.storage.spool import MemorySpool
+from dafka.testing.disk import SimDisk, SimLog, SimSpool
 from dafka.testing.history import (
     Began,
     Durable,
@@ -42,60 +34,21 @@ from dafka.testing.history import (
     Settled,
     Trimmed,
 )
-from dafka.testing.world import OneSided, SimMesh, SimNode, World
+from dafka.testing.queries import SimQueryServer
+from dafka.testing.world import SimMesh, SimNode, World
 from dafka.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from random import Random
 
-    from dafka.storage.log import RecordLog
+    from dafka.model import Batch
+    from dafka.protocol.events import Event
+    from dafka.protocol.store import StoreMachine
+    from dafka.storage.memory import MemoryLog
     from dafka.wire.messages import Message
 
 READ_ALL = 1 << 40
-
-
-class Disk:
-    """Writes one after the other; each takes a while, and may be refused.
-
-    A crash loses writes under way or keeps them, whole: what the contracts of the storage ports
-    promise of torn writes.
-    """
-
-    def __init__(self, node: SimNode[None], append: Callable[[Append], None]) -> None:
-        self._node = node
-        self._append = append
-        self._writes: deque[Append] = deque()
-
-    def write(self, effect: Append) -> None:
-        """Begin a write; the node hears of its end."""
-        self._writes.append(effect)
-        world, incarnation = self._node.world, self._node.incarnation
-
-        def finish() -> None:
-            if incarnation == self._node.incarnation:
-                self._finish(self._writes.popleft())
-
-        world.after(world.random.randint(0, world.faults.disk_ms_max), finish)
-
-    def crash(self) -> None:
-        """Keep some of what is under way, from the oldest on."""
-        kept = self._node.world.random.randint(0, len(self._writes))
-        for _ in range(kept):
-            with suppress(StorageError):  # behind one that was refused
-                self._append(self._writes.popleft())
-        self._writes.clear()
-
-    def _finish(self, write: Append) -> None:
-        faults, chance = self._node.world.faults, self._node.world.random
-        refused = faults.refusal > chance.random()
-        try:
-            if not refused:
-                self._append(write)
-        except StorageError:
-            refused = True
-        done = AppendFailed(write.token) if refused else Appended(write.token)
-        self._node.feed(None, done)
 
 
 class _UnackedSend(NamedTuple):
@@ -104,7 +57,7 @@ class _UnackedSend(NamedTuple):
     end: int
 
 
-class SimProducer(SimNode[None]):
+class SimProducer(SimNode[None, Never]):
     """A producer and its application.
 
     Without a spool it comes back from a crash under a new address, with one under its old one.
@@ -124,8 +77,9 @@ class SimProducer(SimNode[None]):
         self.partitions: set[Partition] = set()
         """All it has ever sent to."""
         self.spool = MemorySpool(name) if spooled else None
+        """What is on disk."""
         self._settings = ProducerSettings(min_acks=min_acks, spooled=spooled)
-        self._disk = Disk(self, self._spool_batches)
+        self._disk = SimDisk(self)
         self._ends: dict[str, int] = {}
         self._awaited: dict[str, deque[_UnackedSend]] = {}
         """By topic, the sends of this life, or those in the spool, that are not stored yet."""
@@ -133,8 +87,7 @@ class SimProducer(SimNode[None]):
         self._run = 0
         self._begun: dict[str, int] = {}
         """By topic, the sequence at which this life began."""
-        self.disputed: set[Partition] = set()
-        """Partitions it was told another producer publishes in, in this life."""
+        self._owner = SimOwner(self)
 
     @property
     def address(self) -> str:
@@ -142,24 +95,32 @@ class SimProducer(SimNode[None]):
         return self.name if self.spool else f"{self.name}.{self.incarnation}"
 
     @property
+    def disputed(self) -> set[Partition]:
+        """Partitions it was told another producer publishes in, in this life."""
+        return self._owner.rivalled
+
+    @property
     def waiting(self) -> bool:
         """Whether something it has sent is not stored yet."""
         return any(self._awaited.values())
 
-    def build(self) -> OneSided:
+    def build(self) -> tuple[ProducerRole, ProducerMachine]:
         """A producer without records, or with those of its spool."""
         self._run = self.world.random.getrandbits(63)
-        self.disputed = set()
+        self._owner = SimOwner(self)
+        spool = None
         if self.spool is None:
             self._ends, self._begun, self._awaited = {}, {}, {}
-            return OneSided(ProducerMachine(self.address, self._settings))
-        self._ends = self.spool.ends()
-        self._begun = dict(self._ends)
-        for topic, awaited in self._awaited.items():
-            while awaited and awaited[-1].end > self._ends.get(topic, 0):
-                awaited.pop()  # never spooled: what becomes of it is unknown for ever
-        kept = self.spool.batches()
-        return OneSided(ProducerMachine(self.address, self._settings, self._ends, kept))
+            machine = ProducerMachine(self.address, self._settings)
+        else:
+            spool = SimSpool(self.spool, self._disk)
+            self._ends = spool.ends()
+            self._begun = dict(self._ends)
+            for topic, awaited in self._awaited.items():
+                while awaited and awaited[-1].end > self._ends.get(topic, 0):
+                    awaited.pop()  # never spooled: what becomes of it is unknown for ever
+            machine = ProducerMachine(self.address, self._settings, self._ends, spool.batches())
+        return ProducerRole(self._owner, machine, 0, spool, self.world.clock), machine
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
@@ -179,27 +140,11 @@ class SimProducer(SimNode[None]):
         end = self._ends[topic] = sequence + count
         self.partitions.add(Partition(topic, self.address))
         self._awaited.setdefault(topic, deque()).append(_UnackedSend(op, sequence, end))
-        self.feed(None, Submitted(topic, builder.count, builder.build()))
-        if self.spool is not None:
-            self.later(self.world.random.randint(0, 1), None, TurnEnded())
+        self.post(None, Submitted(topic, builder.count, builder.build()))
 
-    def perform(self, _side: None, effect: object) -> None:
-        """Spool, and note what is stored."""
-        if isinstance(effect, Append):
-            self._disk.write(effect)
-        elif isinstance(effect, Stored):
-            self._stored(effect)
-        elif isinstance(effect, Disputed):
-            self.disputed.add(effect.partition)
-
-    def _spool_batches(self, write: Append) -> None:
-        assert self.spool is not None
-        self.spool.append(write.batches)
-
-    def _stored(self, effect: Stored) -> None:
+    def stored(self, effect: Stored) -> None:
+        """Enough stores have these."""
         topic, address = effect.partition
-        if self.spool is not None:
-            self.spool.forget(topic, effect.end)
         awaited = self._awaited.get(topic, deque())
         while awaited and awaited[0].end <= effect.end:
             op, sequence, _ = awaited.popleft()
@@ -208,40 +153,84 @@ class SimProducer(SimNode[None]):
             )
 
 
-class SimStore(SimNode[None]):
-    """A store over a log that outlives it."""
+class SimApplication(Protocol):
+    """Who sends through a producer's role."""
 
-    def __init__(self, world: World, name: str, mesh: SimMesh, log: RecordLog) -> None:
+    def stored(self, effect: Stored) -> None:
+        """Enough stores have these."""
+
+
+class SimOwner:
+    """The port `Owner` of an application whose batches are full when they are begun."""
+
+    def __init__(self, application: SimApplication) -> None:
+        self.stored = application.stored
+        self.rivalled: set[Partition] = set()
+        """Partitions that another producer publishes in."""
+
+    def seal_older(self, _opened_ms: int) -> None:
+        """None is open."""
+
+    def oldest_open_ms(self) -> None:
+        """None is open."""
+
+    def spooled(self, _batches: Sequence[Batch]) -> None:
+        """Nobody waits for that."""
+
+    def disputed(self, effect: Disputed) -> None:
+        """Another producer publishes under this one's address."""
+        self.rivalled.add(effect.partition)
+
+    def abandon(self) -> None:
+        """The process has ended, and its application."""
+
+
+class SimStore(SimNode[None, Never]):
+    """A store.
+
+    Args:
+        world: Where it lives.
+        name: Its name.
+        mesh: Its cluster.
+        log: What is on its disk: it outlives the process.
+        rows_max: Of a table in one answer of its query port.
+    """
+
+    def __init__(
+        self, world: World, name: str, mesh: SimMesh, log: MemoryLog, rows_max: int = ROWS_MAX
+    ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
-        self._turn_planned = False
-        self._disk = Disk(self, self._append)
+        self.server = SimQueryServer(self)
+        self._rows_max = rows_max
+        self._disk = SimDisk(self)
+        self._view = SimLog(log, self._disk, self._written)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
 
-    def build(self) -> OneSided:
+    def build(self) -> tuple[StoreRole, StoreMachine]:
         """A store that has just opened its log."""
-        self._turn_planned = False
         for partition, head in self.log.heads().items():
             self.world.history.record(Reopened(self.world.now_ms, self.name, partition, head + 1))
-        return OneSided(StoreMachine(self.log.identity, self.log.heads()))
+        self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
+        self.server = SimQueryServer(self)
+        self._view = SimLog(self.log, self._disk, self._written)
+        role = StoreRole(
+            self._view, self.server, Retainer(()), rows_max=self._rows_max, clock=self.world.clock
+        )
+        return role, role.machine
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
         self._disk.crash()
         super().crash()
 
-    def feed(self, side: None, event: object) -> None:
-        """Hand an event over; messages make a turn, which ends a little later."""
+    def arrive(self, side: None, event: Event) -> None:
+        """Something has come from a mesh, maybe damaged."""
         faults, chance = self.world.faults, self.world.random
         if isinstance(event, Received) and faults.corruption > chance.random():
             event = _corrupted(event, chance)
-        super().feed(side, event)
-        if isinstance(event, Received | ReceivedTogether) and not self._turn_planned:
-            self._turn_planned = True
-            self.later(self.world.random.randint(0, 1), side, TurnEnded())
-        elif isinstance(event, TurnEnded):
-            self._turn_planned = False
+        super().arrive(side, event)
 
     def published(self, message: Message) -> None:
         """Note what it says of its heads."""
@@ -251,44 +240,23 @@ class SimStore(SimNode[None]):
                 HeadTold(self.world.now_ms, self.name, partition, message.sequence)
             )
 
-    def perform(self, side: None, effect: object) -> None:
-        """Write and read."""
-        if isinstance(effect, Append):
-            self._disk.write(effect)
-        elif isinstance(effect, ReadRange):
-            batches = self.log.read(
-                effect.partition, effect.sequence, effect.count_max, effect.bytes_max
-            )
-            extent = self.log.extents().get(effect.partition)
-            start = extent.start if extent else 0
-            read = tuple(batches)
-            answer = RangeRead(effect.requester, effect.partition, read, start, effect.alone_end)
-            self.later(0, side, answer)
-        elif isinstance(effect, Compare):
-            batch = effect.batch
-            held = beside(self.log, batch, READ_ALL)
-            self.later(0, side, Compared(batch, tuple(held)))
-        elif isinstance(effect, Disputed):
+    def performed(self, _side: None, effect: object, _completed: object) -> None:
+        """Note disputes."""
+        if isinstance(effect, Disputed):
             self.disputed.add(effect.partition)
 
     def trim(self, partition: Partition, sequence: int) -> None:
-        """Keep nothing of what lies before `sequence`, as retention does."""
-        self.log.append([], trims={partition: sequence})
-        self._trimmed(partition)
+        """Keep nothing of what lies before `sequence`, as whoever deletes over the query port."""
+        self._view.append((), trims={partition: sequence})
 
-    def _append(self, write: Append) -> None:
-        entries = fold(self.log, write.batches).entries
-        self.log.append(write.batches, trims=dict(write.trims), entries=entries)
-        for partition, _ in write.trims:
-            self._trimmed(partition)
-        for batch in write.batches:
+    def _written(self, batches: Sequence[Batch], trims: Mapping[Partition, int]) -> None:
+        for partition in trims:
+            start = self.log.extents()[partition].start
+            self.world.history.record(Trimmed(self.world.now_ms, self.name, partition, start))
+        for batch in batches:
             self.world.history.record(
                 Durable(self.world.now_ms, self.name, batch.partition, batch.end)
             )
-
-    def _trimmed(self, partition: Partition) -> None:
-        start = self.log.extents()[partition].start
-        self.world.history.record(Trimmed(self.world.now_ms, self.name, partition, start))
 
 
 def _corrupted(event: Received, chance: Random) -> Received:
@@ -301,7 +269,7 @@ def _corrupted(event: Received, chance: Random) -> Received:
     return Received(replace(message, content=bytes(content)))
 
 
-class SimConsumer(SimNode[None]):
+class SimConsumer(SimNode[None, Never]):
     """A consumer and its application, which takes a while over each batch.
 
     A crash makes it begin anew.
@@ -310,33 +278,50 @@ class SimConsumer(SimNode[None]):
     def __init__(self, world: World, name: str, mesh: SimMesh, settings: ConsumerSettings) -> None:
         super().__init__(world, name, {None: mesh})
         self._settings = settings
+        self._role: ConsumerRole | None = None
 
-    def build(self) -> OneSided:
+    @property
+    def machine(self) -> ConsumerMachine:
+        """That of its present life."""
+        assert self._role is not None
+        return self._role.machine
+
+    def build(self) -> tuple[ConsumerRole, ConsumerMachine]:
         """A consumer that has seen nothing."""
         earliest = self._settings.start is Start.EARLIEST
         self.world.history.record(
             Began(self.world.now_ms, self.name, self._settings.topics, earliest)
         )
-        return OneSided(ConsumerMachine(f"{self.name}.{self.incarnation}", self._settings))
+        machine = ConsumerMachine(f"{self.name}.{self.incarnation}", self._settings)
+        self._role = ConsumerRole(machine)
+        return self._role, machine
 
     def crash(self) -> None:
         """Die; nothing is expected of it until it comes back."""
         self.world.history.record(Ended(self.world.now_ms, self.name))
         super().crash()
 
-    def perform(self, side: None, effect: object) -> None:
-        """Take records."""
-        if isinstance(effect, Deliver):
-            batch, start = effect.batch, max(effect.start, effect.batch.sequence)
-            values = tuple(value or b"" for value in values_of(batch, start))
-            self.world.history.record(
-                Polled(self.world.now_ms, self.name, batch.partition, start, values)
-            )
-            self.later(1, side, Consumed(len(batch.content)))
-        elif isinstance(effect, Lost):
+    def performed(self, _side: None, effect: object, _completed: object) -> None:
+        """Note where it goes on behind what nobody has any more."""
+        if isinstance(effect, Lost):
             self.world.history.record(
                 Positioned(self.world.now_ms, self.name, effect.partition, effect.end)
             )
+
+    def turned(self) -> None:
+        """Take what was delivered."""
+        assert self._role is not None
+        while (delivered := self._role.next(0, whole=True)) is not None:
+            self.take(delivered)
+
+    def take(self, delivered: Deliver) -> None:
+        """Note the records, and give the room back a little later."""
+        batch, start = delivered.batch, max(delivered.start, delivered.batch.sequence)
+        values = tuple(value or b"" for value in values_of(batch, start))
+        self.world.history.record(
+            Polled(self.world.now_ms, self.name, batch.partition, start, values)
+        )
+        self.later(1, lambda: self.post(None, Consumed(len(batch.content))))
 
 
 def read_stores(world: World, stores: Iterable[SimStore]) -> None:

@@ -10,12 +10,13 @@ import random
 import sys
 from dataclasses import dataclass
 
+from dafka.node.loop import NodeFailedError
 from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
-from dafka.testing.world import Faults, SimMesh, World
+from dafka.testing.world import Faults, SimMesh, World, mute
 
 TOPICS = ("flights", "flights-late")
 """One begins as the other does, and that is where it ends: nobody gets what he did not ask for."""
@@ -110,26 +111,38 @@ def run(seed: int) -> Outcome:
     faults = Faults() if healthy else _random_faults(chance)
     cluster = ScenarioCluster(seed, faults, min_acks=chance.randint(1, 2))
     world = cluster.world
-    for _ in range(chance.randint(10, 50)):
-        world.run_until(world.now_ms + chance.randint(0, 100))
-        cluster.send_somewhere()
-        if not healthy and chance.random() < 0.3:
-            cluster.crash_something()
-    faults.heal()
-    world.run_until(world.now_ms + BACK_MS_MAX)
-    for producer in cluster.producers:
-        producer.send(TOPICS[0], 1)  # so that no run proves nothing
-    healed_ms = world.now_ms
-    while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
-        world.run_until(world.now_ms + 250)
-    anomalies = [] if cluster.settled() else [Anomaly(Name.UNSEEN, "not settled")]
-    world.run_until(world.now_ms + REST_MS)
+    anomalies = []
+    try:
+        if not _lives(cluster, chance, healthy=healthy):
+            anomalies = [Anomaly(Name.UNSEEN, "not settled")]
+    except NodeFailedError as error:
+        anomalies = [Anomaly(Name.FAILED, str(error))]
     read_stores(world, cluster.stores)
     anomalies += check(world.history)
     anomalies += vacuous(world.history)
     crashes = sum(isinstance(event, Fault) for event in world.history)
     heads = [head + 1 for store in cluster.stores for head in store.log.heads().values()]
     return Outcome(tuple(anomalies), sum(heads), crashes, world.fingerprint)
+
+
+def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) -> bool:
+    """Let things go wrong, then heal them; whether all has settled in time."""
+    world = cluster.world
+    for _ in range(chance.randint(10, 50)):
+        world.run_until(world.now_ms + chance.randint(0, 100))
+        cluster.send_somewhere()
+        if not healthy and chance.random() < 0.3:
+            cluster.crash_something()
+    world.faults.heal()
+    world.run_until(world.now_ms + BACK_MS_MAX)
+    for producer in cluster.producers:
+        producer.send(TOPICS[0], 1)  # so that no run proves nothing
+    healed_ms = world.now_ms
+    while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
+        world.run_until(world.now_ms + 250)
+    settled = cluster.settled()
+    world.run_until(world.now_ms + REST_MS)
+    return settled
 
 
 def _random_faults(chance: random.Random) -> Faults:
@@ -149,6 +162,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
     arguments = parser.parse_args()
+    mute()
     failed = 0
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         outcome = run(seed)

@@ -1,30 +1,48 @@
 """A world from one seed: one heap of events, meshes that misbehave, nodes that crash.
 
-Nothing here knows what the nodes do. The same seed gives the same run, event for event;
-`World.fingerprint` shows it.
+A node here is the role of a real one in the turns of a real one (`dafka.node.turn`); simulated are
+its ports: clock and mesh, and in subclasses the disk, the query port and the application. The same
+seed gives the same run, event for event; `World.fingerprint` shows it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import random
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, cast
 
-from dafka.protocol.effects import Effect, Listen, Publish, Unlisten
-from dafka.protocol.events import Event, PeerListened, Received, ReceivedTogether, Woke
+from dafka.node.loop import NodeFailedError
+from dafka.node.turn import E, S, Turn
+from dafka.process.clock import Clock
+from dafka.protocol.events import PeerListened, Received, ReceivedTogether
 from dafka.testing.history import Fault, History
 from dafka.wire import rfc46
 from dafka.wire.bundles import BUNDLED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
+    from dafka.node.turn import Role
+    from dafka.protocol.events import Event
+    from dafka.protocol.machine import Machine
+    from dafka.transport.mesh import Notice
+    from dafka.transport.sockets import Pollable
     from dafka.wire.messages import Message, MessageId
 
-S = TypeVar("S")
-"""How a node tells its meshes apart."""
+
+def mute() -> None:
+    """Let what nodes log go nowhere: here a full disk is no news."""
+    for package in ("dafka", "distributor"):
+        logging.getLogger(package).addHandler(logging.NullHandler())
+
+
+TURNS_MAX = 1_000
+"""Who turns more often in one millisecond never sleeps."""
 
 
 @dataclass(slots=True)
@@ -66,6 +84,13 @@ class World:
         self.history = History()
         """What the nodes' applications saw, for `dafka.testing.checker`."""
         self.now_ms = 0
+        self.clock = Clock(
+            now_ms=lambda: self.now_ms,
+            wall_ms=lambda: self.now_ms,
+            seconds=lambda: self.now_ms / 1_000,
+            sleep=lambda _seconds: None,
+        )
+        """That of all nodes."""
         self.events = 0
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._pushed = 0
@@ -95,7 +120,7 @@ class World:
 
     def delay_ms(self) -> int:
         """How long the next message takes."""
-        return self.random.randrange(self.faults.delay_ms_max + 1)
+        return int(self.random.random() * (self.faults.delay_ms_max + 1))
 
 
 class SimMesh:
@@ -103,11 +128,19 @@ class SimMesh:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._members: dict[MeshMember, dict[bytes, tuple[MessageId, str]]] = {}
-        self._prefixes: dict[MeshMember, tuple[bytes, ...]] = {}
+        self._members: dict[SimMeshPort, dict[bytes, tuple[MessageId, str]]] = {}
+        self._prefixes: dict[SimMeshPort, tuple[bytes, ...]] = {}
         """What of each member's subscriptions messages are compared with."""
 
-    def join(self, member: MeshMember) -> None:
+    @property
+    def members(self) -> int:
+        """How many nodes are connected."""
+        return len(self._members)
+
+    def __contains__(self, member: SimMeshPort) -> bool:
+        return member in self._members
+
+    def join(self, member: SimMeshPort) -> None:
         """Connect a node; it learns of everybody's subscriptions."""
         self._members[member] = {}
         self._prefixes[member] = ()
@@ -116,12 +149,12 @@ class SimMesh:
                 for message_id, key in prefixes.values():
                     self._send(member, PeerListened(message_id, key))
 
-    def leave(self, member: MeshMember) -> None:
+    def leave(self, member: SimMeshPort) -> None:
         """Disconnect a node."""
         self._members.pop(member, None)
         self._prefixes.pop(member, None)
 
-    def listen(self, member: MeshMember, message_id: MessageId, key: str) -> None:
+    def listen(self, member: SimMeshPort, message_id: MessageId, key: str) -> None:
         """Subscribe a node."""
         self._members[member][rfc46.prefix(message_id, key)] = (message_id, key)
         self._prefixes[member] = (*self._members[member],)
@@ -129,12 +162,12 @@ class SimMesh:
             if other is not member:
                 self._send(other, PeerListened(message_id, key))
 
-    def unlisten(self, member: MeshMember, message_id: MessageId, key: str) -> None:
+    def unlisten(self, member: SimMeshPort, message_id: MessageId, key: str) -> None:
         """Take a node's subscription back."""
         self._members[member].pop(rfc46.prefix(message_id, key), None)
         self._prefixes[member] = (*self._members[member],)
 
-    def publish(self, member: MeshMember, message: Message) -> None:
+    def publish(self, member: SimMeshPort, message: Message) -> None:
         """Carry a message to every other node that listens for it, as the faults allow."""
         frames = rfc46.encode(message)
         self._world.note(frames[0], frames[1])
@@ -154,154 +187,262 @@ class SimMesh:
                 self._send(other, received)
                 self._send(other, received)
 
-    def _send(self, member: MeshMember, event: Event) -> None:
-        incarnation = member.incarnation
+    def _send(self, member: SimMeshPort, event: Event) -> None:
         delay_ms = self._world.delay_ms()
         self._world.note(delay_ms)
-        self._world.after(delay_ms, lambda: member.arrive(self, event, incarnation))
+        self._world.after(delay_ms, partial(member.arrive, event))
 
 
-class MeshMember(Protocol):
-    """What a mesh needs of a node."""
+class SimMeshPort:
+    """One life of a node in one mesh: what its turns take for the network.
 
-    incarnation: int
-
-    def arrive(self, mesh: SimMesh, event: Event, incarnation: int) -> None:
-        """Take an event in, unless the node has crashed since it was sent."""
-
-
-class Machine(Protocol[S]):
-    """A machine with one or more sides, each on a mesh of its own."""
-
-    def handle(self, side: S, event: Event, now_ms: int) -> Sequence[tuple[S, object]]:
-        """Take one event in."""
-
-    def wakeup_ms(self) -> int | None:
-        """When to wake it."""
-
-    def check(self) -> None:
-        """Assert its invariants."""
-
-
-class SimNode(Generic[S]):
-    """A machine that lives in meshes, and may die.
-
-    Subclasses build the machine anew at every boot and perform its own effects.
+    Args:
+        node: Whose.
+        side: How the node calls this mesh.
+        mesh: The network.
     """
 
-    def __init__(self, world: World, name: str, meshes: dict[S, SimMesh]) -> None:
+    def __init__(self, node: SimNode[S, E], side: S, mesh: SimMesh) -> None:
+        self._mesh = mesh
+        self._arrive = partial(node.arrive, side)
+        self._leave = node.leave
+        self._published = node.published
+        mesh.join(self)
+
+    @property
+    def peers(self) -> int:
+        """How many other nodes are connected."""
+        return self._mesh.members - 1
+
+    def arrive(self, event: Event) -> None:
+        """Take an event in, unless the node has crashed since it was sent."""
+        if self in self._mesh:
+            self._arrive(event)
+
+    def publish(self, message: Message) -> None:
+        """Send a message, not before the node has done what it did before."""
+        self._leave(partial(self._send, message))
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def listen(self, message_id: MessageId, key: str) -> None:
+        """Subscribe."""
+        self._mesh.listen(self, message_id, key)
+
+    def unlisten(self, message_id: MessageId, key: str) -> None:
+        """Take a subscription back."""
+        self._mesh.unlisten(self, message_id, key)
+
+    def wake(self, _now_ms: int) -> list[Notice]:
+        """Nobody sends beacons: all find each other at once."""
+        return []
+
+    def wakeup_ms(self) -> None:
+        """Never."""
+
+    def close(self, _linger_ms: int) -> None:
+        """Leave the mesh."""
+        self._mesh.leave(self)
+
+    def _send(self, message: Message) -> None:
+        self._published(message)
+        self._mesh.publish(self, message)
+
+
+class SimNode(Generic[S, E]):
+    """A process: a role and its turns, in meshes of this world; it may die.
+
+    Subclasses build the role anew at every boot, and are its application.
+    """
+
+    def __init__(self, world: World, name: str, meshes: Mapping[S, SimMesh]) -> None:
         self.world = world
         self.name = name
         self.incarnation = 0
         self.alive = False
-        self._meshes = meshes
-        self._machine: Machine[S] | None = None
-        self._wake_ms: int | None = None
+        self.ports: dict[S, SimMeshPort] = {}
+        self._meshes = dict(meshes)
+        self._turn: Turn[S, E] | None = None
+        self._handlers: Mapping[Pollable, Callable[[], Iterable[tuple[S, Event | E]]]] = {}
+        self._arrived: list[tuple[S, Event]] = []
+        self._woken = False
+        self._turn_due_ms: int | None = None
+        self._planned: set[int] = set()
+        """When it will see whether a turn is due, in this life."""
+        self._turns = 0, 0
+        """A time, and how many turns there were at it."""
+        self._busy_until_ms = 0
+        self._leaving: list[Callable[[], None]] = []
+        """What others will see once the thread is not busy any more."""
 
-    def build(self) -> Machine[S]:
-        """Return a machine as a fresh process would."""
-        raise NotImplementedError
-
-    def perform(self, side: S, effect: object) -> None:
-        """Do what only this kind of node does."""
+    def build(self) -> tuple[Role[S, E], Machine[Any, Any]]:
+        """Return a role as in a fresh process, and the machine in it."""
         raise NotImplementedError
 
     def published(self, message: Message) -> None:
         """Something is being said: for those who keep a history."""
+
+    def performed(self, side: S, effect: object, completed: object) -> None:
+        """An effect was performed, with what completed it: for those who keep a history."""
+
+    def turned(self) -> None:
+        """A turn has ended: the application may look at what there is."""
 
     def boot(self) -> None:
         """Start the process."""
         assert not self.alive
         self.alive = True
         self.incarnation += 1
-        self._wake_ms = None
-        self._machine = self.build()
+        self._turn_due_ms = None
+        self._planned = set()
+        self._busy_until_ms = self.world.now_ms
         self.world.note("boot", self.name)
-        for mesh in self._meshes.values():
-            mesh.join(self)
-        self.feed(next(iter(self._meshes)), Woke())
+        role, machine = self.build()
+        self._handlers = role.pollable()
+        self.ports = {side: SimMeshPort(self, side, mesh) for side, mesh in self._meshes.items()}
+        self._turn = _WatchedTurn(self, role, machine)
+        self._turn.begin()
+        self._ended()
 
     def crash(self) -> None:
         """Die as by kill -9."""
-        assert self.alive
-        self.alive = False
-        self.incarnation += 1
-        self._machine = None
+        assert self._turn is not None
         self.world.note("crash", self.name)
         self.world.history.record(Fault(self.world.now_ms, f"crash {self.name}"))
-        for mesh in self._meshes.values():
-            mesh.leave(self)
+        turn, self._turn = self._turn, None
+        self.alive = False
+        self.incarnation += 1
+        self._planned = set()
+        self._arrived, self._leaving, self._handlers = [], [], {}
+        turn.close(0)
 
-    def arrive(self, mesh: SimMesh, event: Event, incarnation: int) -> None:
-        """Take an event from a mesh in, unless the node has crashed since it was sent."""
-        if incarnation == self.incarnation:
-            side = next(side for side, own in self._meshes.items() if own is mesh)
-            self.feed(side, event)
+    def post(self, side: S, event: Event | E) -> None:
+        """Hand an event over, as an application's thread does."""
+        if self._turn is not None:
+            self._turn.post(side, event)
 
-    def feed(self, side: S, event: object) -> None:
-        """Hand an event to the machine and perform what it asks for."""
-        machine = self._machine
-        if machine is None:
-            return
-        for effect_side, effect in machine.handle(side, event, self.world.now_ms):  # type: ignore[arg-type]
-            if isinstance(effect, Publish):
-                self.published(effect.message)
-                self._meshes[effect_side].publish(self, effect.message)
-            elif isinstance(effect, Listen):
-                self._meshes[effect_side].listen(self, effect.id, effect.key)
-            elif isinstance(effect, Unlisten):
-                self._meshes[effect_side].unlisten(self, effect.id, effect.key)
-            else:
-                self.perform(effect_side, effect)
-        machine.check()
-        self._plan_wake(machine)
+    def arrive(self, side: S, event: Event) -> None:
+        """Something has come from a mesh."""
+        self._arrived.append((side, event))
+        self.come_to_it()
 
-    def later(self, delay_ms: int, side: S, event: object) -> None:
-        """Hand an event to the machine after a time, unless the node has crashed by then."""
+    def wake(self) -> None:
+        """Look at inbox and timers in a turn soon."""
+        self._woken = True
+        self.come_to_it()
+
+    def come_to_it(self) -> None:
+        """Take a turn at once or a little later: by then there may be more to do in it."""
+        soon_ms = self.world.now_ms + 1
+        if self._turn_due_ms is None or self._turn_due_ms > soon_ms:
+            self._plan(soon_ms - self.world.random.getrandbits(1))
+
+    def busy(self, milliseconds: int) -> None:
+        """Its thread does nothing else for so long, from when it is idle on."""
+        self._busy_until_ms = max(self._busy_until_ms, self.world.now_ms) + milliseconds
+
+    def leave(self, action: Callable[[], None]) -> None:
+        """Do what others see: now, or when the thread has done what keeps it busy."""
+        if self._leaving or self._busy_until_ms > self.world.now_ms:
+            self._leaving.append(action)
+        else:
+            action()
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Do something after a time, unless the node has crashed by then."""
         incarnation = self.incarnation
 
-        def arrive() -> None:
+        def act() -> None:
             if incarnation == self.incarnation:
-                self.feed(side, event)
+                action()
 
-        self.world.after(delay_ms, arrive)
+        self.world.after(delay_ms, act)
 
-    def _plan_wake(self, machine: Machine[S]) -> None:
-        due_ms = machine.wakeup_ms()
-        if due_ms is None or (self._wake_ms is not None and self._wake_ms <= due_ms):
+    def _plan(self, time_ms: int) -> None:
+        now_ms = self.world.now_ms
+        due_ms = max(time_ms, self._busy_until_ms, now_ms)
+        if self._turn_due_ms is None or due_ms < self._turn_due_ms:
+            self._turn_due_ms = due_ms
+            if due_ms not in self._planned:
+                self._planned.add(due_ms)
+                self.world.after(due_ms - now_ms, partial(self._come_round, self._planned, due_ms))
+
+    def _come_round(self, planned: set[int], due_ms: int) -> None:
+        if planned is self._planned:
+            planned.discard(due_ms)
+            if due_ms == self._turn_due_ms:
+                self._turn_due_ms = None
+                self._take_turn(due_ms)
+
+    def _take_turn(self, due_ms: int) -> None:
+        self._idle()
+        time_ms, count = self._turns
+        self._turns = due_ms, count + 1 if time_ms == due_ms else 0
+        assert count < TURNS_MAX, f"{self.name} never sleeps"
+        try:
+            self._turn_over()
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise NodeFailedError(f"{self.name} has failed: {error!r}") from error
+        self._ended()
+
+    def _turn_over(self) -> None:
+        assert self._turn is not None
+        arrived, self._arrived = self._arrived, []
+        for side, event in arrived:
+            self._turn.take(side, (event,))
+        for socket in self._readable():
+            self._turn.complete(self._handlers[socket]())
+        woken, self._woken = self._woken, False
+        self._turn.end(woken=woken)
+
+    def _ended(self) -> None:
+        """A turn is over: the application has its own, then all wait for the next."""
+        self.turned()
+        if self._turn is None:
             return
-        self._wake_ms = due_ms
-        incarnation = self.incarnation
+        if self._busy_until_ms > self.world.now_ms:
+            self._plan(self._busy_until_ms)
+        else:
+            self._idle()
+        due_ms = self.world.now_ms if self._readable() else self._turn.due_ms()
+        if due_ms is not None:
+            self._plan(due_ms)
 
-        def wake() -> None:
-            if incarnation == self.incarnation:
-                self._wake_ms = None
-                self.feed(next(iter(self._meshes)), Woke())
+    def _idle(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        for action in leaving:
+            action()
 
-        self.world.after(max(0, due_ms - self.world.now_ms), wake)
-
-
-class OneSided:
-    """Gives a machine of one mesh the shape of `Machine`."""
-
-    def __init__(self, machine: OneMesh) -> None:
-        self._machine = machine
-        self.wakeup_ms = machine.wakeup_ms
-        self.check = machine.check
-
-    def handle(self, side: None, event: Event, now_ms: int) -> list[tuple[None, Effect]]:
-        """Take one event in."""
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+    def _readable(self) -> list[Pollable]:
+        return [one for one in self._handlers if cast("SimSocket", one).readable]
 
 
-class OneMesh(Protocol):
-    """The shape of the machines in `dafka.protocol`."""
+class SimSocket(Protocol):
+    """What a role polls here besides its meshes."""
 
-    def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in."""
+    @property
+    def readable(self) -> bool:
+        """Whether there is something to be received."""
 
-    def wakeup_ms(self) -> int | None:
-        """When to wake it."""
 
-    def check(self) -> None:
-        """Assert its invariants."""
+class _WatchedTurn(Turn[S, E]):
+    """Tells the node what was performed, and looks after its machine."""
+
+    def __init__(self, node: SimNode[S, E], role: Role[S, E], machine: Machine[Any, Any]) -> None:
+        super().__init__(role, node.name, node.ports, node.world.clock, node.wake)
+        self._performed = node.performed
+        self._check = machine.check
+
+    def feed(self, side: S, event: Event | E) -> None:
+        """Hand an event over, and see that the machine is sound afterwards."""
+        super().feed(side, event)
+        self._check()
+
+    def perform(self, side: S, effect: object) -> Event | E | None:
+        """Do an effect; returns the event that completes it, if any."""
+        completed = super().perform(side, effect)
+        self._performed(side, effect, completed)
+        return completed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from distributor.link.target import Pause, Retarget
 from distributor.testing.checkers import contents
-from distributor.testing.world import SimCluster, SimLink, SimWorld
+from distributor.testing.world import SimCluster, SimLink, SimWorld, placed
 from topology.diff import Action
 from topology.model import ClusterName
 from topology.plan import plan as plan_of
@@ -204,7 +204,7 @@ class Changing:
                 added.store.boot()
                 added.producers[0].boot()
         clusters = dict(sim.clusters)
-        plan = plan_of(new)
+        plan = placed(plan_of(new))
         sim.links = [SimLink(sim.world, plan, link, clusters, sim.settings) for link in plan.links]
         for link in sim.links:
             link.boot()

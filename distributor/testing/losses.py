@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dafka.testing.world import Faults
+from dafka.testing.world import Faults, mute
 from distributor.testing.checkers import contents
 from distributor.testing.world import REPAIRING, SimSettings, SimWorld
 from topology.plan import plan as plan_of
@@ -119,6 +119,7 @@ def main() -> int:
     parser.add_argument("--lost", type=int, default=1, help="how many of them are lost")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    mute()
     runs = failed = pulling = 0
     for topology, lost in every_loss(arguments.size, arguments.lost):
         outcome = run(topology, lost, arguments.seed + runs)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dafka.testing.world import Faults
+from dafka.testing.world import Faults, mute
 from distributor.testing.checkers import flags_tell_the_way
 from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
@@ -21,6 +21,9 @@ TROUBLE_MS = 6_000
 
 BACK_MS_MAX = 2_000
 """How long a crashed node stays away."""
+
+STEERED_EVERY = 5
+"""Of so many seeds one has links told to serve other targets."""
 
 PAIRS_EVERY = 4
 """Of so many seeds one has two stores in every cluster."""
@@ -51,7 +54,12 @@ class TreeOutcome:
 def run(seed: int) -> TreeOutcome:
     """Run one seed; a quarter of them without any faults."""
     chance = random.Random(seed)
-    plan = plan_of(random_topology(chance, chance.randint(2, 6)))
+    topology = random_topology(chance, chance.randint(2, 6))
+    steered = seed % STEERED_EVERY == 0
+    if steered:  # every link has all targets
+        clusters = tuple(replace(cluster, targets={}) for cluster in topology.clusters)
+        topology = replace(topology, clusters=clusters)
+    plan = plan_of(topology)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
     stores = 2 if seed % PAIRS_EVERY == 0 else 1
@@ -63,6 +71,8 @@ def run(seed: int) -> TreeOutcome:
         if not healthy and chance.random() < 0.3:
             sim.crash_something(back_within_ms=BACK_MS_MAX)
             crashes += 1
+        if steered and chance.random() < 0.2:
+            sim.retarget_something()
     sim.heal()
     sim.world.run_until(sim.world.now_ms + BACK_MS_MAX)
     sim.send_somewhere("flights", 1)  # so that no run proves nothing
@@ -71,7 +81,8 @@ def run(seed: int) -> TreeOutcome:
         sim.world.run_until(sim.world.now_ms + 250)
     problems = [] if sim.settled() else ["not settled"]
     problems += sim.anomalies()
-    problems += flags_tell_the_way(sim, plan)
+    if not steered:
+        problems += flags_tell_the_way(sim, plan)  # the way to the preferred targets
     first = next(iter(sim.clusters.values()))
     records = sum(head + 1 for head in first.store.log.heads().values())
     return TreeOutcome(
@@ -99,6 +110,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
     arguments = parser.parse_args()
+    mute()
     failed = 0
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         outcome = run(seed)

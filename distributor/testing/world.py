@@ -3,54 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Lost
-from dafka.protocol.mirror import MirrorMachine, MirrorSettings
-from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
+from dafka.testing.queries import SimQueryClient
 from dafka.testing.world import Faults, SimMesh, SimNode, World
+from distributor.control.steering import ClusterStores, Steering
 from distributor.link.events import (
-    AskHeads,
-    HeadsRead,
     HeadsUnread,
-    Held,
     Hold,
     Hopped,
+    LinkEvent,
     Resumed,
     Side,
     Skipped,
     Stopped,
 )
+from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
-from distributor.link.pull_order import patient
-from distributor.link.target import (
-    ClusterLost,
-    Drain,
-    Drained,
-    Probed,
-    Switch,
-    TargetMachine,
-    TargetSettings,
-)
-from distributor.testing.query_port import QueryPort
-from distributor.verify.divergence import Witness
-from topology.model import ClusterName
+from distributor.link.node import LinkRole, carried_by, link_machine
+from distributor.link.target import ClusterLost, Drained, Retarget, Switch, TargetSettings
+from topology.model import ClusterName, StoreSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dafka.model import Partition
-    from dafka.storage.log import RecordLog
-    from distributor.link.events import LinkEvent, SidedEffect
-    from distributor.link.target import TargetEvent
+    from dafka.transport.keys import Credentials
+    from distributor.link.events import StopReason
+    from distributor.link.target import TargetEffect, TargetEvent
     from topology.plan import Link, Plan
 
 ANSWER_TIMEOUT_MS = 200
 """How long a link waits for a target that does not answer."""
+
+
+def placed(plan: Plan, stores: int = 1) -> Plan:
+    """Return a plan in which every cluster has so many stores, called as in the simulator."""
+    topology = plan.topology
+    clusters = tuple(
+        replace(
+            cluster,
+            security=None,
+            stores=tuple(
+                StoreSpec(query=name, data="") for name in _store_names(cluster.name, stores)
+            ),
+        )
+        for cluster in topology.clusters
+    )
+    return replace(plan, topology=replace(topology, clusters=clusters))
+
+
+def _store_names(cluster: str, stores: int) -> list[str]:
+    return [f"store-{cluster}" + (f"-{index}" if index else "") for index in range(stores)]
 
 
 class SimCluster:
@@ -62,19 +71,14 @@ class SimCluster:
         self.name = name
         self.number = number
         self.mesh = SimMesh(world)
-        names = [name, *(f"{name}-{index}" for index in range(1, stores))]
         self.stores = [
-            SimStore(world, f"store-{one}", self.mesh, MemoryLog(f"STORE-{one}")) for one in names
+            SimStore(world, one, self.mesh, MemoryLog(one.upper()))
+            for one in _store_names(name, stores)
         ]
         self.store = self.stores[0]
         self.producers = [
             SimProducer(world, f"producer-{name}-{index}", self.mesh) for index in range(producers)
         ]
-
-    @property
-    def answering(self) -> SimStore | None:
-        """The first of its stores that lives: it speaks for all."""
-        return next((store for store in self.stores if store.alive), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +105,63 @@ REPAIRING = SimSettings(
 """Links that leave silent targets and pull what nobody brings."""
 
 
-class _TwoSided:
-    """Gives a link's machine the shape that `SimNode` asks for."""
+class SimAsker:
+    """The port `Asker`: what is asked is answered a little later."""
 
-    def __init__(self, machine: LinkMachine) -> None:
-        self._machine = machine
-        self.wakeup_ms = machine.wakeup_ms
-        self.check = machine.check
+    def __init__(self, node: SimNode[Side, LinkEvent]) -> None:
+        self._node = node
 
-    def handle(self, side: Side, event: LinkEvent, now_ms: int) -> list[SidedEffect]:
-        return self._machine.handle((side, event), now_ms)
+    def ask(self, question: Callable[[], LinkEvent], answered: Callable[[LinkEvent], None]) -> None:
+        """Ask, and call with the answer."""
+        node = self._node
+
+        def put() -> None:
+            answer = question()
+            silent = isinstance(answer, HeadsUnread)
+            delay_ms = ANSWER_TIMEOUT_MS if silent else node.world.delay_ms()
+            node.later(delay_ms, partial(answered, answer))
+
+        node.later(node.world.delay_ms(), put)
+
+    def check(self) -> None:
+        """What goes wrong in asking has ended the run."""
+
+    def close(self, _last: Callable[[], None]) -> None:
+        """The process has ended, and what it had asked."""
 
 
-class SimLink(SimNode[Side]):
-    """A link as a process: forgets everything when it dies, also where it aimed."""
+class SimMeter:
+    """The port `Meter`: nobody asks a link here; what is counted is what it has done."""
+
+    def hopped(self, _hopped: Hopped) -> None:
+        """A batch is durable at the target."""
+
+    def skipped(self, _skipped: Skipped) -> None:
+        """Records need not cross this level."""
+
+    def tell(self) -> None:
+        """A turn has ended."""
+
+    def standstill(self, _behind: int, _standstill_ms: int) -> None:
+        """What the last survey of both ends has found."""
+
+    def stopped(self, _counts: Mapping[StopReason, int], _shortened: int) -> None:
+        """How many partitions are not copied."""
+
+    def lag(self, _records: int, _age_ms: int) -> None:
+        """How far behind the link is now."""
+
+
+class SimLink(SimNode[Side, LinkEvent]):
+    """A link as a process: forgets everything when it dies, also where it aimed.
+
+    Args:
+        world: Where it lives.
+        plan: All links; see `placed`.
+        link: Which.
+        clusters: Those of the world.
+        settings: How it behaves.
+    """
 
     def __init__(
         self,
@@ -124,19 +171,18 @@ class SimLink(SimNode[Side]):
         clusters: Mapping[ClusterName, SimCluster],
         settings: SimSettings,
     ) -> None:
-        self._plan = plan
-        self._source = clusters[link.source]
-        self._target = clusters[link.target]
-        meshes = {Side.SOURCE: self._source.mesh, Side.TARGET: self._target.mesh}
-        name = f"link-{link.source}-{link.crossing}-{link.branch}"
-        super().__init__(world, name, meshes)
+        self._whole = plan
         self.link = link
         self._clusters = clusters
+        self._stores = {one.name: one for each in clusters.values() for one in each.stores}
+        self._target = clusters[link.target]
+        meshes = {Side.SOURCE: clusters[link.source].mesh, Side.TARGET: self._target.mesh}
+        super().__init__(world, f"link-{link.source}-{link.crossing}-{link.branch}", meshes)
         self._settings = settings
-        self._aim = TargetMachine(link.targets, settings.aim, 0)
-        self._sent: Mapping[Partition, int] | None = None
-        self._witness = Witness()
-        self._lives = 0
+        self._role: LinkRole | None = None
+        self._steering = _WatchedSteering(self, plan, settings)
+        self._looks = 0
+        """How often it was planned to look at targets: only the last time counts."""
         self.forwarded = 0
         self.pulled = 0
         self.skipped = 0
@@ -149,97 +195,81 @@ class SimLink(SimNode[Side]):
         """The cluster it copies to at present."""
         return self._target
 
-    def build(self) -> _TwoSided:
+    @property
+    def drained(self) -> bool:
+        """Whether it is paused, and what it sent is on every cluster beyond."""
+        return self._steering.state == "drained"
+
+    def build(self) -> tuple[LinkRole, LinkMachine]:
         """A link that knows nothing yet."""
-
-        def wants(topic: str) -> bool:
-            return self._plan.topology.carries(topic, self.link.span)
-
-        settings = ConsumerSettings(
-            wants=wants,
-            start=Start.ASSIGNED,
-            committed=True,
-            heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
+        topology, target = self._whole.topology, self._target.name
+        machine = link_machine(
+            self._whole,
+            self.link,
+            target,
+            f"{self.name}.{self.incarnation}",
+            self._settings.link,
+            foreign=False,
         )
-        machine = LinkMachine(
-            level=self.link.level,
-            origin=self._source.number,
-            epoch=self._plan.topology.levels.epoch,
-            source=ConsumerMachine(f"{self.name}.{self.incarnation}", settings),
-            mirror=MirrorMachine(MirrorSettings()),
-            settings=patient(
-                self._settings.link, self._plan.links, self.link.source, self._target.name
-            ),
+        clock = self.world.clock
+        ends = BothEnds(
+            topology.cluster(self.link.source),
+            topology.cluster(target),
+            carried_by(topology, self.link),
+            self.connect,
+            clock.now_ms,
         )
-        return _TwoSided(machine)
+        answered = partial(self.post, Side.TARGET)
+        self._role = LinkRole(machine, SimMeter(), ends, SimAsker(self), answered, clock)
+        return self._role, machine
 
     def boot(self) -> None:
         """Start the process: it aims at the preferred target."""
-        self._aim = TargetMachine(self.link.targets, self._settings.aim, self.world.now_ms)
-        self._lives += 1
-        self._point(self.link.target)
-        self._plan_probe(self._lives)
+        self.reopen(self.link.target)
+        self._steering = _WatchedSteering(self, self._whole, self._settings)
+        self._plan_look()
 
     def tell(self, event: TargetEvent) -> None:
         """Say something about targets."""
-        if not self.alive:
-            return
-        for effect in self._aim.handle(event, self.world.now_ms):
-            if isinstance(effect, Switch):
-                self.switches.append(effect)
-                self._point(effect.target)
-            elif isinstance(effect, Drain):
-                self.feed(Side.SOURCE, Hold())
-                if not self._settings.barrier:
-                    self.tell(Drained())
-            else:
-                self._point(self._aim.current)
-        self._aim.check()
+        if self.alive:
+            self._steering.handle(event)
+            self._steering.aim.check()
+            self._plan_look()
 
-    def _point(self, target: str) -> None:
+    @property
+    def sent(self) -> Mapping[Partition, int] | None:
+        """Once it is on hold: everything it sent, the end of each partition."""
+        return None if self._role is None else self._role.sent
+
+    def hold(self) -> None:
+        """Copy nothing more, and say what was sent."""
+        self.post(Side.SOURCE, Hold())
+        if not self._settings.barrier:
+            self.later(0, lambda: self.tell(Drained()))
+
+    def reopen(self, target: str) -> None:
         """Begin anew towards a target."""
         if self.alive:
             super().crash()
-        self._sent = None
-        self._witness = Witness()
         self._target = self._clusters[ClusterName(target)]
         self._meshes[Side.TARGET] = self._target.mesh
         super().boot()
 
-    def _plan_probe(self, life: int) -> None:
-        if len(self.link.targets) > 1:
-            self.world.after(self._settings.probe_interval_ms, lambda: self._probe(life))
+    def unready(self) -> str:
+        """All find each other at once."""
+        return ""
 
-    def _probe(self, life: int) -> None:
-        """Look at every target, and at the barrier."""
-        if not self.alive or life != self._lives:
-            return
-        for name in self.link.targets:
-            lost = self.world.random.random() < self.world.faults.loss
-            self.tell(Probed(name, self._clusters[name].answering is not None and not lost))
-        if self.drained:
-            self.tell(Drained())
-        self._plan_probe(life)
+    def switched(self, switch: Switch) -> None:
+        """Note a switch; a planned one leaves nothing behind that is not everywhere."""
+        self.switches.append(switch)
+        if switch.planned and self._settings.barrier:
+            for name in self.link.beyond:
+                missing = self._missing(self._clusters[name])
+                assert not missing, f"{self.name} has switched, but {name} lacks {missing}"
 
-    @property
-    def drained(self) -> bool:
-        """Whether it holds, and what it sent is on every cluster beyond."""
-        return self._sent is not None and self._drained(self._sent)
-
-    def _drained(self, sent: Mapping[Partition, int]) -> bool:
-        stores = [self._clusters[name].store for name in self.link.beyond]
-        return all(
-            store.alive and store.log.heads().get(partition, -1) + 1 >= end
-            for store in stores
-            for partition, end in sent.items()
-        )
-
-    def perform(self, _side: Side, effect: object) -> None:
-        """Ask both ends' stores, count."""
-        if isinstance(effect, AskHeads):
-            incarnation = self.incarnation
-            self.world.after(self.world.delay_ms(), lambda: self._ask(incarnation))
-        elif isinstance(effect, Hopped):
+    def performed(self, _side: Side, effect: object, _completed: object) -> None:
+        """Count."""
+        if isinstance(effect, Hopped):
             if effect.pulled:
                 self.pulled += effect.records
             else:
@@ -250,38 +280,55 @@ class SimLink(SimNode[Side]):
             self.lost.append(effect)
         elif isinstance(effect, Stopped | Resumed):
             self.reports.append(effect)
-        elif isinstance(effect, Held):
-            self._sent = effect.sent
 
-    def _ask(self, incarnation: int) -> None:
-        """The question has arrived."""
-        if incarnation != self.incarnation:
-            return
-        lost = self.world.random.random() < self.world.faults.loss
-        target = self._target.answering
-        if target is not None and not lost:
-            self.later(self.world.delay_ms(), Side.TARGET, self._survey(target.log))
-        else:
-            self.later(ANSWER_TIMEOUT_MS, Side.TARGET, HeadsUnread())
+    def connect(self, endpoint: str, _credentials: Credentials | None) -> SimQueryClient:
+        """A connection to a store's query port."""
+        return SimQueryClient(self._stores[endpoint], self._is_lost)
 
-    def _survey(self, target: RecordLog) -> HeadsRead:
-        """What both ends hold, and whether it is the same, as far as the witness looks."""
-        answering = self._source.answering
-        if answering is None:
-            return HeadsRead(target.heads())
-        source = answering.log
-        heads = HeadsRead(
-            target.heads(),
-            source.heads(),
-            begins={place: one.start for place, one in source.extents().items() if one.start},
-            empty=frozenset(
-                place for place, one in target.extents().items() if one.start > one.head
-            ),
+    def _is_lost(self) -> bool:
+        return self.world.random.random() < self.world.faults.loss
+
+    def _missing(self, cluster: SimCluster) -> list[Partition]:
+        """What was sent and is on no disk of a cluster."""
+        heads = [store.log.heads() for store in cluster.stores]
+        return [
+            partition
+            for partition, end in (self.sent or {}).items()
+            if all(held.get(partition, -1) + 1 < end for held in heads)
+        ]
+
+    def _plan_look(self) -> None:
+        """Let it look as often as needed: in vain where there is neither choice nor barrier."""
+        holding = self._steering.aim.holding
+        if holding or len(self.link.targets) > 1:
+            interval_ms = self._settings.probe_interval_ms
+            wait_ms = self._steering.wait_ms() if holding else interval_ms
+            self._looks += 1
+            self.world.after(wait_ms, partial(self._look, self._looks))
+
+    def _look(self, number: int) -> None:
+        if self.alive and number == self._looks:
+            self._steering.look()
+            self._steering.aim.check()
+            self._plan_look()
+
+
+class _WatchedSteering(Steering):
+    """Tells the link of switches."""
+
+    def __init__(self, link: SimLink, plan: Plan, settings: SimSettings) -> None:
+        stores = ClusterStores(plan.topology, link.connect)
+        interval_ms, clock = settings.probe_interval_ms, link.world.clock
+        super().__init__(
+            link.link, settings.aim, link, stores, probe_interval_ms=interval_ms, clock=clock
         )
-        spans = self._witness.due(heads.source, heads.target)
-        self._witness.look(QueryPort(source), QueryPort(target), spans)
-        waiting = self._witness.waiting(heads.source, heads.target)
-        return replace(heads, diverged=dict(self._witness.diverged), waiting=waiting)
+        self._switched = link.switched
+
+    def perform(self, effect: TargetEffect) -> None:
+        """Do what was decided."""
+        if isinstance(effect, Switch):
+            self._switched(effect)
+        super().perform(effect)
 
 
 class SimWorld:
@@ -307,6 +354,7 @@ class SimWorld:
     ) -> None:
         self.world = World(seed, faults)
         self.settings = settings
+        plan = placed(plan, stores)
         self.clusters = {
             cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers, stores)
             for cluster in plan.topology.clusters
@@ -351,6 +399,14 @@ class SimWorld:
         node = chance.choice(alive)
         node.crash()
         self.world.after(chance.randint(1, back_within_ms), node.boot)
+
+    def retarget_something(self) -> None:
+        """Tell a random living link to serve a random one of its targets."""
+        chance = self.world.random
+        able = [link for link in self.links if link.alive and len(link.link.targets) > 1]
+        if able:
+            link = chance.choice(able)
+            link.tell(Retarget(chance.choice(link.link.targets)))
 
     def lose(self, name: ClusterName) -> None:
         """A cluster is gone for ever: its stores, its producers, its links."""

@@ -7,7 +7,6 @@ import pytest
 from dafka.limits import BATCH_RECORDS_MAX, REORDER_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.consumer import ConsumerSettings, Start
-from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Consumed, Submitted
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.memory import MemoryLog
@@ -33,20 +32,19 @@ class Counting(SimConsumer):
         self._pause_ms = pause_ms
         self._free_ms = 0
 
-    def feed(self, side, event):
+    def arrive(self, side, event):
         message = getattr(event, "message", None)
         if isinstance(message, messages.Records | messages.DirectRecords):
             self.received += message.count
-        super().feed(side, event)
+        super().arrive(side, event)
 
-    def perform(self, side, effect):
-        if not isinstance(effect, Deliver):
-            return
-        batch = effect.batch
-        assert effect.start == self.next.get(batch.partition, 0)
+    def take(self, delivered):
+        batch = delivered.batch
+        assert delivered.start == self.next.get(batch.partition, 0)
         self.next[batch.partition] = batch.end
         self._free_ms = max(self._free_ms, self.world.now_ms) + self._pause_ms
-        self.later(self._free_ms - self.world.now_ms, side, Consumed(len(batch.content)))
+        consumed = Consumed(len(batch.content))
+        self.later(self._free_ms - self.world.now_ms, lambda: self.post(None, consumed))
 
     @property
     def delivered(self):
@@ -127,17 +125,17 @@ def test_a_consumer_far_behind_leaves_what_it_cannot_use_and_comes_back_without_
     published = a_hundred_kilobytes()
     before = 800 if start is Start.EARLIEST else 0
     for _ in range(before):
-        producer.feed(None, published)
+        producer.post(None, published)
         world.run_until(world.now_ms + 1)
     consumer.boot()
     if start is Start.LATEST:
         consumer._free_ms = 10_000  # its application is busy with something else for so long
     lags, away = [], []
     for number in range(before + 1, before + 1_601):
-        producer.feed(None, published)
+        producer.post(None, published)
         world.run_until(world.now_ms + 20)
         lags.append(100 * number - consumer.next.get(live, 0))
-        away.append(consumer._machine._machine._live.away)
+        away.append(consumer.machine._live.away)
     # Away once, while several times the buffer is published, and then at the live edge for good.
     changes = [number for number in range(1, 1_600) if away[number] != away[number - 1]]
     assert len(changes) == 2
@@ -156,13 +154,13 @@ def test_a_consumer_too_slow_for_ever_reads_from_stores_at_its_own_pace():
         node.boot()
     published = a_hundred_kilobytes()
     for _ in range(1_000):
-        producer.feed(None, published)
+        producer.post(None, published)
         world.run_until(world.now_ms + 20)
-    assert consumer._machine._machine._live.away
+    assert consumer.machine._live.away
     assert consumer.received <= 1.2 * consumer.delivered
     world.run_until(world.now_ms + 40_000)
     assert consumer.next == {Partition("flights", producer.address): 100_000}
-    assert not consumer._machine._machine._live.away
+    assert not consumer.machine._live.away
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -182,7 +180,7 @@ def test_a_slow_consumer_loses_nothing_and_holds_nobody_up(seed):
         producer.send("flights", 100)
         world.run_until(world.now_ms + 20)
         assert fast.next == {partition: 100 * (number + 1)}
-        assert slow._machine._machine._buffered <= 20_000 + 8_000, "its buffer and one batch"
+        assert slow.machine._buffered <= 20_000 + 8_000, "its buffer and one batch"
     assert slow.next.get(partition, 0) < 10_000
     world.run_until(world.now_ms + 60_000)
     assert slow.next == fast.next == {partition: 10_000}

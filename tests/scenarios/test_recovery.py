@@ -302,12 +302,12 @@ def test_a_consumer_overtaken_by_retention_goes_on_and_counts_the_gap():
     partition = cluster.published(producer, 2)
     consumer = cluster.consumer(topics=("flights",), positions={partition: 15})
     cluster.run(3_000)
-    cluster.mesh.leave(consumer)
+    cluster.mesh.leave(consumer.ports[None])
     cluster.published(producer, 5)
     store.trim(partition, 60)
-    cluster.mesh.join(consumer)
+    cluster.mesh.join(consumer.ports[None])
     cluster.published(producer, 1)
-    consumer._machine._machine._greeted = False  # a socket that comes back subscribes again
+    consumer.machine._greeted = False  # a socket that comes back subscribes again
     cluster.run(20_000)
     assert cluster.delivered(partition) == [*range(15, 20), *range(60, 80)]
     assert cluster.skips() == {partition: 60}
@@ -324,15 +324,16 @@ def test_one_store_of_several_serves_a_late_consumer(seed):
     cluster.run(5_000)
     received = []
     consumer = cluster.consumer(topics=("flights",))
-    feed = consumer.feed
+    port = consumer.ports[None]
+    arrive = port.arrive
 
-    def counting(side, event):
+    def counting(event):
         message = getattr(event, "message", None)
         if isinstance(message, messages.DirectRecords):
             received.append(message.count)
-        feed(side, event)
+        arrive(event)
 
-    consumer.feed = counting
+    port.arrive = counting
     cluster.run(20_000)
     assert len(cluster.delivered(partition)) == 300 * count
     # The first window comes from all three, what follows from one.

@@ -8,9 +8,14 @@ from itertools import count
 
 import pytest
 
+from dafka.node.producer import ProducerRole
+from dafka.node.store import StoreRole
+from dafka.node.turn import Turn
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
+from dafka.protocol.events import Appended
 from dafka.protocol.heads import HeadSchedule
+from dafka.protocol.machine import earliest
 from dafka.protocol.producer import ProducerMachine
 from dafka.protocol.receiver import Inflow
 from dafka.protocol.store import StoreMachine
@@ -25,7 +30,7 @@ from dafka.testing.nodes import SimProducer, SimStore
 from dafka.testing.scenario import run
 from dafka.wire import messages
 
-MUTANT_SEEDS_MAX = 60
+MUTANT_SEEDS_MAX = 100
 
 
 @pytest.mark.sim
@@ -65,7 +70,8 @@ def acknowledge_before_the_write(patch):
         effects = original(self)
         for token in list(self._appending):
             batches = self._appending[token]
-            effects += self._appended(token)
+            # In front: effects are performed one after the other, and a write is waited for.
+            effects = [*self._appended(token), *effects]
             self._appending[token] = batches
         return effects
 
@@ -92,8 +98,9 @@ def lose_the_last_write_in_a_crash(patch):
     append, crash = MemoryLog.append, SimStore.crash
 
     def remembering(self, batches, **rest):
-        vars(self).pop("before", None)
-        self.before = copy.deepcopy(vars(self))
+        if type(self) is MemoryLog:  # on disk, not as the process has it
+            vars(self).pop("before", None)
+            self.before = copy.deepcopy(vars(self))
         append(self, batches, **rest)
 
     def unsynced(self):
@@ -229,6 +236,49 @@ def leave_a_hole_on_the_disk(patch):
     patch.setattr(MemoryLog, "read", lossy)
 
 
+def acknowledge_before_the_transaction_returns(patch):
+    append, handle = StoreRole._append, StoreRole.handle
+
+    def put_off(self, effect):
+        vars(self).setdefault("put_off", []).append(effect)
+        return Appended(effect.token)
+
+    def catch_up(self, side, event, now_ms):
+        yield from handle(self, side, event, now_ms)
+        while isinstance(event, Appended) and self.put_off:
+            append(self, self.put_off.pop(0))
+
+    patch.setattr(StoreRole, "_append", put_off)
+    patch.setattr(StoreRole, "handle", catch_up)
+
+
+def take_a_refusal_of_the_disk_for_a_write(patch):
+    original = StoreRole._append
+
+    def trusting(self, effect):
+        original(self, effect)
+        return Appended(effect.token)
+
+    patch.setattr(StoreRole, "_append", trusting)
+
+
+def publish_what_the_spool_refused(patch):
+    original = ProducerRole._append
+
+    def trusting(self, effect):
+        original(self, effect)
+        return Appended(effect.token)
+
+    patch.setattr(ProducerRole, "_append", trusting)
+
+
+def forget_to_wake_the_role(patch):
+    def forgetful(self):
+        return earliest(*(mesh.wakeup_ms() for mesh in self._meshes.values()))
+
+    patch.setattr(Turn, "due_ms", forgetful)
+
+
 NEVER = {Name.UNSEEN, Name.LOST}
 TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
 
@@ -252,6 +302,10 @@ MUTANTS = [
     (begin_at_the_end, NEVER),
     (tell_heads_that_are_not_durable, {Name.HEAD_REGRESSION}),
     (leave_a_hole_on_the_disk, {Name.GAP}),
+    (acknowledge_before_the_transaction_returns, {Name.ACK_NOT_DURABLE}),
+    (take_a_refusal_of_the_disk_for_a_write, {Name.ACK_NOT_DURABLE}),
+    (publish_what_the_spool_refused, TWICE),
+    (forget_to_wake_the_role, NEVER),
 ]
 
 

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 from dafka.protocol.effects import Listen, Publish
-from dafka.protocol.events import PeerListened, Received, ReceivedTogether, Woke
-from dafka.testing.world import Faults, OneSided, SimMesh, SimNode, World
+from dafka.protocol.events import PeerListened, Received, ReceivedTogether, TurnEnded, Woke
+from dafka.testing.world import Faults, SimMesh, SimNode, World
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 
 class Parrot:
-    """A machine that listens for heads, and says its own every 10 ms."""
+    """A role that listens for heads, and says its own every 10 ms."""
 
-    def __init__(self, name):
-        self.name = name
+    name = "parrot"
+
+    def __init__(self, address):
+        self.address = address
         self.due_ms = 0
         self.heard = []
 
-    def handle(self, event, now_ms):
-        self.heard.append((now_ms, event))
+    def handle(self, side, event, now_ms):
+        if not isinstance(event, TurnEnded):
+            self.heard.append((now_ms, event))
         if not isinstance(event, Woke):
             return []
-        effects = [Listen(MessageId.HEAD, "")] if now_ms == self.due_ms == 0 else []
+        effects = [] if self.due_ms else [(side, Listen(MessageId.HEAD, ""))]
         self.due_ms = now_ms + 10
-        return [*effects, Publish(messages.Head("t", self.name, now_ms))]
+        return [*effects, (side, Publish(messages.Head("t", self.address, now_ms)))]
 
     def wakeup_ms(self):
         return self.due_ms
+
+    def pollable(self):
+        return {}
+
+    def close(self):
+        self.closed = True
 
     def check(self):
         assert self.due_ms >= 0
 
 
-class ParrotNode(SimNode[None]):
+class ParrotNode(SimNode):
     def build(self):
         self.parrot = Parrot(self.name)
-        return OneSided(self.parrot)
-
-    def perform(self, _side, effect):
-        raise AssertionError(effect)
+        return self.parrot, self.parrot
 
     def received(self):
         """Messages, those that came together too."""
@@ -94,6 +100,7 @@ def test_a_crashed_node_hears_nothing_and_comes_back_new():
     assert len(before.heard) < 250
     one.boot()
     world.run_until(2_100)
+    assert before.closed
     assert one.parrot is not before
     assert one.incarnation == 3
     assert PeerListened(MessageId.HEAD, "") in [event for _, event in one.parrot.heard]
@@ -115,7 +122,7 @@ def test_who_does_not_listen_any_more_hears_nothing():
     world.run_until(100)
     heard = len(one.received())
     assert heard
-    mesh.unlisten(one, MessageId.HEAD, "")
+    mesh.unlisten(one.ports[None], MessageId.HEAD, "")
     world.run_until(110)
     heard = len(one.received())
     world.run_until(200)

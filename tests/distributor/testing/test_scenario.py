@@ -7,9 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from dafka.node.store import StoreRole
+from dafka.node.turn import Turn
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
+from dafka.protocol.events import Appended
+from dafka.protocol.machine import earliest
 from dafka.protocol.store import StoreMachine
 from dafka.testing.world import Faults
+from distributor.control.steering import ClusterStores
 from distributor.link.machine import LinkMachine
 from distributor.testing import scenario
 from distributor.testing.scenario import replay_command, run
@@ -88,7 +93,8 @@ def acknowledge_before_the_write(monkeypatch):
         effects = original(self)
         for token in list(self._appending):
             batches = self._appending[token]
-            effects += self._appended(token)
+            # In front: effects are performed one after the other, and a write is waited for.
+            effects = [*self._appended(token), *effects]
             self._appending[token] = batches
         return effects
 
@@ -126,6 +132,41 @@ def begin_behind_the_next_record(monkeypatch):
     monkeypatch.setattr(LinkMachine, "_place", careless)
 
 
+def acknowledge_before_the_transaction_returns(monkeypatch):
+    append, handle = StoreRole._append, StoreRole.handle
+
+    def put_off(self, effect):
+        vars(self).setdefault("put_off", []).append(effect)
+        return Appended(effect.token)
+
+    def catch_up(self, side, event, now_ms):
+        yield from handle(self, side, event, now_ms)
+        while isinstance(event, Appended) and self.put_off:
+            append(self, self.put_off.pop(0))
+
+    monkeypatch.setattr(StoreRole, "_append", put_off)
+    monkeypatch.setattr(StoreRole, "handle", catch_up)
+
+
+def ask_one_store_at_the_barrier(monkeypatch):
+    heads = ClusterStores.heads
+
+    def of_one(self, name):
+        if self._stands_for_all is None:
+            self._stands_for_all = name
+        return heads(self, self._stands_for_all)
+
+    monkeypatch.setattr(ClusterStores, "_stands_for_all", None, raising=False)
+    monkeypatch.setattr(ClusterStores, "heads", of_one)
+
+
+def forget_to_wake_the_role(monkeypatch):
+    def forgetful(self):
+        return earliest(*(mesh.wakeup_ms() for mesh in self._meshes.values()))
+
+    monkeypatch.setattr(Turn, "due_ms", forgetful)
+
+
 MUTANTS = [
     copy_what_is_not_durable,
     never_acknowledge_again,
@@ -134,6 +175,9 @@ MUTANTS = [
     set_the_flag_of_the_next_level,
     forget_where_a_record_came_from,
     begin_behind_the_next_record,
+    acknowledge_before_the_transaction_returns,
+    ask_one_store_at_the_barrier,
+    forget_to_wake_the_role,
 ]
 
 

@@ -1,0 +1,127 @@
+"""The disk of a simulated process: a log and a spool whose transactions take a while.
+
+What the process has written it reads at once, as it does nothing else meanwhile. On disk it is when
+the time is over; a crash before that loses it or keeps it, whole: what the contracts of the storage
+ports promise of torn writes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dafka.errors import StorageError
+from dafka.storage.log import NOTHING
+from dafka.storage.memory import MemoryLog
+from dafka.storage.spool import MemorySpool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from dafka.model import Batch, Partition
+    from dafka.storage.log import TableEntry
+    from dafka.testing.world import SimNode
+
+
+class SimDisk:
+    """Transactions of one process, one after the other."""
+
+    def __init__(self, node: SimNode[Any, Any]) -> None:
+        self._node = node
+        self._under_way: deque[Callable[[], None]] = deque()
+
+    def begin(self) -> None:
+        """Take the time of a transaction.
+
+        Raises:
+            StorageError: It is refused, as by a full disk.
+        """
+        world = self._node.world
+        self._node.busy(world.random.randint(0, world.faults.disk_ms_max))
+        if world.faults.refusal > world.random.random():
+            raise StorageError("cannot append: the disk is full")
+
+    def commit(self, action: Callable[[], None]) -> None:
+        """Do what was begun, when its time is over."""
+        self._under_way.append(action)
+        self._node.leave(self._commit)
+
+    def crash(self) -> None:
+        """Keep some of what is under way, from the oldest on."""
+        for _ in range(self._node.world.random.randint(0, len(self._under_way))):
+            self._commit()
+        self._under_way.clear()
+
+    def _commit(self) -> None:
+        self._under_way.popleft()()
+
+
+class SimLog(MemoryLog):
+    """A store's log as its process has it.
+
+    Args:
+        held: What is on disk.
+        disk: How it gets there.
+        written: Told of every transaction that is on disk.
+    """
+
+    def __init__(
+        self,
+        held: MemoryLog,
+        disk: SimDisk,
+        written: Callable[[Sequence[Batch], Mapping[Partition, int]], None],
+    ) -> None:
+        super().__init__(held.identity)
+        self.load(held)
+        self._held = held
+        self._disk = disk
+        self._written = written
+
+    def append(
+        self,
+        batches: Sequence[Batch],
+        *,
+        trims: Mapping[Partition, int] = NOTHING,
+        entries: Sequence[TableEntry] = (),
+    ) -> None:
+        """Change the log in one transaction; see `RecordLog.append`."""
+        self._disk.begin()
+        super().append(batches, trims=trims, entries=entries)
+        self._disk.commit(partial(self._commit, batches, trims, entries))
+
+    def _commit(
+        self,
+        batches: Sequence[Batch],
+        trims: Mapping[Partition, int],
+        entries: Sequence[TableEntry],
+    ) -> None:
+        self._held.append(batches, trims=trims, entries=entries)
+        self._written(batches, trims)
+
+
+class SimSpool(MemorySpool):
+    """A producer's spool as its process has it.
+
+    Args:
+        held: What is on disk.
+        disk: How it gets there.
+    """
+
+    def __init__(self, held: MemorySpool, disk: SimDisk) -> None:
+        super().__init__(held.address)
+        self.load(held)
+        self._held = held
+        self._disk = disk
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Append in one transaction; see `Spool.append`."""
+        self._disk.begin()
+        super().append(batches)
+        self._disk.commit(partial(self._held.append, batches))
+
+    def forget(self, topic: str, end: int) -> None:
+        """Drop what is stored; see `Spool.forget`."""
+        super().forget(topic, end)
+        self._held.forget(topic, end)
