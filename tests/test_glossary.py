@@ -13,7 +13,6 @@ PACKAGES = ("benchmarks", "dafka", "distributor", "topology")
 TERMS_MIN, TERMS_MAX = 20, 40
 
 DOUBLES = {
-    "Way": "to be told apart: options of the command line, flags that records of an origin have",
     "Machine": "to be one: what the simulator steps goes when its nodes run the real roles",
 }
 """Class names that still mean two things, and what is to become of them. No others are taken in."""
