@@ -20,7 +20,7 @@ NEVER_MS = 3_600_000
 
 @pytest.fixture
 def running(cluster):
-    cluster.tower()
+    cluster.start_tower()
     cluster.store()
     return cluster
 
@@ -251,7 +251,7 @@ def test_members_with_other_stores_are_refused(running):
 
 def test_a_commit_that_no_store_acknowledges_is_an_error(cluster, monkeypatch):
     monkeypatch.setattr(consumer_module, "_LEAVE_S", 0.2)
-    cluster.tower()
+    cluster.start_tower()
     store = cluster.store()
     send(cluster.producer(), range(5))
     consumer = member(cluster, session_timeout_ms=60_000)

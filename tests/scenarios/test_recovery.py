@@ -6,7 +6,8 @@ import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Partition
-from dafka.protocol.consumer import ConsumerSettings
+from dafka.protocol.consumer import CONSUMER_STATES, ConsumerSettings
+from dafka.protocol.machine import Lifecycle
 from dafka.records.batch import values_of
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check
@@ -307,7 +308,8 @@ def test_a_consumer_overtaken_by_retention_goes_on_and_counts_the_gap():
     store.trim(partition, 60)
     cluster.mesh.join(consumer.ports[None])
     cluster.published(producer, 1)
-    consumer.machine._greeted = False  # a socket that comes back subscribes again
+    # A socket that comes back subscribes again.
+    consumer.machine._lifecycle = Lifecycle(CONSUMER_STATES)
     cluster.run(20_000)
     assert cluster.delivered(partition) == [*range(15, 20), *range(60, 80)]
     assert cluster.skips() == {partition: 60}
