@@ -62,7 +62,6 @@ class Node(Generic[S, E]):
         self._stopping = False
         self._stopped = False
         self._thread = threading.Thread(target=self._main, name=f"dafka-{role.name}", daemon=True)
-        self._turned_ms = now_ms()
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -110,7 +109,7 @@ class Node(Generic[S, E]):
             return f"{self._role.name} has failed: {self.failure}"
         if not self._thread.is_alive():
             return f"{self._role.name} has ended"
-        silent_ms = now_ms() - self._turned_ms
+        silent_ms = now_ms() - self._turn.turned_ms
         if silent_ms > STUCK_MS:
             return f"{self._role.name} has not turned for {silent_ms // 1_000} s"
         return ""
@@ -146,7 +145,6 @@ class Node(Generic[S, E]):
             due_ms = turn.due_ms()
             poller.turn(0 if turn.inbox or self._stopping else _until(due_ms))
             self._wake_pending = True
-            self._turned_ms = now_ms()
             # Read before the inbox is emptied: what was posted before `stop` is still handled.
             stopping = self._stopping
             # Whoever has woken it may have made something due.

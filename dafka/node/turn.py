@@ -120,7 +120,10 @@ class Turn(Generic[S, E]):
         self._address = address
         self._meshes = dict(meshes)
         self._first = next(iter(self._meshes))
+        self._handle = role.handle
         self._now_ms = clock.now_ms
+        self.turned_ms = clock.now_ms()
+        """When the last turn came to its end."""
         self._wake = wake
         self._due_ms: int | None = None
         self._taken_in = metrics.traffic(role.name, "in")
@@ -144,6 +147,7 @@ class Turn(Generic[S, E]):
 
     def take(self, side: S, arrived: Iterable[Event | Notice]) -> None:
         """Handle what a mesh has received."""
+        feed = self.feed
         for event in arrived:
             if isinstance(event, Received):
                 message = event.message
@@ -152,7 +156,7 @@ class Turn(Generic[S, E]):
             elif isinstance(event, _NOTICES):
                 self._notice(event)
                 continue
-            self.feed(side, event)
+            feed(side, event)
 
     def complete(self, happened: Iterable[tuple[S, Event | E]]) -> None:
         """Handle what the role has made of something else than a mesh."""
@@ -165,7 +169,7 @@ class Turn(Generic[S, E]):
         Args:
             woken: Something may be due that was not when the turn began.
         """
-        now_ms = self._now_ms()
+        self.turned_ms = now_ms = self._now_ms()
         if woken or (self._due_ms is not None and self._due_ms <= now_ms):
             self._wake_due(now_ms)
         while self.inbox:
@@ -187,7 +191,7 @@ class Turn(Generic[S, E]):
         """Hand an event to the role and perform what it asks for, to the end."""
         pending: list[tuple[S, Event | E]] = [(side, event)]
         for happened in pending:  # which grows on the way
-            for effect_side, effect in self._role.handle(*happened, self._now_ms()):
+            for effect_side, effect in self._handle(*happened, self._now_ms()):
                 completed = self.perform(effect_side, effect)
                 if completed is not None:
                     pending.append((effect_side, completed))

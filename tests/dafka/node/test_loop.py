@@ -206,7 +206,7 @@ def test_a_node_that_hangs_is_unwell(run, until):
     node = run(role)
     node.post(None, "hang")
     until(lambda: role.of(str))
-    node._turned_ms -= STUCK_MS + 5_000
+    node._turn.turned_ms -= STUCK_MS + 5_000
     assert node.unwell() == "recorder has not turned for 35 s"
     release.set()
     until(lambda: node.unwell() == "")
