@@ -32,7 +32,7 @@ def member(cluster, **settings):
         "session_timeout_ms": 1_000,
         "auto_commit_ms": NEVER_MS,
     } | settings
-    return cluster.consumer(**settings)
+    return cluster.consumer("orders", **settings)
 
 
 def send(producer, numbers):
@@ -211,7 +211,7 @@ def test_an_application_that_holds_a_record_too_long_loses_its_place(running, un
     send(running.producer(), range(25))
 
     def settled_or_failed():
-        return other._role._machine._member.settled or idle._role.failure
+        return other._role.machine._member.settled or idle._role.failure
 
     for _ in range(20):  # each time the partition is the other's with a chance of one half
         idle = member(running, max_hold_ms=300)
@@ -264,7 +264,7 @@ def test_a_commit_that_no_store_acknowledges_is_an_error(cluster, monkeypatch):
 
 
 def test_only_members_of_groups_have_positions(running):
-    consumer = running.consumer()
+    consumer = running.consumer("orders")
     for call in (consumer.commit, consumer.positions, consumer.seek_to_end):
         with pytest.raises(MisuseError, match="in no group"):
             call()

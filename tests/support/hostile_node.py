@@ -134,7 +134,7 @@ def fed(name, machine, *heard, sides=(None,)):
     node = Node(_Bare(name, machine), "ME", {side: _Silent() for side in sides})
     for one in heard:
         side, event = one if isinstance(one, tuple) else (sides[0], Received(one))
-        node._feed(side, event)
+        node._turn.feed(side, event)
     node.start()
     node.stop()
 
