@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from dafka.errors import QueryError
 from dafka.query.service import answer
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from dafka.testing.nodes import SimStore
+    from dafka.storage.log import RecordLog
     from dafka.testing.world import SimNode
     from dafka.transport.sockets import Pollable
 
@@ -60,6 +60,20 @@ class SimQueryServer:
         self._asked.clear()
 
 
+class QueriedStore(Protocol):
+    """The store at the other end of a query port."""
+
+    server: SimQueryServer
+
+    @property
+    def alive(self) -> bool:
+        """Whether it answers at all."""
+
+    @property
+    def log(self) -> RecordLog:
+        """What is on its disk."""
+
+
 class SimQueryClient:
     """The port `QueryClientPort`: a store's answer at once, or none.
 
@@ -71,7 +85,7 @@ class SimQueryClient:
         lost: Whether the question or the answer gets lost.
     """
 
-    def __init__(self, store: SimStore, lost: Callable[[], bool]) -> None:
+    def __init__(self, store: QueriedStore, lost: Callable[[], bool]) -> None:
         self._store = store
         self._lost = lost
 
@@ -99,7 +113,7 @@ class SimQueryLine:
     """
 
     def __init__(
-        self, node: SimNode[Any, Any], store: SimStore, is_cut: Callable[[], bool]
+        self, node: SimNode[Any, Any], store: QueriedStore, is_cut: Callable[[], bool]
     ) -> None:
         self._node = node
         self._store = store
