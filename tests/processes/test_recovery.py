@@ -155,7 +155,7 @@ def test_a_late_consumer_is_told_where_the_log_starts(cluster, caplog):
     log.close()
     assert 0 < start <= 9_000
     cluster.store()
-    caplog.set_level("INFO", logger="dafka.node.loop")
+    caplog.set_level("INFO", logger="dafka.node.turn")
     consumer = cluster.consumer("orders")
     assert values(consumer, 20_000 - start) == {partition: made("p", 20_000 - start, start)}
     (told,) = [one for one in caplog.records if "begins at its log start" in one.message]

@@ -25,8 +25,8 @@ def other(tmp_path):
     file = tmp_path / "topology.yaml"
     file.write_text("name: one")
     code = (
-        "import sys; from pathlib import Path; from distributor.local.pidfile import Running;"
-        "Running.of(Path(sys.argv[1])).note(Path(sys.argv[2])); print(flush=True); input()"
+        "import sys; from pathlib import Path; from distributor.local.pidfile import PidFile;"
+        "PidFile.of(Path(sys.argv[1])).note(Path(sys.argv[2])); print(flush=True); input()"
     )
     command = [sys.executable, "-c", code, str(file), str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

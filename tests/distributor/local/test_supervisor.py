@@ -167,10 +167,10 @@ def test_children_end_with_a_killed_parent(tmp_path, until):
     code = f"""
 import sys, time
 from pathlib import Path
-from distributor.local.processes import Kind, Process
+from distributor.local.processes import Process, ProcessKind
 from distributor.local.supervisor import Supervisor
 command = (sys.executable, "-c", {SLEEPS!r})
-child = Process(name="c", kind=Kind.TOWER, cluster="c", command=command, metrics=None)
+child = Process(name="c", kind=ProcessKind.TOWER, cluster="c", command=command, metrics=None)
 supervisor = Supervisor([child], Path({str(tmp_path)!r}))
 supervisor.start()
 print(supervisor.children[0].running.pid, flush=True)
