@@ -1,8 +1,6 @@
-"""Reading a bounded part of a cluster: `spark.read.format("dafka")`.
+"""Reading a cluster: a bounded part by `spark.read`, as it grows by `spark.readStream`.
 
-Filters that need not be applied to rows, because they say which ranges to read.
-
-Reading a cluster as it grows: `spark.readStream.format("dafka")`.
+Filters that say which ranges to read need not be applied to rows.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class BatchReader(DataSourceReader):
         return planned(stores, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task; see `Rows.read`."""
+        """Yield the rows of a task; see `RowReader.read`."""
         # Where nothing is planned Spark makes up an empty partition of its own.
         if isinstance(partition, Task):
             yield from self._rows.read(partition.ranges, self._options)
@@ -243,7 +241,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Task(task) for task in self._rows.deal(ranges, dealing)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task; see `Rows.read`."""
+        """Yield the rows of a task; see `RowReader.read`."""
         assert isinstance(partition, Task)
         yield from self._rows.read(partition.ranges, self._options)
 

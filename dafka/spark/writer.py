@@ -1,15 +1,14 @@
 """The sink as Spark sees it: `df.write` and `df.writeStream` with `format("dafka")`.
 
-What a task of the sink does: rows in Arrow in, records that stores have out.
+A task takes rows in Arrow, and returns when stores have its records.
 
 A record's place follows from the query, the task, the micro-batch and its position among the rows
 of its topic. A task that is repeated finds in the log what it wrote before, compares, and writes
 the rest: nothing twice, whenever it was killed. What stores acknowledge is read back: nothing is
 lost either if another attempt of the task has been writing there.
 
-What a task of the sink for whole batches does: publish each under the name it has.
-
-The names make it repeatable: stores drop what they have, whoever sends it how often.
+A task of the sink for whole batches publishes each under the name it has. The names make it
+repeatable: stores drop what they have, whoever sends it how often.
 """
 
 from __future__ import annotations
