@@ -200,6 +200,8 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         """Note what is its own, and what is not any more."""
         assert self._role is not None
         if isinstance(effect, PartitionAssigned):
+            if self.left:
+                return  # begun before its machine was told to close: nobody asks for records
             assert effect.partition not in self._owned
             self._owners.take(self._role.machine.generation, effect.partition, self.life)
             self._owned.add(effect.partition)
