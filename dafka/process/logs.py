@@ -68,11 +68,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+OURS = "dafka", "distributor", "topology"
+
 _FORMATTERS = {LineFormat.TEXT: KeyValueFormatter, LineFormat.JSON: JsonFormatter}
 
 
 def set_up_logs(level: str, form: LineFormat = LineFormat.TEXT) -> None:
-    """Send log lines of `level` and above to standard error.
+    """Send log lines of `level` and above to standard error; of libraries warnings at least.
+
+    What they say below that is for their authors, as the tracebacks of py4j's connections.
 
     Raises:
         MisuseError: There is no such level.
@@ -81,4 +85,6 @@ def set_up_logs(level: str, form: LineFormat = LineFormat.TEXT) -> None:
         raise MisuseError(f"log level {level!r} cannot be used: {', '.join(_LEVELS)}")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATTERS[form]())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in OURS:
+        logging.getLogger(name).setLevel(level.upper())

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.process.logs import JsonFormatter, KeyValueFormatter, LineFormat, set_up_logs
+from dafka.process.logs import OURS, JsonFormatter, KeyValueFormatter, LineFormat, set_up_logs
 
 
 def line(message, *arguments, exc_info=None, **facts):
@@ -17,12 +17,14 @@ def line(message, *arguments, exc_info=None, **facts):
 
 @pytest.fixture
 def root():
-    """The root logger, as it was before afterwards."""
+    """The root logger, as it was before afterwards, and those of our packages."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers = root.handlers[:]
+    levels = {one: one.level for one in (root, *map(logging.getLogger, OURS))}
     yield root
     root.handlers[:] = handlers
-    root.setLevel(level)
+    for one, level in levels.items():
+        one.setLevel(level)
 
 
 def test_a_line_has_time_level_logger_message_and_facts():
@@ -105,3 +107,16 @@ def test_what_json_does_not_know_and_tracebacks_are_text():
     assert found["fact_level"] == "mine"
     assert found["kind"] == "LineFormat.JSON"
     assert found["traceback"].endswith("invalid literal for int() with base 10: 'reason'")
+
+
+def test_libraries_are_heard_from_warnings_on(root, capsys):
+    set_up_logs("debug")
+    logging.getLogger("dafka.node").debug("ours")
+    logging.getLogger("py4j.java_gateway").info("chatter")
+    logging.info("more of it")  # noqa: LOG015 as py4j does
+    logging.getLogger("py4j").warning("heard")
+    shown = capsys.readouterr().err
+    assert "ours" in shown
+    assert "chatter" not in shown
+    assert "more of it" not in shown
+    assert "heard" in shown
