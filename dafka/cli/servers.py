@@ -219,6 +219,8 @@ def check(directory: Directory, json_lines: Json = False) -> None:
     if json_lines:
         print(json.dumps(asdict(findings)))
     else:
+        for gap in findings.gaps:
+            print(printable(f"passed over, since no store had them: {gap}"))
         for problem in findings.problems:
             print(printable(problem))
         print(

@@ -19,7 +19,7 @@ from dafka.protocol.events import Appended, AppendFailed, Compared, Event, Range
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import ROWS_MAX, answer
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.log import beside
+from dafka.storage.log import beside, goes_on
 from dafka.storage.retention import Retainer
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.curve import checked_infrastructure
@@ -213,7 +213,7 @@ class StoreRole:
         began = self._clock.seconds()
         try:
             folded = fold(self._log, effect.batches)
-            self._log.append(effect.batches, trims=dict(effect.trims), entries=folded.entries)
+            self._log.append(effect.batches, skips=dict(effect.skips), entries=folded.entries)
         except StorageError as error:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
             self._refused(error)
@@ -229,8 +229,8 @@ class StoreRole:
             batches = self._log.read(partition, effect.sequence, effect.count_max, effect.bytes_max)
         except StorageError as error:
             return self._unread(effect, error)
-        start = self._log.extents()[partition].start
-        return RangeRead(effect.requester, partition, tuple(batches), start, effect.alone_end)
+        skipped_to = goes_on(self._log.extents()[partition], effect.sequence, batches)
+        return RangeRead(effect.requester, partition, tuple(batches), skipped_to, effect.alone_end)
 
     def _compare(self, batch: Batch) -> Event | None:
         try:
@@ -258,7 +258,7 @@ class StoreRole:
         topic, address = effect.partition
         place = {"topic": topic, "address": address, "sequence": effect.sequence}
         log.error("%s", error, extra=place)
-        return RangeRead(effect.requester, effect.partition, (), 0, effect.alone_end)
+        return RangeRead(effect.requester, effect.partition, (), None, effect.alone_end)
 
     def _written(self) -> None:
         if self.refusal:

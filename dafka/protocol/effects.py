@@ -40,7 +40,7 @@ class Append(Value, frozen=True):
 
     token: int
     batches: tuple[Batch, ...]
-    trims: tuple[tuple[Partition, int], ...] = ()
+    skips: tuple[tuple[Partition, int], ...] = ()
     """Store: partitions to go on at a sequence, before the batches; see `RecordLog.append`."""
 
 

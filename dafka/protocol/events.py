@@ -87,16 +87,14 @@ class AppendFailed(Value, frozen=True):
 
 
 class RangeRead(Value, frozen=True):
-    """Store: the batches a `ReadRange` asked for.
-
-    None if the log starts behind them by now, or, with a start of 0, if the disk failed.
-    """
+    """Store: the batches a `ReadRange` asked for; none if the disk failed."""
 
     requester: str
     partition: Partition
     batches: tuple[Batch, ...]
-    start: int
-    """The log start."""
+    skipped_to: int | None = None
+    """If what was asked for is not kept, or lies in a gap: the first sequence behind it that is, or
+    comes next."""
     alone_end: int | None = None
     """See `ReadRange`."""
 

@@ -255,7 +255,7 @@ class StoreMachine:
     def _recalled(self, event: RangeRead) -> list[Effect]:
         """The log has said whose records it ends with."""
         partition = event.partition
-        if not event.batches and not event.start:
+        if not event.batches and event.skipped_to is None:
             return []  # the disk failed; the next HEAD asks again
         self._disputes.recalled(partition, event.batches[-1] if event.batches else None)
         return self._ack(partition)
@@ -285,7 +285,7 @@ class StoreMachine:
     def _appended(self, token: int) -> list[Effect]:
         append = self._appending.pop(token)
         touched: dict[Partition, Batch] = {}
-        for partition, sequence in append.trims:
+        for partition, sequence in append.skips:
             self._durable[partition] = max(sequence - 1, self._durable.get(partition, -1))
             self._disputes.stored(partition, None)
         for batch in append.batches:
@@ -302,7 +302,7 @@ class StoreMachine:
     def _append_failed(self, token: int) -> list[Effect]:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
         append = self._appending.pop(token)
-        touched = dict(append.trims) | {batch.partition: 0 for batch in append.batches}
+        touched = dict(append.skips) | {batch.partition: 0 for batch in append.batches}
         for partition in touched:
             self._rewind(partition)
         return [Dropped("append failed")]
@@ -330,16 +330,14 @@ class StoreMachine:
     def _answer(self, event: RangeRead) -> list[Effect]:
         if event.requester == self._address:
             return self._recalled(event)
-        effects: list[Effect] = [
-            Publish(direct_records(event.requester, batch)) for batch in event.batches
-        ]
-        if not event.batches and event.start:
+        effects: list[Effect] = []
+        if event.skipped_to is not None:
             topic, address = event.partition
-            effects.append(
-                Publish(
-                    messages.LogStart(event.requester, topic, address, event.start, self._address)
-                )
+            start = messages.LogStart(
+                event.requester, topic, address, event.skipped_to, self._address
             )
+            effects.append(Publish(start))
+        effects += [Publish(direct_records(event.requester, batch)) for batch in event.batches]
         if not event.is_all(self._durable[event.partition]):
             effects.append(self._direct_head(event.requester, event.partition))
         return effects

@@ -198,7 +198,8 @@ class StoreClient:
     ) -> list[Batch]:
         """Return batches from the one that holds `sequence` on, none if it is not there.
 
-        Whole batches: the first may begin below `sequence`, the last end above what was asked.
+        Whole batches: the first may begin below `sequence`, the last end above what was asked. In a
+        gap, from the first one behind it on.
         """
         question = messages.ReadRequest(
             octets_of(partition.topic), octets_of(partition.address), sequence, count_max, bytes_max
@@ -209,7 +210,7 @@ class StoreClient:
     def scan(self, partition: Partition, start: int, end: int) -> Iterator[Batch]:
         """Yield the batches that hold the sequences from `start` to below `end`.
 
-        Ends early where the partition ends. Whole batches, as in `read`.
+        Ends early where the partition ends, and passes over gaps. Whole batches, as in `read`.
         """
         while start < end:
             count = min(end - start, BATCH_RECORDS_MAX)
@@ -217,8 +218,10 @@ class StoreClient:
             if not batches:
                 return
             for batch in batches:
-                if not batch.sequence <= start < batch.end:
+                if batch.end <= start:
                     raise self._error("answered with other batches than asked for")
+                if batch.sequence >= end:
+                    return
                 yield batch
                 start = batch.end
 

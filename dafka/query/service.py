@@ -19,7 +19,7 @@ from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import page
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
-from dafka.storage.log import Mark
+from dafka.storage.log import Mark, goes_on
 from dafka.transport.access import ANYBODY
 from dafka.wire.primitives import octets_of, text
 
@@ -156,7 +156,7 @@ def _delete(question: messages.DeleteRequest, log: RecordLog) -> messages.Delete
         outlines = log.outlines(partition, extent.start, left)
         left -= len(outlines)
         trims[partition] = outlines[-1].end
-        records += outlines[-1].end - extent.start
+        records += sum(one.end - one.sequence for one in outlines if one.size)
     log.append((), trims=trims)
     kept = (one for place, one in log.extents().items() if place.topic == topic)
     return messages.DeleteResponse(records, any(one.start <= one.head for one in kept))
@@ -302,6 +302,9 @@ def _digest(question: messages.DigestRequest, log: RecordLog) -> messages.Digest
     if question.exact:
         count = min(count, DIGEST_RECORDS_MAX)
     batches = log.read(partition, first, count, DIGEST_BYTES_MAX) if count > 0 else []
+    gap_end = _gap_end(log, partition, first, batches) if count > 0 else first
+    if gap_end > first:
+        return messages.DigestResponse(first, min(gap_end, first + count), b"", _GAP)
     if not batches or not question.exact:
         return messages.DigestResponse(*_whole(batches, first, digest_of_batches))
     end = min(batches[-1].end, first + count)
@@ -331,6 +334,17 @@ def _kept_from(log: RecordLog, partition: Partition, sequence: int) -> int:
     """The first sequence from `sequence` on that retention has not taken."""
     extent = log.extents().get(partition)
     return sequence if extent is None else max(sequence, extent.start)
+
+
+def _gap_end(log: RecordLog, partition: Partition, first: int, batches: list[Batch]) -> int:
+    """Where the log goes on with `batches`, or comes to, if `first` lies in a gap; else `first`."""
+    extent = log.extents().get(partition)
+    if extent is None or not extent.start <= first <= extent.head:
+        return first
+    return goes_on(extent, first, batches) or first
+
+
+_GAP = "passed over: no store of the cluster had these records"
 
 
 def _whole(

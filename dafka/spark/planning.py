@@ -363,13 +363,21 @@ class RangeReader:
         Raises:
             QueryError: A store does not answer, none has come as far as `at`, or one has it now.
         """
-        answers = self._stores.all(lambda store: store.ranges(partition.topic))
+
+        def following(store: StoreClient) -> tuple[range, int]:
+            kept = store.ranges(partition.topic).get(partition, range(0))
+            if at not in kept:
+                return kept, kept.start
+            batches = store.read(partition, at, 1)
+            return kept, max(at, batches[0].sequence) if batches else kept.stop
+
+        answers = self._stores.all(following)
         if answers.failure is not None:
             # That very store may keep more than the others.
             raise answers.failure
-        kept = [ranges.get(partition, range(0)) for ranges in answers.given.values()]
-        behind = [one.start for one in kept if one.start > at]
-        if behind and not any(at in one for one in kept):
+        kept = [held for held, _ in answers.given.values()]
+        behind = [first for _, first in answers.given.values() if first >= at]
+        if behind and min(behind) > at:
             return min(behind), not any(kept)
         raise QueryError(
             f"sequence {at} of partition {partition.address} of topic {partition.topic!r} is "

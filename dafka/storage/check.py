@@ -30,6 +30,8 @@ class CheckReport:
     records: int = 0
     size: int = 0
     problems: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    """No damage: records that no store of the cluster had when this one went on without them."""
 
 
 def check(log: RecordLog) -> CheckReport:
@@ -55,8 +57,16 @@ def _check(log: RecordLog, partition: Partition, extent: Extent, findings: Check
     while expected <= extent.head:
         batches = log.read(partition, expected, BATCH_RECORDS_MAX, READ_BYTES_MAX)
         if not batches or batches[0].sequence != expected:
-            findings.problems.append(f"{_name(partition)}: records from {expected} on are missing")
-            return
+            gap = next(iter(log.outlines(partition, expected, 1)), None)
+            if gap is None or gap.size or gap.sequence != expected:
+                findings.problems.append(
+                    f"{_name(partition)}: records from {expected} on are missing"
+                )
+                return
+            if len(findings.gaps) < PROBLEMS_MAX:
+                findings.gaps.append(f"{_name(partition)}: {gap.sequence} to {gap.end - 1}")
+            expected = gap.end
+            continue
         for batch in batches:
             if batch.sequence != expected:
                 break  # told at the next read

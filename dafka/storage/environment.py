@@ -58,6 +58,7 @@ class Environment:
         directory: Created if it is not there; nothing else may be kept in it.
         kind: What it is, in a word, for error messages.
         layout: Version of the tables, kept with them: another one is refused.
+        earlier: Versions that are read as they are, and are `layout` from then on.
         sync: Whether a transaction that has ended survives a power cut.
 
     Raises:
@@ -66,11 +67,18 @@ class Environment:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], *, kind: str, layout: str, sync: bool = True
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        kind: str,
+        layout: str,
+        earlier: tuple[str, ...] = (),
+        sync: bool = True,
     ) -> None:
         self._directory = Path(directory)
         self._kind = kind
         self._layout = layout
+        self._earlier = earlier
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
@@ -211,9 +219,13 @@ class Environment:
                 transaction.put(b"identity", address_of(uuid4()).encode(), db=meta)
             found = transaction.get(b"format", db=meta)
             identity = transaction.get(b"identity", db=meta)
-        if found != layout or identity is None:
-            shown = "none" if found is None else repr(found.decode("utf-8", "replace"))
-            raise self._unusable(f"its format is {shown}, this version reads {self._layout!r}")
+        shown = "none" if found is None else found.decode("utf-8", "replace")
+        if identity is None or shown not in (self._layout, *self._earlier):
+            raise self._unusable(f"its format is {shown!r}, this version reads {self._layout!r}")
+        if found != layout:
+            with environment.begin(write=True) as transaction:
+                meta = environment.open_db(b"meta", transaction)
+                transaction.put(b"format", layout, db=meta)
         if empty:
             _sync_directory(self._directory)
         return str(identity.decode())

@@ -4,6 +4,7 @@
 |---|---|---|
 | `partitions` | topic, NUL, address | partition number u32, then its `Extent`: five u64 |
 | `batches` | partition number u32, first sequence u64 | record count u32, time u64, content |
+| | the same, of the first record in a gap | 0 u32, time u64, sequence behind the gap u64 |
 | `tables` | table, NUL, key | value |
 
 Numbers are big-endian, so that keys sort by partition and sequence. A key of `partitions` has at
@@ -26,23 +27,24 @@ from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.process.clock import wall_ms
 from dafka.storage.environment import Environment
-from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended
+from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended, skipped
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import lmdb
 
     from dafka.storage.log import TableEntry
 
-FORMAT = "2"
-"""Version of the layout above. 1, never released, had neither log starts nor times."""
+FORMAT = "3"
+"""Version of the layout above. 2 had no gaps, so it is read as it is."""
 
 _SEPARATOR = b"\0"
 _BATCH_KEY = struct.Struct(">IQ")
 _BATCH = struct.Struct(">IQ")
+_GAP = struct.Struct(">IQQ")
 _STANDING = struct.Struct(">IQQQQQ")
 
 
@@ -81,7 +83,9 @@ class LmdbLog:
         self._clock = clock
         self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
-        self._environment = Environment(directory, kind="log", layout=FORMAT, sync=sync)
+        self._environment = Environment(
+            directory, kind="log", layout=FORMAT, earlier=("2",), sync=sync
+        )
         try:
             self._load()
         except BaseException:
@@ -111,6 +115,7 @@ class LmdbLog:
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
+        skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
@@ -119,22 +124,22 @@ class LmdbLog:
             StorageError: The disk refused, or a batch does not follow its partition's head, or a
                 table or key is too long.
         """
-        if not (batches or trims or entries):
+        if not (batches or trims or skips or entries):
             return
-        checked(self._extents, batches, trims, entries)
+        checked(self._extents, batches, skips, entries)
         changed: dict[Partition, Extent] = {}
         dropped: list[bytes] = []
         for partition, sequence in trims.items():
             changed[partition] = self._trimmed(partition, sequence, dropped)
+        gaps = self._skip(changed, skips)
         times = self._grow(changed, batches)
         numbers = self._numbered(changed)
 
         def work(transaction: lmdb.Transaction[bytes]) -> None:
             for key in dropped:
                 transaction.delete(key, db=self._batches)
-            for batch, time_ms in zip(batches, times, strict=True):
-                key = _BATCH_KEY.pack(numbers[batch.partition], batch.sequence)
-                value = _BATCH.pack(batch.count, time_ms) + batch.content
+            for partition, first, value in _rows(gaps, batches, times):
+                key = _BATCH_KEY.pack(numbers[partition], first)
                 transaction.put(key, value, overwrite=False, db=self._batches)
             for partition, extent in changed.items():
                 value = _packed(numbers[partition], extent)
@@ -173,10 +178,14 @@ class LmdbLog:
             transaction.cursor(self._batches) as cursor,
         ):
             for first, value in _from(cursor, self._numbers[partition], sequence):
-                size += len(value) - _BATCH.size
-                if found and (first >= sequence + count_max or size > bytes_max):
-                    break
                 count, _ = _BATCH.unpack_from(value)
+                size += len(value) - _BATCH.size
+                full = first >= sequence + count_max or size > bytes_max
+                if found and (full or not count):
+                    break
+                if not count:
+                    size = 0  # a gap
+                    continue
                 found.append(Batch(partition, first, count, bytes(value[_BATCH.size :])))
         return found
 
@@ -211,19 +220,23 @@ class LmdbLog:
         if extent.newest_ms < timestamp_ms:
             return None
         number = self._numbers[partition]
-        low, found = extent.start, extent.head + 1
+        low = found = extent.start
+        high = extent.head + 1
         with (
             self._environment.reading() as transaction,
             transaction.cursor(self._batches) as cursor,
         ):
-            # What begins below `low` is too early, what begins at `found` is late enough.
-            while low < found:
-                first, value = next(_from(cursor, number, (low + found - 1) // 2))
+            # What begins below `low` is too early, what begins at `high` is late enough. A gap has
+            # the time of what lies before it.
+            while low < high:
+                first, value = next(_from(cursor, number, (low + high - 1) // 2))
                 outline = _outline(first, value)
                 if outline.newest_ms < timestamp_ms:
                     low = outline.end
                 else:
-                    found = first
+                    high = first
+                    if outline.size:
+                        found = first
         return found
 
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -324,7 +337,7 @@ class LmdbLog:
         """The extent after a trim; adds the keys of the batches that go to `dropped`."""
         known = self._extents.get(partition)
         if known is None:
-            return Extent(sequence, sequence - 1, 0, 0, 0)
+            return Extent(0, -1, 0, 0, 0)
         start, head, size, _, newest_ms = known
         if start <= head:
             number = self._numbers[partition]
@@ -334,12 +347,35 @@ class LmdbLog:
             ):
                 for first, value in _from(cursor, number, start):
                     outline = _outline(first, value)
-                    if outline.end > sequence:
+                    if outline.end > sequence and outline.size:
                         return Extent(first, head, size, outline.newest_ms, newest_ms)
                     size -= outline.size
                     dropped.append(_BATCH_KEY.pack(number, first))
-        start = max(sequence, head + 1)
-        return Extent(start, start - 1, 0, newest_ms, newest_ms)
+        return Extent(head + 1, head, 0, newest_ms, newest_ms)
+
+    def _skip(
+        self, changed: dict[Partition, Extent], skips: Mapping[Partition, int]
+    ) -> list[tuple[Partition, int, bytes]]:
+        """Bring `changed` up to date with `skips`; returns the gaps as rows of the table."""
+        gaps: list[tuple[Partition, int, bytes]] = []
+        for partition, sequence in skips.items():
+            known = changed.get(partition) or self._extents.get(partition)
+            head = -1 if known is None else known.head
+            if sequence <= head + 1:
+                continue
+            changed[partition] = extent = skipped(known, sequence)
+            if extent.start <= head:
+                gaps.append((partition, head + 1, _GAP.pack(0, extent.newest_ms, sequence)))
+        return gaps
+
+
+def _rows(
+    gaps: Iterable[tuple[Partition, int, bytes]], batches: Iterable[Batch], times: Iterable[int]
+) -> Iterator[tuple[Partition, int, bytes]]:
+    """Yield what is new in the table of batches: partition, first sequence, value."""
+    yield from gaps
+    for batch, time_ms in zip(batches, times, strict=True):
+        yield batch.partition, batch.sequence, _BATCH.pack(batch.count, time_ms) + batch.content
 
 
 def _from(
@@ -361,6 +397,8 @@ def _from(
 
 def _outline(first: int, value: memoryview) -> Outline:
     count, time_ms = _BATCH.unpack_from(value)
+    if not count:
+        return Outline(first, _GAP.unpack(value)[2], 0, time_ms)
     return Outline(first, first + count, len(value) - _BATCH.size, time_ms)
 
 

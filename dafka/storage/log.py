@@ -8,6 +8,8 @@ Contract, held by every implementation (tests/contracts/test_record_log.py):
 * A partition grows only at its end: a batch's sequence is the partition's head plus one, or 0.
 * A partition shrinks only at its beginning, by whole batches: `trims`. What was trimmed is never
   there again; the partition remembers where it ended even if nothing of it is left.
+* A partition may go on behind records that nobody has: `skips`. What lies before such a *gap* stays
+  until it is trimmed, and that the gap is none of damage is on disk, too.
 * What was appended is read back byte for byte, across restarts.
 * `identity` is drawn once when the log is created, and never changes.
 * `changes` has every partition that an append has changed, and none of an append that raised.
@@ -94,7 +96,7 @@ class ChangeOrder:
 
 
 NOTHING: Mapping[Partition, int] = {}
-"""No trims."""
+"""No trims, no skips."""
 
 
 class Extent(NamedTuple):
@@ -116,12 +118,12 @@ class Extent(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """A batch without its content.
+    """A batch without its content, or a gap.
 
     Attributes:
         sequence: Of its first record.
         end: The sequence after its last one.
-        size: Bytes of its content.
+        size: Bytes of its content; 0 is a gap.
         newest_ms: Its time.
     """
 
@@ -165,15 +167,17 @@ class RecordLog(Protocol):
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
+        skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
     ) -> None:
-        """Trim, then append `batches` in the order given, then change tables; all or nothing.
+        """Trim, skip, append `batches` in the order given, change tables; all or nothing.
 
         Args:
             batches: To be appended.
             trims: For each partition the sequence before which nothing is needed: batches that
-                end there or before are dropped. Beyond the head, the partition is empty
-                afterwards and goes on there; one that is not known begins there.
+                end there or before are dropped, and a gap that nothing lies before any more.
+            skips: For each partition the sequence at which it goes on, behind a gap. One of which
+                nothing is kept begins there; one that reaches as far goes on as it is.
             entries: To be put into tables, or removed.
 
         Raises:
@@ -188,11 +192,12 @@ class RecordLog(Protocol):
 
         Whole batches, as they were appended, so the first may begin below `sequence`. At most as
         many as begin below `sequence + count_max` and as fit into `bytes_max`, but at least one
-        if `sequence` is there at all; none if it is not.
+        if `sequence` is there at all; none if it is not. They are consecutive: in a gap the first
+        is the one behind it, and before a gap they end.
         """
 
     def outlines(self, partition: Partition, sequence: int, count_max: int) -> list[Outline]:
-        """Return at most `count_max` batches from the one that holds `sequence` on, in outline."""
+        """Return at most `count_max` batches and gaps from the one that holds `sequence` on."""
 
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
         """Return the first sequence of the first batch whose time is `timestamp_ms` or later.
@@ -228,6 +233,22 @@ def beside(log: RecordLog, batch: Batch, bytes_max: int) -> list[Batch]:
     return log.read(batch.partition, first, batch.end - first, bytes_max)
 
 
+def goes_on(extent: Extent, sequence: int, batches: Sequence[Batch]) -> int | None:
+    """Where what is kept goes on if `sequence` is not: behind a gap, or at the log start.
+
+    Args:
+        extent: The partition's.
+        sequence: What was asked for, at most the head.
+        batches: What `RecordLog.read` has found from there on.
+
+    Returns:
+        None if it is kept.
+    """
+    if batches:
+        return batches[0].sequence if batches[0].sequence > sequence else None
+    return extent.start if sequence < extent.start else extent.head + 1
+
+
 def heads_after(heads: Mapping[Partition, int], batches: Sequence[Batch]) -> dict[Partition, int]:
     """Return the new head of every partition that `batches` extend.
 
@@ -251,7 +272,7 @@ def heads_after(heads: Mapping[Partition, int], batches: Sequence[Batch]) -> dic
 def checked(
     extents: Mapping[Partition, Extent],
     batches: Sequence[Batch],
-    trims: Mapping[Partition, int],
+    skips: Mapping[Partition, int],
     entries: Sequence[TableEntry],
 ) -> None:
     """See that every batch follows its partition's head and every entry fits.
@@ -263,8 +284,9 @@ def checked(
     for batch in batches:
         known = extents.get(batch.partition)
         heads[batch.partition] = known.head if known else -1
-    for partition, sequence in trims.items():
-        heads[partition] = max(heads.get(partition, -1), sequence - 1)
+    for partition, sequence in skips.items():
+        known = extents.get(partition)
+        heads[partition] = max(known.head if known else -1, sequence - 1)
     heads_after(heads, batches)
     for entry in entries:
         if len(entry.table.encode()) > TABLE_BYTES_MAX or len(entry.key) > TABLE_KEY_BYTES_MAX:
@@ -287,3 +309,11 @@ def extended(known: Extent | None, batch: Batch, arrival_ms: int) -> Extent:
     if start > head:
         oldest_ms = time_ms
     return Extent(start, batch.end - 1, before + size, oldest_ms, time_ms)
+
+
+def skipped(known: Extent | None, sequence: int) -> Extent:
+    """Return a partition's extent when it has gone on at `sequence`, above its head."""
+    if known is None or known.start > known.head:
+        newest_ms = 0 if known is None else known.newest_ms
+        return Extent(sequence, sequence - 1, 0, newest_ms, newest_ms)
+    return known._replace(head=sequence - 1)

@@ -6,17 +6,18 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended
+from dafka.model import Batch
+from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dafka.model import Batch, Partition
+    from dafka.model import Partition
     from dafka.storage.log import TableEntry
 
 
 class _Kept(NamedTuple):
-    """A batch with its running maximum time."""
+    """A batch with its running maximum time; one without content is a gap."""
 
     batch: Batch
     newest_ms: int
@@ -71,6 +72,7 @@ class MemoryLog:
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
+        skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
@@ -78,15 +80,16 @@ class MemoryLog:
         Raises:
             StorageError: A batch does not follow its partition's head, an entry does not fit.
         """
-        checked(self._extents, batches, trims, entries)
+        checked(self._extents, batches, skips, entries)
         for partition, sequence in trims.items():
             self._trim(partition, sequence)
+        skipped_over = [one for one, sequence in skips.items() if self._skip(one, sequence)]
         for batch in batches:
             partition = batch.partition
             extent = extended(self._extents.get(partition), batch, self._clock())
             self._extents[partition] = extent
             self._kept.setdefault(partition, []).append(_Kept(batch, extent.newest_ms))
-        self.changes.note([*trims, *(batch.partition for batch in batches)])
+        self.changes.note([*trims, *skipped_over, *(batch.partition for batch in batches)])
         for table, key, value in entries:
             values = self._tables.setdefault(table, {})
             if value is None:
@@ -98,16 +101,15 @@ class MemoryLog:
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int
     ) -> list[Batch]:
         """Return batches from the one that holds `sequence` on; see `RecordLog.read`."""
-        held = self._from(partition, sequence)
-        if not held:
-            return []
-        found = [held[0].batch]
-        size = len(found[0].content)
-        for batch, _ in held[1:]:
+        found: list[Batch] = []
+        size = 0
+        for batch, _ in self._from(partition, sequence):
             size += len(batch.content)
-            if batch.sequence >= sequence + count_max or size > bytes_max:
+            full = batch.sequence >= sequence + count_max or size > bytes_max
+            if found and (full or not batch.content):
                 break
-            found.append(batch)
+            if batch.content:
+                found.append(batch)
         return found
 
     def outlines(self, partition: Partition, sequence: int, count_max: int) -> list[Outline]:
@@ -119,7 +121,7 @@ class MemoryLog:
 
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
         """Return where the records of a time begin; see `RecordLog.find`."""
-        held = self._kept.get(partition, [])
+        held = [kept for kept in self._kept.get(partition, ()) if kept.batch.content]
         index = bisect_left(held, timestamp_ms, key=_newest_ms)
         return held[index].batch.sequence if index < len(held) else None
 
@@ -142,14 +144,26 @@ class MemoryLog:
         known = self._extents.get(partition, Extent(0, -1, 0, 0, 0))
         held = self._kept.setdefault(partition, [])
         held[:] = [kept for kept in held if kept.batch.end > sequence]
+        while held and not held[0].batch.content:
+            del held[0]
         size = sum(len(kept.batch.content) for kept in held)
         if held:
             start, oldest_ms = held[0].batch.sequence, held[0].newest_ms
             self._extents[partition] = known._replace(start=start, size=size, oldest_ms=oldest_ms)
         else:
-            start = max(sequence, known.head + 1)
-            newest_ms = known.newest_ms
+            start, newest_ms = known.head + 1, known.newest_ms
             self._extents[partition] = Extent(start, start - 1, 0, newest_ms, newest_ms)
+
+    def _skip(self, partition: Partition, sequence: int) -> bool:
+        known = self._extents.get(partition)
+        head = -1 if known is None else known.head
+        if sequence <= head + 1:
+            return False
+        self._extents[partition] = extent = skipped(known, sequence)
+        if extent.start <= head:
+            gap = Batch(partition, head + 1, sequence - head - 1, b"")
+            self._kept[partition].append(_Kept(gap, extent.newest_ms))
+        return True
 
     def _from(self, partition: Partition, sequence: int) -> list[_Kept]:
         extent = self._extents.get(partition)

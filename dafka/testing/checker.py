@@ -46,6 +46,7 @@ from dafka.testing.history import (
     SendRefused,
     Sent,
     Settled,
+    SkippedOver,
     Trimmed,
 )
 
@@ -166,9 +167,13 @@ class _Reader:
     seen: set[tuple[Partition, int]] = field(default_factory=set)
     starts: dict[Partition, int] = field(default_factory=dict)
     """Where it was told to begin; nothing below is owed to it."""
+    gaps: dict[Partition, list[range]] = field(default_factory=dict)
+    """What a store has passed over; nothing inside is owed to it."""
 
     def owed(self, partition: Partition, sequence: int) -> bool:
         if self.topics is not None and partition.topic not in self.topics:
+            return False
+        if any(sequence in gap for gap in self.gaps.get(partition, ())):
             return False
         start = self.starts.get(partition, 0 if self.earliest else None)
         return start is not None and sequence >= start
@@ -194,6 +199,7 @@ class _Judge:
         self.durable: dict[Partition, dict[str, int]] = defaultdict(dict)
         self.heads: dict[tuple[str, Partition], int] = {}
         self.starts: dict[tuple[str, Partition], int] = {}
+        self.gaps: dict[tuple[str, Partition], list[range]] = defaultdict(list)
         self.consumers: dict[str, _Reader] = {}
         self.stores: dict[str, _Reader] = {}
         self.settled = False
@@ -219,6 +225,8 @@ class _Judge:
                 self.take_held(event)
             case Durable() | Reopened() | HeadTold() | Trimmed():
                 self.take_store(event)
+            case SkippedOver():
+                self.gaps[event.node, event.partition].append(range(event.start, event.end))
             case Fault():
                 pass
 
@@ -285,14 +293,24 @@ class _Judge:
         partition = event.partition
         expected = reader.expected.get(partition)
         if expected is None:
-            expected = self.starts.get((event.node, partition), 0)
+            expected = self.behind_gap(
+                event.node, partition, self.starts.get((event.node, partition), 0)
+            )
             lowest = self.lowest_kept.get(partition, expected)
             self.lowest_kept[partition] = min(expected, lowest)
+        expected = self.behind_gap(event.node, partition, expected)
         if event.sequence != expected:
             where = _place(partition, event.sequence)
             self.add(Name.GAP, f"{event.node} holds {where} where {expected} belongs")
         reader.expected[partition] = event.sequence + len(event.values)
         self.take_read(reader, event)
+
+    def behind_gap(self, node: str, partition: Partition, sequence: int) -> int:
+        """Where what a store has goes on, if it has passed over `sequence`."""
+        for gap in self.gaps[node, partition]:
+            if sequence in gap:
+                sequence = gap.stop
+        return sequence
 
     def take_read(self, reader: _Reader, event: Polled | ReadBack) -> None:
         """Somebody has read values: they are what they should be, and nobody's invention."""
@@ -359,6 +377,7 @@ class _Judge:
         for (node, partition), start in self.starts.items():
             if node in self.stores:
                 self.stores[node].starts[partition] = start
+        self.judge_gaps()
         if self.settled:
             readers = [*self.consumers.items()]
             if self.repair:
@@ -369,6 +388,21 @@ class _Judge:
             for name, reader in readers:
                 self.judge_unseen(name, reader)
         return self.found
+
+    def judge_gaps(self) -> None:
+        """What a store has passed over is nobody's any more, since retention took it."""
+        trimmed: dict[Partition, int] = {}
+        for (_, partition), start in self.starts.items():
+            trimmed[partition] = max(start, trimmed.get(partition, 0))
+        for (node, partition), gaps in self.gaps.items():
+            if node in self.stores:
+                self.stores[node].gaps[partition] = gaps
+            for gap in gaps:
+                dropped = range(trimmed.get(partition, 0))
+                for place, sequence in self.acknowledged:
+                    if place == partition and sequence in gap and sequence not in dropped:
+                        where = _place(partition, sequence)
+                        self.add(Name.GAP, f"{node} has passed over {where}, which nobody dropped")
 
     def union(self) -> _Reader:
         """All stores as one."""

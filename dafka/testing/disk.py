@@ -17,7 +17,7 @@ from dafka.storage.memory import MemoryLog
 from dafka.storage.spool import MemorySpool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from dafka.model import Batch, Partition
@@ -64,14 +64,15 @@ class SimLog(MemoryLog):
     Args:
         held: What is on disk.
         disk: How it gets there.
-        written: Told of every transaction that is on disk.
+        written: Told of every transaction that is on disk: what it has appended, of which
+            partitions it has dropped some, and what it has passed over.
     """
 
     def __init__(
         self,
         held: MemoryLog,
         disk: SimDisk,
-        written: Callable[[Sequence[Batch], Mapping[Partition, int]], None],
+        written: Callable[[Sequence[Batch], Iterable[Partition], Mapping[Partition, range]], None],
     ) -> None:
         super().__init__(held.identity)
         self.load(held)
@@ -84,21 +85,25 @@ class SimLog(MemoryLog):
         batches: Sequence[Batch],
         *,
         trims: Mapping[Partition, int] = NOTHING,
+        skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`."""
         self._disk.begin()
-        super().append(batches, trims=trims, entries=entries)
-        self._disk.commit(partial(self._commit, batches, trims, entries))
+        super().append(batches, trims=trims, skips=skips, entries=entries)
+        self._disk.commit(partial(self._commit, batches, trims, skips, entries))
 
     def _commit(
         self,
         batches: Sequence[Batch],
         trims: Mapping[Partition, int],
+        skips: Mapping[Partition, int],
         entries: Sequence[TableEntry],
     ) -> None:
-        self._held.append(batches, trims=trims, entries=entries)
-        self._written(batches, trims)
+        heads = self._held.heads()
+        skipped = {one: range(heads.get(one, -1) + 1, end) for one, end in skips.items()}
+        self._held.append(batches, trims=trims, skips=skips, entries=entries)
+        self._written(batches, trims, skipped)
 
 
 class SimSpool(MemorySpool):

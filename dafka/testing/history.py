@@ -139,6 +139,17 @@ class Trimmed:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedOver:
+    """A store goes on at `end` without the records from `start` on, since nobody has them."""
+
+    at_ms: int
+    node: str
+    partition: Partition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """The run is over: all was healed and had its time; these stores are read from here on."""
 
@@ -177,6 +188,7 @@ Event = (
     | Reopened
     | HeadTold
     | Trimmed
+    | SkippedOver
     | Settled
     | ReadBack
     | Fault
@@ -186,7 +198,7 @@ _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         *(Sent, Acknowledged, SendRefused, Began, Positioned, Polled, Ended),
-        *(Durable, Reopened, HeadTold, Trimmed, Settled, ReadBack, Fault),
+        *(Durable, Reopened, HeadTold, Trimmed, SkippedOver, Settled, ReadBack, Fault),
     )
 }
 

@@ -32,6 +32,7 @@ from dafka.testing.history import (
     ReadBack,
     Reopened,
     Settled,
+    SkippedOver,
     Trimmed,
 )
 from dafka.testing.queries import SimQueryServer
@@ -249,14 +250,20 @@ class SimStore(SimNode[None, Never]):
         """Keep nothing of what lies before `sequence`, as whoever deletes over the query port."""
         self._view.append((), trims={partition: sequence})
 
-    def _written(self, batches: Sequence[Batch], trims: Mapping[Partition, int]) -> None:
-        for partition in trims:
+    def _written(
+        self,
+        batches: Sequence[Batch],
+        trimmed: Iterable[Partition],
+        skipped: Mapping[Partition, range],
+    ) -> None:
+        now_ms, history = self.world.now_ms, self.world.history
+        for partition in trimmed:
             start = self.log.extents()[partition].start
-            self.world.history.record(Trimmed(self.world.now_ms, self.name, partition, start))
+            history.record(Trimmed(now_ms, self.name, partition, start))
+        for partition, gap in skipped.items():
+            history.record(SkippedOver(now_ms, self.name, partition, gap.start, gap.stop))
         for batch in batches:
-            self.world.history.record(
-                Durable(self.world.now_ms, self.name, batch.partition, batch.end)
-            )
+            history.record(Durable(now_ms, self.name, batch.partition, batch.end))
 
 
 def _corrupted(event: Received, chance: Random) -> Received:

@@ -155,6 +155,9 @@ def _batches(
         try:
             with ClusterClient(Cluster.declared(topology.cluster(name)), READ_TIMEOUT_MS) as stores:
                 for batch in stores.store(holding.store).scan(partition, start, end):
+                    if batch.sequence > start:
+                        failure = f"{name} does not have {start:,} either"
+                        break
                     piece = cut(_checked(batch), start, end)
                     yield _copied(piece, origin)
                     start = piece.end

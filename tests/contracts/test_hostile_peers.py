@@ -46,6 +46,7 @@ from dafka.query.service import answer
 from dafka.reasons import REASONS
 from dafka.records.batch import BatchBuilder
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.log import goes_on
 from dafka.storage.memory import MemoryLog
 from dafka.wire import libdafka, messages, rfc46
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
@@ -169,7 +170,7 @@ def test_a_store(seed, on_disk, tmp_path):
                 if peers.chance.random() < 0.1:
                     return AppendFailed(effect.token)
                 try:
-                    log.append(effect.batches, trims=dict(effect.trims))
+                    log.append(effect.batches, skips=dict(effect.skips))
                 except StorageError:
                     return AppendFailed(effect.token)
                 return Appended(effect.token)
@@ -177,9 +178,9 @@ def test_a_store(seed, on_disk, tmp_path):
                 read = log.read(
                     effect.partition, effect.sequence, effect.count_max, effect.bytes_max
                 )
-                start = log.extents()[effect.partition].start
+                skipped_to = goes_on(log.extents()[effect.partition], effect.sequence, read)
                 return RangeRead(
-                    effect.requester, effect.partition, tuple(read), start, effect.alone_end
+                    effect.requester, effect.partition, tuple(read), skipped_to, effect.alone_end
                 )
             case Compare():
                 one = effect.batch
@@ -213,7 +214,7 @@ def test_a_store_at_the_end_of_the_sequences(on_disk, tmp_path):
                     continue
                 for effect in machine.handle(event, now_ms):
                     if isinstance(effect, Append):
-                        log.append(effect.batches, trims=dict(effect.trims))
+                        log.append(effect.batches, skips=dict(effect.skips))
                         fits(machine.handle(Appended(effect.token), now_ms))
     assert log.heads() == {place: SEQUENCE_MAX}
     found = decode_answer(answer(encode(RangesRequest()), log))

@@ -36,7 +36,7 @@ def test_identity_never_changes(holder):
 
 
 def test_what_was_appended_is_read_back(holder):
-    batches = [batch(ORDERS, 0, 3, b"abc"), batch(ORDERS, 3, 2, b""), batch(OTHERS, 0, 1, b"x")]
+    batches = [batch(ORDERS, 0, 3, b"abc"), batch(ORDERS, 3, 2, b"d"), batch(OTHERS, 0, 1, b"x")]
     holder.log.append(batches)
     holder.reopen()
     assert holder.log.heads() == {ORDERS: 4, OTHERS: 0}
@@ -175,18 +175,62 @@ def test_a_partition_remembers_where_it_ended(holder):
     assert holder.log.read(ORDERS, 10, 1, 1) == [batch(ORDERS, 10, 1)]
 
 
-def test_skipping_ahead_drops_what_is_there(holder):
-    holder.log.append([batch(ORDERS, 0, 10)])
-    holder.log.append([batch(ORDERS, 100, 5, b"abc")], trims={ORDERS: 100})
+def test_skipping_ahead_keeps_what_is_there(holder):
+    before, behind = batch(ORDERS, 0, 10, b"ab"), batch(ORDERS, 100, 5, b"abc")
+    holder.log.append([before])
+    holder.log.append([behind], skips={ORDERS: 100})
     holder.reopen()
-    assert holder.log.extents()[ORDERS][:3] == (100, 104, 3)
-    assert holder.log.outlines(ORDERS, 100, 9)[0][:3] == (100, 105, 3)
+    assert holder.log.extents()[ORDERS][:3] == (0, 104, 5)
+    assert holder.log.read(ORDERS, 9, 100, 1_000) == [before]
+    for inside in (10, 50, 99):
+        assert holder.log.read(ORDERS, inside, 1, 1_000) == [behind]
+    shown = [(one.sequence, one.end, one.size) for one in holder.log.outlines(ORDERS, 0, 9)]
+    assert shown == [(0, 10, 2), (10, 100, 0), (100, 105, 3)]
+    assert holder.log.outlines(ORDERS, 50, 1)[0].sequence == 10
+
+
+def test_a_gap_goes_with_what_lies_before_it(holder):
+    holder.log.append([batch(ORDERS, 0, 10), batch(ORDERS, 10, 10)])
+    holder.log.append([batch(ORDERS, 2**62, 5, b"abc")], skips={ORDERS: 2**62})
+    holder.log.append([], trims={ORDERS: 10})
+    assert holder.log.extents()[ORDERS].start == 10
+    holder.log.append([], trims={ORDERS: 20})
+    holder.reopen()
+    assert holder.log.extents()[ORDERS][:3] == (2**62, 2**62 + 4, 3)
+    assert holder.log.read(ORDERS, 20, 1, 1_000) == []
+
+
+def test_a_partition_may_end_with_a_gap(holder):
+    holder.log.append([batch(ORDERS, 0, 10)])
+    holder.log.append([], skips={ORDERS: 100})
+    holder.log.append([], skips={ORDERS: 200})
+    holder.reopen()
+    assert holder.log.heads() == {ORDERS: 199}
+    assert holder.log.read(ORDERS, 150, 1, 1_000) == []
+    assert [one.sequence for one in holder.log.outlines(ORDERS, 0, 9)] == [0, 10, 100]
+    holder.log.append([], trims={ORDERS: 10})
+    assert holder.log.extents()[ORDERS][:3] == (200, 199, 0)
+
+
+def test_a_skip_to_what_is_there_changes_nothing(holder):
+    holder.log.append([batch(ORDERS, 0, 10)])
+    holder.log.append([batch(ORDERS, 10, 1)], skips={ORDERS: 10})
+    holder.log.append([], skips={ORDERS: 3})
+    assert holder.log.extents()[ORDERS][:2] == (0, 10)
+    assert len(holder.log.outlines(ORDERS, 0, 9)) == 2
+
+
+def test_a_trim_beyond_the_head_drops_what_is_there_and_no_more(holder):
+    holder.log.append([batch(ORDERS, 0, 10)])
+    holder.log.append([], trims={ORDERS: 100})
+    assert holder.log.extents()[ORDERS][:2] == (10, 9)
 
 
 def test_a_partition_may_begin_at_a_log_start(holder):
-    holder.log.append([batch(ORDERS, 100, 5)], trims={ORDERS: 100, OTHERS: 7})
+    holder.log.append([batch(ORDERS, 100, 5)], skips={ORDERS: 100, OTHERS: 7})
     holder.reopen()
     assert holder.log.heads() == {ORDERS: 104, OTHERS: 6}
+    assert holder.log.outlines(ORDERS, 100, 9)[0][:3] == (100, 105, 7)
 
 
 def test_a_log_start_never_goes_back(holder):
@@ -250,17 +294,19 @@ def test_tables_are_scanned_in_order_and_in_pages(holder):
 
 @given(
     times=st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=3), max_size=12),
+    gaps=st.sets(st.integers(0, 12)),
     asked=st.integers(0, 51),
     trim=st.integers(0, 10),
 )
 @pytest.mark.parametrize("kind", [Memory, Lmdb])
 @settings(max_examples=30, deadline=None)
-def test_find_agrees_with_looking_at_every_record(kind, times, asked, trim):
+def test_find_agrees_with_looking_at_every_record(kind, times, gaps, asked, trim):
     with tempfile.TemporaryDirectory() as directory:
         log = kind(directory).log
         sequence, expected, newest = 0, None, 0
-        for group in times:
-            log.append([timed(ORDERS, sequence, *group)])
+        for number, group in enumerate(times):
+            sequence += 3 * (number in gaps)
+            log.append([timed(ORDERS, sequence, *group)], skips={ORDERS: sequence})
             newest = max(newest, *group)
             kept = sequence + len(group) > trim
             if expected is None and kept and newest >= asked:

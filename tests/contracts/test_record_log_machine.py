@@ -43,7 +43,9 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(
         plan=st.lists(
-            st.tuples(known, st.integers(1, 5), st.binary(max_size=20)), min_size=1, max_size=6
+            st.tuples(known, st.integers(1, 5), st.binary(min_size=1, max_size=20)),
+            min_size=1,
+            max_size=6,
         )
     )
     def append(self, plan):
@@ -74,8 +76,12 @@ class LogMachine(RuleBasedStateMachine):
         for held in self.model.get(partition, []):
             if not self.model[partition][0].sequence <= sequence:
                 break
-            if held.end <= sequence or held.sequence >= sequence + count_max:
+            if held.end <= sequence:
                 continue
+            if expected and held.sequence >= sequence + count_max:
+                break
+            if expected and held.sequence > expected[-1].end:
+                break
             if expected and sum(len(b.content) for b in [*expected, held]) > bytes_max:
                 break
             expected.append(held)
@@ -85,8 +91,14 @@ class LogMachine(RuleBasedStateMachine):
     def trim(self, partition, sequence):
         self.holder.log.append([], trims={partition: sequence})
         self.model[partition] = [b for b in self.model.get(partition, []) if b.end > sequence]
-        if not self.model[partition]:
-            self.ends[partition] = max(sequence, self.end(partition))
+
+    @rule(partition=known, ahead=st.integers(-3, 10))
+    def skip(self, partition, ahead):
+        sequence = self.end(partition) + ahead
+        self.holder.log.append([], skips={partition: sequence})
+        if ahead > 0:
+            self.model.setdefault(partition, [])
+            self.ends[partition] = sequence
 
     @rule()
     def reopen(self):

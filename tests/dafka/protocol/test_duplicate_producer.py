@@ -11,7 +11,7 @@ from dafka.protocol.events import Appended, Compared, RangeRead, Received, TurnE
 from dafka.protocol.store import StoreMachine
 from dafka.records.batch import PLACES, BatchBuilder, RawRecord, Run, enclosed, without_first
 from dafka.records.envelope import FRESH, Envelope, stamped
-from dafka.storage.log import beside
+from dafka.storage.log import beside, goes_on
 from dafka.storage.memory import MemoryLog
 from dafka.testing.strategies import batch_of, batches
 from dafka.wire import messages
@@ -138,7 +138,7 @@ class Bench:
         while events:
             for effect in self.machine.handle(events.pop(0), 0):
                 if isinstance(effect, Append):
-                    self.log.append(effect.batches, trims=dict(effect.trims))
+                    self.log.append(effect.batches, skips=dict(effect.skips))
                     events.append(Appended(effect.token))
                 elif isinstance(effect, Compare):
                     self.compared += 1
@@ -147,9 +147,11 @@ class Bench:
                 elif isinstance(effect, ReadRange):
                     self.compared += 1
                     held = self.log.read(effect.partition, effect.sequence, effect.count_max, 0)
-                    start = self.log.extents()[effect.partition].start
-                    to, read = effect.requester, tuple(held)
-                    answer = RangeRead(to, effect.partition, read, start, effect.alone_end)
+                    extent = self.log.extents()[effect.partition]
+                    to, skipped_to = effect.requester, goes_on(extent, effect.sequence, held)
+                    answer = RangeRead(
+                        to, effect.partition, tuple(held), skipped_to, effect.alone_end
+                    )
                     events.insert(0, answer)
                 else:
                     effects.append(effect)
@@ -268,12 +270,12 @@ def test_a_disk_that_cannot_say_whose_head_it_is_acknowledges_nothing(life):
     head = Received(messages.Head(*P, 1))
     for _ in range(2):
         assert machine.handle(head, 0) == [ReadRange("ME", P, 1, 1, 0)]
-        assert machine.handle(RangeRead("ME", P, (), 0), 0) == []
+        assert machine.handle(RangeRead("ME", P, ()), 0) == []
 
 
 def test_behind_a_log_start_any_life_goes_on(life):
     bench = Bench()
-    bench.log.append([], trims={P: 6})
+    bench.log.append([], skips={P: 6})
     again = Bench(bench.log)
     again.hear(live(life(7)(6)))
     assert again.head == 7

@@ -142,5 +142,5 @@ def test_batches_show_that_nothing_more_was_asked_for_or_is_there(
     batch, alone_end, durable, found, expected
 ):
     read = tuple(batch(*one) for one in found)
-    answer = RangeRead("YOU", Partition("flights", "AA"), read, 0, alone_end)
+    answer = RangeRead("YOU", Partition("flights", "AA"), read, None, alone_end)
     assert answer.is_all(durable) is expected

@@ -256,12 +256,12 @@ def test_a_fetch_is_answered_from_disk_and_ends_with_its_head(batch):
     (read,) = bench.hear(messages.Fetch("flights", "AA", "YOU", 4, 3))
     assert read == ReadRange("YOU", P, 4, 3, FETCH_ANSWER_BYTES_MAX)
     found = (batch(4, 2), batch(6, 2))
-    answers = sent(bench.give(RangeRead("YOU", P, found, 0)))
+    answers = sent(bench.give(RangeRead("YOU", P, found)))
     assert {one.requester for one in answers} == {"YOU"}
     assert [one.sequence for one in answers] == [4, 6, 9]
     assert answers[-1] == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
     (read,) = bench.hear(messages.Fetch("flights", "AA", "YOU", 8, 2, "ME"))
-    last = RangeRead("YOU", P, (batch(8, 2),), 0, read.alone_end)
+    last = RangeRead("YOU", P, (batch(8, 2),), None, read.alone_end)
     assert [one.sequence for one in sent(bench.give(last))] == [8], "it shows that it is the end"
 
 
@@ -274,10 +274,19 @@ def test_a_fetch_behind_its_end_is_told_where_that_is():
 def test_a_fetch_below_the_log_start_is_told_where_that_is():
     bench = Bench({P: 9})
     bench.hear(messages.Fetch("flights", "AA", "YOU", 2, 3))
-    (head,) = sent(bench.give(RangeRead("YOU", P, (), 0)))
+    (head,) = sent(bench.give(RangeRead("YOU", P, ())))
     assert isinstance(head, messages.DirectHead), "the disk failed: not known"
     start, head = sent(bench.give(RangeRead("YOU", P, (), 7)))
     assert start == messages.LogStart("YOU", "flights", "AA", 7, "ME")
+    assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
+
+
+def test_a_fetch_in_a_gap_is_told_where_that_ends(batch):
+    bench = Bench({P: 9})
+    bench.hear(messages.Fetch("flights", "AA", "YOU", 2, 3))
+    start, *records, head = sent(bench.give(RangeRead("YOU", P, (batch(7, 2),), 7)))
+    assert start == messages.LogStart("YOU", "flights", "AA", 7, "ME")
+    assert [one.sequence for one in records] == [7]
     assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
 
 
@@ -298,7 +307,7 @@ def test_it_goes_on_where_nobody_has_more(batch):
     assert lost == [Lost(P, 4, 10)]
     bench.machine.handle(Received(live(batch(10, 2))), now_ms)
     (write,) = bench.give(TurnEnded())
-    assert write.trims == ((P, 10),)
+    assert write.skips == ((P, 10),)
     assert appended([write]) == [(10, 12)]
     assert acks(bench.give(Appended(write.token))) == [("ME", 11)]
 

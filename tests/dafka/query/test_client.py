@@ -243,9 +243,18 @@ def test_bad_answers(serving, client, answered, complaint):
     assert serving.endpoint in str(failure.value)
 
 
-@pytest.mark.parametrize("batch", [(0, 1, b""), (9, 1, b"")])
-def test_scanning_what_was_not_asked_for(serving, client, batch):
-    serving.respond = lambda _: encode(messages.ReadResponse((batch,)))
+def test_scanning_passes_over_a_gap(serving, client):
+    place = Partition("gaps", "A")
+    one, other = Batch(place, 0, 2, b"one"), Batch(place, 9, 1, b"other")
+    serving.log.append([one])
+    serving.log.append([other], skips={place: 9})
+    assert list(client.scan(place, 0, 10)) == [one, other]
+    assert list(client.scan(place, 3, 10)) == [other]
+    assert list(client.scan(place, 0, 9)) == [one]
+
+
+def test_scanning_what_was_not_asked_for(serving, client):
+    serving.respond = lambda _: encode(messages.ReadResponse(((0, 1, b""),)))
     with pytest.raises(QueryError, match="other batches"):
         list(client.scan(ORDERS, 5, 10))
 

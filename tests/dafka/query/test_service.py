@@ -298,11 +298,42 @@ def test_a_deleted_topic_is_gone_and_its_ends_are_remembered(log):
     )
 
 
+def test_a_gap_is_no_record_that_is_deleted():
+    log = MemoryLog("AB" * 16)
+    place = Partition("t", "A")
+    log.append([Batch(place, 0, 2, b"x")])
+    log.append([Batch(place, 90, 1, b"x")], skips={place: 90})
+    assert deleted(b"t", log) == messages.DeleteResponse(3, False)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_digest_of_a_gap_says_what_it_is(exact):
+    log = MemoryLog("AB" * 16)
+    before, behind = numbered(0, 5), numbered(90, 5)
+    place = before.partition
+    log.append([before])
+    log.append([behind], skips={place: 90})
+
+    def digest(sequence, count):
+        topic, address = place.topic.encode(), place.address.encode()
+        question = messages.DigestRequest(topic, address, sequence, count, exact)
+        return decode_answer(answer(encode(question), log))
+
+    whole = digest(0, 95)
+    assert (whole.start, whole.end, whole.damage) == (0, 5, "")
+    gap = digest(5, 90)
+    assert (gap.start, gap.end, gap.digest) == (5, 90, b"")
+    assert "passed over" in gap.damage
+    within, last = digest(20, 3), digest(90, 5)
+    assert (within.start, within.end) == (20, 23)
+    assert (last.start, last.end, last.damage) == (90, 95, "")
+
+
 def test_deleting_is_done_a_bounded_part_at_a_time(monkeypatch):
     monkeypatch.setattr(service, "DELETED_BATCHES_MAX", 4)
     log = MemoryLog("AB" * 16)
     places = Partition("t", "A"), Partition("t", "B")
-    log.append([Batch(place, n, 1, b"") for place in places for n in range(3)])
+    log.append([Batch(place, n, 1, b"x") for place in places for n in range(3)])
     assert deleted(b"t", log) == messages.DeleteResponse(4, True)
     assert deleted(b"t", log) == messages.DeleteResponse(2, False)
 

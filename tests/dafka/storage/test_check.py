@@ -39,6 +39,15 @@ def test_what_was_trimmed_is_not_missing(log):
     assert (findings.records, findings.problems) == (2, [])
 
 
+def test_a_gap_is_told_and_no_problem(log):
+    log.append([batch(P, 90)], skips={P: 90})
+    log.append([], skips={Q: 50})
+    findings = check(log)
+    assert findings.problems == []
+    assert findings.gaps == ["flights/AA: 4 to 89", "flights/BB: 3 to 49"]
+    assert findings.records == 9
+
+
 def damaged(log, partition, index, change):
     kept = log._kept[partition]
     kept[index] = kept[index]._replace(batch=change(kept[index].batch))

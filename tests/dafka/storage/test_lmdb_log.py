@@ -147,18 +147,33 @@ def _set_format(directory, value):
             transaction.put(b"format", value, db=meta)
 
 
-@pytest.mark.parametrize("value", [b"3", b"1", b"", b"\xff", b"2 "])
+@pytest.mark.parametrize("value", [b"4", b"1", b"", b"\xff", b"2 "])
 def test_another_format_is_refused_and_left_alone(tmp_path, value):
     log = LmdbLog(tmp_path)
     log.append([Batch(ORDERS, 0, 1, b"x")])
     log.close()
     _set_format(tmp_path, value)
-    with pytest.raises(StorageError, match="this version reads '2'"):
+    with pytest.raises(StorageError, match="this version reads '3'"):
         LmdbLog(tmp_path)
-    _set_format(tmp_path, b"2")
+    _set_format(tmp_path, b"3")
     log = LmdbLog(tmp_path)
     assert log.heads() == {ORDERS: 0}
     log.close()
+
+
+def test_the_format_without_gaps_is_read_and_not_left(tmp_path):
+    log = LmdbLog(tmp_path)
+    log.append([Batch(ORDERS, 0, 1, b"x")])
+    log.close()
+    _set_format(tmp_path, b"2")
+    log = LmdbLog(tmp_path)
+    assert log.heads() == {ORDERS: 0}
+    log.append([Batch(ORDERS, 9, 1, b"y")], skips={ORDERS: 9})
+    log.close()
+    with lmdb.open(str(tmp_path), max_dbs=3) as opened:
+        meta = opened.open_db(b"meta")
+        with opened.begin() as transaction:
+            assert transaction.get(b"format", db=meta) == b"3"
 
 
 def test_the_map_grows(tmp_path, monkeypatch):
@@ -209,7 +224,7 @@ def test_trimming_gives_room_back(tmp_path):
 def test_searching_a_time_reads_few_batches(tmp_path, monkeypatch):
     times = iter(range(2_000))
     log = LmdbLog(tmp_path, durability=Durability.OS, clock=lambda: next(times))
-    batches = [Batch(ORDERS, sequence, 1, b"") for sequence in range(2_000)]
+    batches = [Batch(ORDERS, sequence, 1, b"x") for sequence in range(2_000)]
     for batch in batches:
         log.append([batch])
     looked = []

@@ -87,7 +87,7 @@ def test_a_gap_and_an_overlap_are_refused(sequence):
         checked(KNOWN, [Batch(ORDERS, sequence, 1, b"")], {}, [])
 
 
-def test_a_trim_beyond_the_head_makes_room():
+def test_a_skip_makes_room():
     checked(KNOWN, [Batch(ORDERS, 50, 1, b"")], {ORDERS: 50}, [])
     checked(KNOWN, [Batch(ORDERS, 5, 1, b"")], {ORDERS: 3}, [])
     with pytest.raises(StorageError, match="sequence 5 follows 49"):

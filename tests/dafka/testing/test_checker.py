@@ -21,6 +21,7 @@ from dafka.testing.history import (
     SendRefused,
     Sent,
     Settled,
+    SkippedOver,
     Trimmed,
 )
 
@@ -98,6 +99,7 @@ BAD = [
     (Name.HEAD_REGRESSION, before(SETTLED, HeadTold(8, "s1", P, 2))),
     (Name.GAP, replaced(LAST_HELD, ReadBack(9, "s2", P, 3, (b"3",)))),
     (Name.GAP, before(SETTLED, Trimmed(7, "s3", P, 2), Trimmed(8, "s3", P, 1))),
+    (Name.GAP, before(LAST_HELD, SkippedOver(8, "s2", P, 0, 2))),
     (Name.REPLICAS_DIFFER, replaced(LAST_HELD)),
     (Name.ACK_NOT_DURABLE, replaced(Durable(6, "s2", P, 4))),
     (Name.NOT_FENCED, before(SETTLED, Sent(8, 3, "q", "orders", (b"9",)),
@@ -124,6 +126,13 @@ def test_each_anomaly_is_found_under_its_name(name, events):
     found = names(events)
     assert name in found
     assert found <= {name} | ALSO.get(name, set())
+
+
+def test_what_somebody_has_dropped_may_be_passed_over():
+    # s2 was away while retention took 0 and 1 elsewhere.
+    events = before(SETTLED, Trimmed(7, "s1", P, 2), SkippedOver(8, "s2", P, 0, 2))
+    gone = [event for event in events if not isinstance(event, ReadBack)]
+    assert names([*gone, *(ReadBack(9, one, P, 2, (b"2", b"3")) for one in ("s1", "s2"))]) == set()
 
 
 def test_every_anomaly_has_its_case():
