@@ -135,8 +135,43 @@ class Cluster:
 
     def new_address(self) -> str:
         """Draw an address for a node: in a cluster with keys, one that is its key's."""
-        drawn = address_of(uuid4())
-        return drawn if self.credentials is None else self.credentials.new_address(drawn)
+        return self.own_address(address_of(uuid4()))
+
+    def own_address(self, drawn: str) -> str:
+        """The address that a node of ours has for one that was drawn, or made of a name."""
+        return drawn if self.credentials is None else self.credentials.own_address(drawn)
+
+    def checked_address(self, address: str, kept_in: str) -> str:
+        """Return an address that was drawn earlier, if a producer of ours is heard under it.
+
+        Args:
+            address: Which.
+            kept_in: Where it is kept, for the message.
+
+        Raises:
+            MisuseError: It is of another key, or of none.
+        """
+        if self.credentials is not None and not self.credentials.may_write_under(address):
+            raise MisuseError(
+                f"spool {kept_in!r} cannot be used: its address {address} is not of this key, so "
+                "nobody takes its records; use the key that it was made with, or give this one the "
+                "right to mirror until everything in it is stored, and then begin a new one"
+            )
+        return address
+
+    def checked_mirroring(self) -> Cluster:
+        """Return the same, if its key may publish what others have produced.
+
+        Raises:
+            MisuseError: It may not.
+        """
+        if self.credentials is not None and not self.credentials.rights.mirror:
+            raise MisuseError(
+                f"cannot copy to cluster {self.name or self.towers[0]!r}: its key has no right to "
+                "mirror, so no store takes what others have produced; make one with `dafka keys "
+                "distributor --read '*' --write '*' --mirror '*'`"
+            )
+        return self
 
     def shape(self, content: str | None = None) -> Shape:
         """How a node publishes here, if it is not told otherwise.

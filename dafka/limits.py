@@ -51,6 +51,9 @@ BUNDLE_MAX = 250
 PEERS_MAX = 1_000
 """Nodes one node connects to."""
 
+SENDERS_MAX = 256
+"""Keys of producers that one node hears at a time; each takes a socket or two."""
+
 NAMES_MAX = 100_000
 """Names of topics and nodes that are kept to be shared, and as they are written: 120 MB at most."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from dafka.errors import MisuseError
 from dafka.transport.access import rule
-from dafka.transport.keys import load_access, new_keys, write_secret
+from dafka.transport.keys import RULES, load_access, new_keys, write_secret
 
 CLUSTER = "cluster"
 ACCESS_FILE = "access.toml"
@@ -34,6 +35,10 @@ def keys(
     write: Annotated[
         Rules | None, typer.Option(help="Prefix of topics and `*`; may be given repeatedly.")
     ] = None,
+    mirror: Annotated[
+        Rules | None,
+        typer.Option(help="The same, of topics to write under any address: for distributors."),
+    ] = None,
 ) -> None:
     """Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.
 
@@ -42,8 +47,8 @@ def keys(
     if _NAME.fullmatch(name) is None:
         raise MisuseError(f"name {name!r} cannot be used: letters, digits, '.', '_' and '-'")
     secret_file, access_file = directory / f"{name}.secret", directory / ACCESS_FILE
-    rules = {"read": read or [], "write": write or []}
-    for pattern in (*rules["read"], *rules["write"]):
+    rules = dict(zip(RULES, (read or [], write or [], mirror or []), strict=True))
+    for pattern in chain.from_iterable(rules.values()):
         rule(pattern)
     if name == CLUSTER:
         if any(rules.values()):

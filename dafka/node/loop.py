@@ -132,14 +132,14 @@ class Node(Generic[S, E]):
         turn = self._turn
         poller = Poller()
         poller.add(self._wake_read, self._drain_wakes)
-        for side, mesh in self._meshes.items():
-            for socket in mesh.pollable:
-                poller.add(socket, partial(self._receive, side, mesh, socket))
         for pollable, handler in self._role.pollable().items():
             poller.add(pollable, partial(self._complete, handler))
         turn.begin()
         stopping = False
+        watched = {side: _Watched(poller, partial(self._receive, side)) for side in self._meshes}
         while not stopping:
+            for side, mesh in self._meshes.items():
+                watched[side].keep_up(mesh)
             # From here on `wake` writes to the pipe; what came before is seen by the next line.
             self._wake_pending = False
             due_ms = turn.due_ms()
@@ -161,6 +161,33 @@ class Node(Generic[S, E]):
     def _drain_wakes(self) -> None:
         os.read(self._wake_read, 4_096)
         self._woken = True
+
+
+class _Watched:
+    """The sockets of a mesh, in the poller: they change as peers come and go.
+
+    Args:
+        poller: Where.
+        receive: Called with the mesh and its socket that is readable.
+    """
+
+    def __init__(self, poller: Poller, receive: Callable[[Mesh, Socket], None]) -> None:
+        self._poller = poller
+        self._receive = receive
+        self._sockets: set[Socket] = set()
+        self._changed = -1
+
+    def keep_up(self, mesh: Mesh) -> None:
+        """See that all sockets of the mesh are polled, and no others."""
+        if mesh.changed == self._changed:
+            return
+        self._changed = mesh.changed
+        there = set(mesh.pollable)
+        for socket in self._sockets - there:
+            self._poller.remove(socket)
+        for socket in there - self._sockets:
+            self._poller.add(socket, partial(self._receive, mesh, socket))
+        self._sockets = there
 
 
 def _until(due_ms: int | None) -> int:

@@ -241,12 +241,13 @@ class Producer:
             kept_in: LmdbSpool | None = None
             ends: dict[str, int] = {}
             kept: list[Batch] = []
+            self.address = cluster.new_address()
+            """Names this producer, and with a topic a partition."""
             if spool is not None:
-                kept_in = LmdbSpool(spool)
+                kept_in = LmdbSpool(spool, self.address)
                 opened.callback(kept_in.close)
                 ends, kept = kept_in.ends(), kept_in.batches()
-            self.address = cluster.new_address() if kept_in is None else kept_in.address
-            """Names this producer, and with a topic a partition."""
+                self.address = cluster.checked_address(kept_in.address, str(spool))
             self.resumed = sum(batch.count for batch in kept)
             """Records found in the spool: sent earlier, stored by nobody yet as far as is known."""
             self._buffered = sum(len(batch.content) for batch in kept)

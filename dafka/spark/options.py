@@ -218,6 +218,8 @@ def sink_options(
     if stream:
         given.refuse("runId", "a stream's own id does it")
     cluster = replace(_cluster(given), towers=given.endpoints("towers"))
+    if copying:
+        cluster.open().checked_mirroring()
     servers = cluster.servers
     min_acks = given.number("minAcks") or 1
     if min_acks > len(servers):

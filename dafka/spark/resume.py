@@ -157,9 +157,9 @@ class ResumePoint(NamedTuple):
     ended: bool = False
 
 
-def address_for(query: str, task: int) -> str:
+def address_for(cluster: Cluster, query: str, task: int) -> str:
     """The address under which a task of a query writes, whoever runs it and how often."""
-    return address_of(uuid5(_NAMESPACE, f"{query}/{task}"))
+    return cluster.own_address(address_of(uuid5(_NAMESPACE, f"{query}/{task}")))
 
 
 def check_tasks(cluster: Cluster, query: str, run: int, tasks: int, topic: str) -> None:
@@ -173,7 +173,7 @@ def check_tasks(cluster: Cluster, query: str, run: int, tasks: int, topic: str) 
         RepeatedError: One has.
     """
     logs = {
-        Partition(topic, address_for(query, task)): task
+        Partition(topic, address_for(cluster, query, task)): task
         for task in range(tasks, tasks + BEYOND_MAX)
     }
     for partition, written in patiently(cluster, lambda stores: _runs(stores, topic, logs)).items():

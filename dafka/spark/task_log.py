@@ -167,10 +167,10 @@ class TopicLog:
     """
 
     def __init__(self, mirror: Mirror, options: SinkOptions, attempt: Attempt, topic: str) -> None:
-        self.partition = Partition(topic, address_for(attempt.query, attempt.task))
         self._mirror = mirror
         self._options = options
         self._cluster = options.cluster.open()
+        self.partition = Partition(topic, address_for(self._cluster, attempt.query, attempt.task))
         self._attempt = attempt
         self._before = resumed(self._cluster, options.min_acks, self.partition, attempt.run)
         first, stored = self._before.first, self._before.stored

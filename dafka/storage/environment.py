@@ -59,6 +59,7 @@ class Environment:
         kind: What it is, in a word, for error messages.
         layout: Version of the tables, kept with them: another one is refused.
         earlier: Versions that are read as they are, and are `layout` from then on.
+        identity: Of the owner, if this makes the environment; by default one is drawn.
         sync: Whether a transaction that has ended survives a power cut.
 
     Raises:
@@ -73,12 +74,14 @@ class Environment:
         kind: str,
         layout: str,
         earlier: tuple[str, ...] = (),
+        identity: str = "",
         sync: bool = True,
     ) -> None:
         self._directory = Path(directory)
         self._kind = kind
         self._layout = layout
         self._earlier = earlier
+        self._drawn = identity or address_of(uuid4())
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
@@ -216,7 +219,7 @@ class Environment:
             meta = environment.open_db(b"meta", transaction, create=empty)
             if empty:
                 transaction.put(b"format", layout, db=meta)
-                transaction.put(b"identity", address_of(uuid4()).encode(), db=meta)
+                transaction.put(b"identity", self._drawn.encode(), db=meta)
             found = transaction.get(b"format", db=meta)
             identity = transaction.get(b"identity", db=meta)
         shown = "none" if found is None else found.decode("utf-8", "replace")

@@ -42,14 +42,15 @@ class LmdbSpool:
 
     Args:
         directory: Created if it is not there; nothing else may be kept in it.
+        address: The producer's, if this makes the spool; by default one is drawn.
 
     Raises:
         StorageError: The directory cannot be used, is used by another producer, or holds
             something that this version cannot read.
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self._environment = Environment(directory, kind="spool", layout=FORMAT)
+    def __init__(self, directory: str | os.PathLike[str], address: str = "") -> None:
+        self._environment = Environment(directory, kind="spool", layout=FORMAT, identity=address)
         try:
             self._topics = self._environment.table(b"topics")
             self._batches = self._environment.table(b"batches")

@@ -9,8 +9,9 @@ held by its towers and stores, may do everything.
 | subscribe to RECORD, RECORDS, HEAD of a prefix | read, for every topic that has the prefix |
 | subscribe to what is sent to a requester | to be it: its address begins with the fingerprint |
 | FETCH, GET-HEADS, CONSUMER-HELLO, questions at the query port | read |
-| RECORD, RECORDS, HEAD and answers | write |
-| ACK, STORE-HELLO | the cluster's key |
+| RECORD, RECORDS, HEAD and a producer's answers under its key's addresses | write |
+| the same under any address, and LOG-START | mirror |
+| ACK, STORE-HELLO, DIRECT-HEAD of a store | the cluster's key |
 """
 
 from __future__ import annotations
@@ -34,16 +35,18 @@ _FINGERPRINT_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a key may do: prefixes of the topics it may read and write.
+    """What a key may do: prefixes of the topics it may read, write and mirror.
 
     Attributes:
         read: The empty prefix is every topic.
-        write: Likewise.
+        write: Likewise; under addresses that are the key's own.
+        mirror: Likewise, under any address: a distributor publishes what others have produced.
         infrastructure: Whether it may acknowledge, as a store does.
     """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
     infrastructure: bool = False
 
     def may_read(self, prefix: str) -> bool:
@@ -54,9 +57,27 @@ class Rights:
         """Whether `topic` may be written."""
         return topic.startswith(self.write)
 
+    def may_mirror(self, topic: str) -> bool:
+        """Whether `topic` may be written under any address."""
+        return topic.startswith(self.mirror)
 
-ANYBODY = Rights(EVERYTHING, EVERYTHING, infrastructure=True)
+
+ANYBODY = Rights(EVERYTHING, EVERYTHING, EVERYTHING, infrastructure=True)
 """In a cluster without keys everybody may do everything, and so may the cluster's own key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What is to be known of whoever sends, to tell what may be taken from it.
+
+    Attributes:
+        rights: Those of its key.
+        mark: What the addresses begin with that it may write under. Empty where its rights alone
+            tell, so that few who send need be told apart.
+    """
+
+    rights: Rights
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +103,13 @@ class Access:
             return ANYBODY
         return self.rights.get(key)
 
-    def groups(self) -> list[Rights]:
-        """Every combination of rights that some key has."""
-        return list(dict.fromkeys([ANYBODY, *self.rights.values()]))
+    def sender(self, key: str) -> Sender | None:
+        """The holder of a key; None if it is not known."""
+        rights = self.of(key)
+        if rights is None:
+            return None
+        own = not all(map(rights.may_mirror, rights.write))
+        return Sender(rights, fingerprint(key) if own else "")
 
 
 def fingerprint(key: str) -> str:
@@ -122,8 +147,9 @@ def may_subscribe(rights: Rights, key: str, message_id: MessageId, subject: str)
             return True
 
 
-def may_send(rights: Rights, message: Message) -> bool:
-    """Whether a message may be taken from somebody with these rights."""
+def may_send(sender: Sender, message: Message) -> bool:
+    """Whether a message may be taken from this sender."""
+    rights = sender.rights
     if rights.infrastructure:
         return True
     match message:
@@ -135,5 +161,8 @@ def may_send(rights: Rights, message: Message) -> bool:
             return False
         case messages.DirectHead() if message.store is not None:
             return False  # as good as an ACK
+        case messages.LogStart():
+            return rights.may_mirror(message.topic)
         case _:
-            return rights.may_write(message.topic)
+            own = message.address.startswith(sender.mark)
+            return rights.may_mirror(message.topic) or (own and rights.may_write(message.topic))

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 KEY_CHARACTERS = 40
 """A CURVE key in Z85."""
 
+RULES = "read", "write", "mirror"
+"""What an access file says of a key, besides which it is."""
+
 KEYS_MAX = 10_000
 """Keys of one cluster."""
 
@@ -56,10 +59,14 @@ class Credentials:
         assert rights is not None
         return rights
 
-    def new_address(self, random_digits: str) -> str:
-        """An address that proves to be this key's: its fingerprint, then random digits."""
+    def own_address(self, digits: str) -> str:
+        """An address that is this key's: its fingerprint, then what `digits` has behind that."""
         mark = fingerprint(self.public)
-        return mark + random_digits[len(mark) :]
+        return mark + digits[len(mark) :]
+
+    def may_write_under(self, address: str) -> bool:
+        """Whether a producer of this key is heard under an address."""
+        return bool(self.rights.mirror) or address.startswith(fingerprint(self.public))
 
 
 def load_credentials(access: Path, key: Path) -> Credentials:
@@ -130,10 +137,10 @@ def _access(document: dict[str, Any]) -> Access:
 
 
 def _entry(name: str, table: object) -> tuple[str, Rights]:
-    if not isinstance(table, dict) or table.keys() - {"public", "read", "write"}:
-        raise _AccessError(f"key {name!r} must have public, read and write, and nothing else")
-    read, write = (_rules(name, table.get(what, [])) for what in ("read", "write"))
-    return _checked_key(name, table.get("public")), Rights(read, write)
+    if not isinstance(table, dict) or table.keys() - {"public", *RULES}:
+        raise _AccessError(f"key {name!r} must have public, {', '.join(RULES)}, and nothing else")
+    read, write, mirror = (_rules(name, table.get(what, [])) for what in RULES)
+    return _checked_key(name, table.get("public")), Rights(read, write, mirror)
 
 
 def _rules(name: str, patterns: object) -> tuple[str, ...]:

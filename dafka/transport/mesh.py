@@ -29,10 +29,11 @@ from dafka.protocol.presence import (
     TowerBack,
 )
 from dafka.transport import sockets
-from dafka.transport.access import ANYBODY, Rights, may_send, may_subscribe
+from dafka.transport.access import may_send, may_subscribe
 from dafka.transport.binding import Binding
 from dafka.transport.curve import checked_binding, guard, prove, refuse_keys_within, user_of
-from dafka.transport.sockets import Connections, receive_frames, send_frames
+from dafka.transport.sockets import receive_frames, send_frames
+from dafka.transport.subscribers import Subscribers
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.bundles import Bundles
 from dafka.wire.dialect import dialect
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.cluster import Cluster
+    from dafka.transport.access import Sender
     from dafka.wire.messages import Message
 
 MESSAGES_PER_TURN_MAX = 256
@@ -58,8 +60,8 @@ PRESENCE = PresenceSettings()
 class Mesh:
     """One node's place in one cluster.
 
-    Where there are keys it has one subscriber for each combination of rights, so that it is known
-    what may be taken from whom.
+    Where there are keys it is known at which of its subscribers something arrives what may be taken
+    from there.
 
     Args:
         cluster: Which.
@@ -108,14 +110,9 @@ class Mesh:
         self._disordered = False
         """Whether ZeroMQ may take one peer's subscription for another's."""
         guard(self._publisher, credentials)
-        groups = [ANYBODY] if credentials is None else credentials.access.groups()
-        self._subscribers = {rights: sockets.subscriber() for rights in groups}
-        self._connections = [Connections(socket) for socket in self._subscribers.values()]
-        self._rights = {socket: rights for rights, socket in self._subscribers.items()}
+        self._subscribers = Subscribers(credentials)
         self._endpoint = ""
         """Where the publisher is bound, once it is."""
-        self._connected: dict[str, zmq.Socket[bytes]] = {}
-        """Which subscriber is connected to an endpoint."""
         self._beacons_out = sockets.beacon_publisher()
         self._beacons_in = {tower.inbound: sockets.beacon_subscriber() for tower in towers}
         """One for each tower: a beacon does not say which it came through."""
@@ -140,7 +137,12 @@ class Mesh:
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
         """Sockets to poll for reading; when one is readable, `receive` from it."""
-        return [self._publisher, *self._subscribers.values(), *self._beacons_in.values()]
+        return [self._publisher, *self._subscribers.sockets, *self._beacons_in.values()]
+
+    @property
+    def changed(self) -> int:
+        """How often `pollable` has become another."""
+        return self._subscribers.changed
 
     @property
     def peers(self) -> int:
@@ -149,13 +151,11 @@ class Mesh:
 
     def listen(self, message_id: MessageId, key: str) -> None:
         """Subscribe to messages of every peer, present and future."""
-        for socket in self._subscribers.values():
-            socket.subscribe(self._dialect.prefix(message_id, key))
+        self._subscribers.subscribe(self._dialect.prefix(message_id, key))
 
     def unlisten(self, message_id: MessageId, key: str) -> None:
         """Take back what `listen` with the same arguments asked for."""
-        for socket in self._subscribers.values():
-            socket.unsubscribe(self._dialect.prefix(message_id, key))
+        self._subscribers.unsubscribe(self._dialect.prefix(message_id, key))
 
     def publish(self, message: Message) -> Dropped | None:
         """Send a message to every peer that listens, some with the next `flush`.
@@ -190,6 +190,8 @@ class Mesh:
             now_ms: Of the monotonic clock.
             wall_ms: The time of records that bring none.
         """
+        if socket.closed:
+            return  # by what came just before, in the same turn
         tower = self._towers.get(socket)
         if tower is not None:
             yield from self._receive_beacons(tower, socket, now_ms)
@@ -198,11 +200,11 @@ class Mesh:
             # Who asks for single records is known by what it is subscribed to.
             yield from self._receive_subscriptions()
         if socket is not self._publisher:
-            arrived = self._receive_messages(self._rights[socket], socket)
+            arrived = self._receive_messages(self._subscribers.sender(socket), socket)
             yield from self._singles.inbound(arrived, wall_ms)
 
     def _receive_messages(
-        self, rights: Rights, socket: zmq.Socket[bytes]
+        self, sender: Sender, socket: zmq.Socket[bytes]
     ) -> Iterator[Received | ReceivedTogether | Dropped]:
         taken = 0
         while taken < MESSAGES_PER_TURN_MAX:
@@ -214,7 +216,7 @@ class Mesh:
             except WireError as error:
                 messages = []
                 yield Dropped(error.reason)
-            allowed = [message for message in messages if may_send(rights, message)]
+            allowed = [message for message in messages if may_send(sender, message)]
             if len(allowed) == 1:
                 yield Received(allowed[0])
             elif allowed:
@@ -225,9 +227,8 @@ class Mesh:
 
     def wake(self, now_ms: int) -> list[Notice]:
         """Send the beacons that are due, and leave the peers that are gone."""
-        for connections in self._connections:
-            for endpoint, alive in connections.changes():
-                self._presence.handle(ConnectionChanged(endpoint, alive), now_ms)
+        for endpoint, alive in self._subscribers.changes():
+            self._presence.handle(ConnectionChanged(endpoint, alive), now_ms)
         return self._perform(self._presence.handle(Woke(), now_ms))
 
     def wakeup_ms(self) -> int | None:
@@ -236,13 +237,12 @@ class Mesh:
 
     def close(self, linger_ms: int) -> None:
         """Leave the mesh; what was published may take `linger_ms` to go out."""
-        for connections in self._connections:
-            connections.close()
+        self._subscribers.close()
         self._publisher.close(linger_ms)
         if self._endpoint.startswith("ipc:"):
             # ZeroMQ does it in the background, which the end of the process cuts short.
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
-        for socket in (*self._subscribers.values(), self._beacons_out, *self._beacons_in.values()):
+        for socket in (self._beacons_out, *self._beacons_in.values()):
             socket.close(0)
 
     def _bind(self, place: Binding, address: str) -> None:
@@ -331,9 +331,10 @@ class Mesh:
                 case Announce():
                     self._announce(effect.beacon)
                 case Connect():
-                    self._connect(effect)
+                    if not self._subscribers.connect(effect.endpoint, effect.key):
+                        notices.append(Dropped("too many peers"))
                 case Disconnect():
-                    self._disconnect(effect.endpoint)
+                    self._subscribers.disconnect(effect.endpoint)
                     notices.append(effect)
                 case TowerAway():
                     self._connect_again(effect.tower)
@@ -342,11 +343,6 @@ class Mesh:
                     notices.append(effect)
         return notices
 
-    def _disconnect(self, endpoint: str) -> None:
-        socket = self._connected.pop(endpoint, None)
-        if socket is not None:
-            _disconnect(socket, endpoint)
-
     def _connect_again(self, name: str) -> None:
         """Look for a tower again where ZeroMQ does not by itself."""
         tower = TowerEndpoints.parse(name)
@@ -354,19 +350,6 @@ class Mesh:
             _disconnect(self._beacons_out, tower.inbound)
             _disconnect(self._beacons_in[name], tower.outbound)
             self._connect_tower(tower)
-
-    def _connect(self, effect: Connect) -> None:
-        """Connect the subscriber of the peer's rights; nobody else's key can be there then."""
-        rights: Rights | None = ANYBODY
-        if self._credentials is not None:
-            rights = self._credentials.access.of(effect.key)
-            if rights is None:
-                return  # a tower of ours would not have passed it on
-        assert rights is not None
-        socket = self._subscribers[rights]
-        prove(socket, self._credentials, effect.key)
-        sockets.connect(socket, effect.endpoint)
-        self._connected[effect.endpoint] = socket
 
     def _announce(self, beacon: NodeBeacon) -> None:
         *first, last = encode_node_beacon(beacon)

@@ -289,6 +289,11 @@ class Poller:
         self._poller.register(pollable, zmq.POLLIN)
         self._handlers[pollable] = handler
 
+    def remove(self, pollable: Pollable) -> None:
+        """Call nothing for it any more."""
+        self._poller.unregister(pollable)
+        del self._handlers[pollable]
+
     def turn(self, timeout_ms: int) -> None:
         """Wait for the first, at most `timeout_ms`, and call the handlers of all that are ready."""
         for pollable, _ in self._poller.poll(timeout_ms):

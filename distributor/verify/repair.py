@@ -99,7 +99,7 @@ def repair(
     for name in dict.fromkeys(difference.cluster for difference in chosen):
         target = topology.cluster(name)
         place = Cluster.declared(target).bound_at(host or target.host)
-        with closing(Mirror(place)) as mirror:
+        with closing(Mirror(place.checked_mirroring())) as mirror:
             for difference in chosen:
                 if difference.cluster != name:
                     continue

@@ -13,7 +13,9 @@ from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
-from dafka.storage.lmdb_log import Durability
+from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.storage.check import check
+from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import authenticator
 from dafka.transport.keys import Credentials, new_keys
@@ -26,6 +28,7 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 RIGHTS = {
     "alice": Rights(("orders",), ("orders",)),
     "bob": Rights(("orders", "secret"), ("secret",)),
+    "mallory": Rights(("orders",), ("orders",)),
     "eve": Rights(),
 }
 
@@ -225,3 +228,116 @@ def test_other_hosts_need_keys_or_a_word(tmp_path, host):
         Store(tmp_path / "s", "tcp://127.0.0.1:9", query=f"tcp://{host}:1")
     with pytest.raises(MisuseError, match="without keys"):
         Producer(Cluster("tcp://127.0.0.1:9", host=host))
+
+
+def forged(guarded, name, partition, store, seconds):
+    """Publish for a while what would take another's partition away, or end it."""
+    cluster = Cluster(guarded.tower, credentials=guarded.who[name])
+    mesh = Mesh(cluster, cluster.new_address())
+    builder = BatchBuilder(1_000)
+    builder.append(0, None, b"forged", ())
+    content = enclosed(builder.build(), 3)
+    lies = (
+        messages.Records(*partition, 3, 1, content),
+        messages.Head(*partition, FAR),
+        messages.LogStart(store, *partition, FAR, partition.address),
+    )
+    try:
+        for turn in range(20 * seconds):
+            mesh.wake(turn * 50)
+            for socket in mesh.pollable:
+                list(mesh.receive(socket, turn * 50))
+            for lie in lies:
+                mesh.publish(lie)
+            mesh.flush()
+            mesh.pollable[0].poll(50)
+    finally:
+        mesh.close(0)
+
+
+FAR = 1 << 62
+
+
+def test_who_may_write_a_topic_does_not_touch_the_partition_of_another(guarded):
+    with guarded.producer("alice") as alice, guarded.client("alice") as client:
+        for value in (b"0", b"1", b"2"):
+            store_one(alice, "orders", value)
+        partition = Partition("orders", alice.address)
+        forged(guarded, "mallory", partition, client.health().identity, 4)
+        assert client.ranges("orders") == {partition: range(3)}
+        store_one(alice, "orders", b"3")
+        records = [one for batch in client.read(partition, 0) for one in records_of(batch)]
+        assert [one.value for one in records] == [b"0", b"1", b"2", b"3"]
+        with guarded.consumer("bob", "orders") as reader:
+            assert [reader.poll(20).value for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_two_keys_of_one_kind_are_both_heard(guarded):
+    with guarded.producer("alice") as alice, guarded.producer("mallory") as mallory:
+        store_one(alice, "orders", b"a")
+        store_one(mallory, "orders", b"m")
+    with guarded.producer("alice") as again:
+        store_one(again, "orders", b"a")
+    with guarded.client("alice") as client:
+        assert sum(map(len, client.ranges("orders").values())) == 3
+
+
+def test_a_spool_of_another_key_is_refused(guarded, tmp_path):
+    with guarded.producer("alice", spool=tmp_path / "spool") as alice:
+        store_one(alice, "orders", b"a")
+        address = alice.address
+    with pytest.raises(MisuseError, match=f"{address} is not of this key"):
+        guarded.producer("mallory", spool=tmp_path / "spool")
+    with guarded.producer("alice", spool=tmp_path / "spool") as alice:
+        assert alice.address == address
+        store_one(alice, "orders", b"b")
+
+
+def test_copying_takes_a_key_that_may_mirror(guarded):
+    cluster = Cluster(guarded.tower, credentials=guarded.who["alice"])
+    with pytest.raises(MisuseError, match="has no right to mirror"):
+        cluster.checked_mirroring()
+    infrastructure = Cluster(guarded.tower, credentials=guarded.who["cluster"])
+    assert infrastructure.checked_mirroring() is infrastructure
+
+
+def test_where_all_may_come_in_a_lie_deletes_nothing(tmp_path, free_ports):
+    """Whoever may come in may still bring a partition to a stand."""
+    first = free_ports(3)
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    data = tmp_path / "store"
+    with (
+        Tower(tower),
+        Store(data, tower, query=query, durability=Durability.OS),
+        Producer(tower, linger_ms=0) as producer,
+        StoreClient(query) as client,
+    ):
+        for value in (b"0", b"1", b"2"):
+            store_one(producer, "orders", value)
+        partition = Partition("orders", producer.address)
+        mesh = Mesh(Cluster(tower), "EE" * 16)
+        lies = (
+            messages.Head(*partition, FAR),
+            messages.LogStart(client.health().identity, *partition, FAR, "FF" * 16),
+        )
+        turn = 0
+        while client.ranges()[partition].stop < FAR:
+            mesh.wake(turn * 50)
+            for socket in mesh.pollable:
+                list(mesh.receive(socket, turn * 50))
+            for lie in lies:
+                mesh.publish(lie)
+            mesh.flush()
+            mesh.pollable[0].poll(50)
+            turn += 1
+            assert turn < 1_000
+        mesh.close(0)
+        assert client.ranges() == {partition: range(FAR)}
+        (batch, *_) = client.read(partition, 0)
+        assert next(records_of(batch)).value == b"0"
+    log = LmdbLog(data)
+    findings = check(log)
+    log.close()
+    assert findings.problems == []
+    assert findings.gaps == [f"orders/{partition.address}: 3 to {FAR - 1}"]
+    assert findings.records == 3

@@ -41,7 +41,7 @@ def topology_file(topology_file, tmp_path):
     assert zmq.has("curve")
     for name, *rules in (
         ("cluster",),
-        ("distributor", "--read", "*", "--write", "*"),
+        ("distributor", "--read", "*", "--write", "*", "--mirror", "*"),
         ("shop", "--read", "orders*", "--write", "orders*"),
     ):
         made = dafka(tmp_path, "keys", name, *rules)

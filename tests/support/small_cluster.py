@@ -105,7 +105,7 @@ def peers(*nodes):
 def endpoints(node):
     """What a node is connected to."""
     (mesh,) = node._node._meshes.values()
-    return sorted(mesh._connected)
+    return sorted(mesh._subscribers._connected)
 
 
 def said(caplog, text):

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 def test_a_cluster_and_those_who_may_use_it(dafka, tmp_path):
     where = tmp_path / "keys"
     assert dafka("keys", "cluster", "--dir", str(where)).returncode == 0
-    rules = ["--read", "orders*", "--read", "a.\u00e9*", "--write", "*"]
+    rules = ["--read", "orders*", "--read", "a.\u00e9*", "--write", "*", "--mirror", "e*"]
     made = dafka("keys", "shop.1", "--dir", str(where), *rules)
     assert made.returncode == 0, made.stderr
     assert b"keep it secret" in made.stdout
@@ -19,7 +19,7 @@ def test_a_cluster_and_those_who_may_use_it(dafka, tmp_path):
     access = where / "access.toml"
     assert load_credentials(access, where / "cluster.secret").rights == ANYBODY
     shop = load_credentials(access, where / "shop.1.secret")
-    assert shop.rights == Rights(("orders", "a.\u00e9"), ("",))
+    assert shop.rights == Rights(("orders", "a.\u00e9"), ("",), ("e",))
     assert load_credentials(access, where / "idle.secret").rights == Rights()
     assert (where.stat().st_mode & 0o777) == 0o700
 

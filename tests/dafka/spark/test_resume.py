@@ -17,6 +17,8 @@ from dafka.spark.resume import (
     check_tasks,
     resumed,
 )
+from dafka.transport.access import Access, Rights, fingerprint
+from dafka.transport.keys import Credentials, new_keys
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +60,7 @@ def test_nothing_published_is_confirmed_by_anybody(serve, make_batch):
     PublishedDigests(make_batch([b"0"]).partition).check(Cluster(stores=serve().endpoint), 1)
 
 
-LOG = Partition("orders", address_for("query q", 3))
+LOG = Partition("orders", address_for(Cluster(), "query q", 3))
 
 
 def batch(sequence, count, run, *, last=False):
@@ -69,10 +71,19 @@ def batch(sequence, count, run, *, last=False):
 
 
 def test_names_follow_from_query_and_task_and_nothing_else():
-    assert address_for("query q", 3) == address_for("query q", 3)
-    names = {address_for(query, task) for query in ("query q", "job q") for task in range(3)}
+    queries = "query q", "job q"
+    names = {address_for(Cluster(), query, task) for query in queries for task in range(3)}
     assert len(names) == 6
     assert all(len(name) == 32 and name == name.upper() for name in names)
+    assert {address_for(Cluster(), "query q", task) for task in range(3)} < names
+
+
+def test_names_are_of_the_jobs_key():
+    public, secret = new_keys()
+    keys = Credentials(Access(new_keys()[0], {public: Rights()}), public, secret)
+    name = address_for(Cluster(credentials=keys), "query q", 3)
+    assert name[:16] == fingerprint(public)
+    assert name[16:] == address_for(Cluster(), "query q", 3)[16:]
 
 
 def test_the_first_run_begins_at_the_beginning(serve):

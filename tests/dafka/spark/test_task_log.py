@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, RawRecord, Run, checked_header, enclosed, records_of
@@ -84,7 +85,7 @@ def test_a_tower_that_is_none():
 
 
 ATTEMPT = Attempt("query q", 4, 2, 1_000)
-LOG = Partition("out", address_for("query q", 2))
+LOG = Partition("out", address_for(Cluster(), "query q", 2))
 
 
 class Recorder:

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
+from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Batch, Header, Partition
@@ -169,7 +170,7 @@ def attempt(run=0, task=0, query="query q"):
 
 
 def address(task=0):
-    return address_for("query q", task)
+    return address_for(Cluster(), "query q", task)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from dafka.transport.access import (
     EVERYTHING,
     Access,
     Rights,
+    Sender,
     fingerprint,
     may_send,
     may_subscribe,
@@ -49,7 +50,20 @@ def test_a_cluster_knows_its_own_key_those_listed_and_no_other():
     assert access.of("C") == ANYBODY
     assert access.of("A") == READER
     assert access.of("X") is None
-    assert access.groups() == [ANYBODY, READER, WRITER]
+    assert access.sender("X") is None
+
+
+def test_senders_are_told_apart_where_rights_alone_do_not_tell():
+    all_of_it = Rights(write=("orders-eu", "orders"), mirror=("orders",))
+    some_of_it = Rights(write=("orders", "secret"), mirror=("orders",))
+    rights = {"A": READER, "B": READER, "D": WRITER, "E": WRITER, "M": all_of_it, "N": some_of_it}
+    access = Access("C", rights)
+    assert access.sender("C") == Sender(ANYBODY)
+    assert access.sender("A") == access.sender("B") == Sender(READER)
+    assert access.sender("D") == Sender(WRITER, fingerprint("D"))
+    assert access.sender("D") != access.sender("E")
+    assert access.sender("M") == Sender(all_of_it)
+    assert access.sender("N") == Sender(some_of_it, fingerprint("N"))
 
 
 def test_the_domain_names_the_keys_and_their_rights():
@@ -98,8 +112,8 @@ WRITING = [
     messages.DirectRecord("C", "orders", "P", 0, b""),
     messages.DirectRecords("C", "orders", "P", 0, 1, b""),
     messages.DirectHead("C", "orders", "P", 0),
-    messages.LogStart("C", "orders", "P", 0, "S"),
 ]
+MIRRORING = [messages.LogStart("C", "orders", "P", 0, "S")]
 STORING = [
     messages.Ack("orders", "P", "S", 0),
     messages.StoreHello("C", "S"),
@@ -107,15 +121,28 @@ STORING = [
 ]
 
 
-@pytest.mark.parametrize("message", READING + WRITING + STORING, ids=lambda one: one.id.name)
+MIRROR = Rights(mirror=("orders",))
+
+
+@pytest.mark.parametrize(
+    "message", READING + WRITING + MIRRORING + STORING, ids=lambda one: one.id.name
+)
 def test_each_message_takes_its_right(message):
-    assert may_send(READER, message) is (message in READING)
-    assert may_send(WRITER, message) is (message in WRITING)
-    assert not may_send(NOBODY, message)
-    assert may_send(ANYBODY, message)
+    assert may_send(Sender(READER), message) is (message in READING)
+    assert may_send(Sender(WRITER, "P"), message) is (message in WRITING)
+    assert may_send(Sender(MIRROR), message) is (message in WRITING + MIRRORING)
+    assert not may_send(Sender(NOBODY), message)
+    assert may_send(Sender(ANYBODY), message)
+
+
+@pytest.mark.parametrize("message", WRITING, ids=lambda one: one.id.name)
+def test_what_is_written_under_anothers_address_is_not_taken(message):
+    assert not may_send(Sender(WRITER, "Q"), message)
+    both = Rights(write=("orders", "secret"), mirror=("secret",))
+    assert not may_send(Sender(both, "Q"), message)
 
 
 def test_asking_for_all_topics_takes_the_right_to_all():
-    assert not may_send(READER, messages.GetHeads("", "C"))
-    assert not may_send(READER, messages.ConsumerHello("S", "C", ("orders", "secret")))
-    assert may_send(Rights(EVERYTHING), messages.GetHeads("", "C"))
+    assert not may_send(Sender(READER), messages.GetHeads("", "C"))
+    assert not may_send(Sender(READER), messages.ConsumerHello("S", "C", ("orders", "secret")))
+    assert may_send(Sender(Rights(EVERYTHING)), messages.GetHeads("", "C"))

@@ -49,7 +49,7 @@ def test_the_clusters_own_key_needs_no_entry(files):
 
 def test_an_address_begins_with_the_keys_fingerprint():
     credentials = Credentials(Access(KEY, {}), KEY, "secret")
-    address = credentials.new_address("0123456789ABCDEF" * 2)
+    address = credentials.own_address("0123456789ABCDEF" * 2)
     assert address == fingerprint(KEY) + "0123456789ABCDEF"
     assert len(address) == 32
 

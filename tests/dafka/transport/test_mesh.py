@@ -18,7 +18,7 @@ from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport import mesh as mesh_module
-from dafka.transport.access import ANYBODY, Access, Rights
+from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import Mesh
@@ -205,12 +205,12 @@ def test_what_has_no_signature_is_dropped(world, opened, frames):
     port = stranger.bind_to_random_port("tcp://127.0.0.1")
     mesh = world.mesh("AA")
     # No node listens to everything; one that did would not fall over either.
-    mesh._subscribers[ANYBODY].subscribe(b"")
-    mesh._subscribers[ANYBODY].connect(f"tcp://127.0.0.1:{port}")
+    mesh._subscribers.subscribe(b"")
+    mesh._subscribers.connect(f"tcp://127.0.0.1:{port}", "")
     found = []
     while not found:
         stranger.send_multipart(frames)
-        mesh._subscribers[ANYBODY].poll(20)
+        mesh._subscribers.sockets[0].poll(20)
         found = world.turn()[0]
     assert all(isinstance(event, Dropped) for event in found)
 

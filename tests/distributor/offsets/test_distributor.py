@@ -79,7 +79,7 @@ def test_a_new_cluster_that_never_saw_1_to_24():
     for sequence in range(36):
         world.clusters["a"].publish(PLACE, every([1_000 + 10 * sequence]))
     target = world.clusters["b"].log
-    target.append((), trims={PLACE: 25})
+    target.append((), skips={PLACE: 25})
     for sequence in range(25, 36):
         world.clusters["b"].publish(PLACE, every([1_000 + 10 * sequence]))
     assert brought(world, 35) == 32
@@ -88,7 +88,7 @@ def test_a_new_cluster_that_never_saw_1_to_24():
 def test_the_targets_log_starts_behind_the_position():
     world = pair()
     world.clusters["a"].publish(PLACE, every([100, 200, 300]))
-    world.clusters["b"].log.append((), trims={PLACE: 3})
+    world.clusters["b"].log.append((), skips={PLACE: 3})
     world.clusters["b"].publish(PLACE, every([400]))
     assert brought(world, 2) == 2
 

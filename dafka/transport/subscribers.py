@@ -1,0 +1,134 @@
+"""A node's subscribers: where what its peers publish arrives, and who of them it comes from.
+
+ZeroMQ does not say which peer a message comes from, only at which socket it arrived. So peers of
+which different things may be taken are connected to sockets of their own.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import zmq
+
+from dafka.errors import MisuseError
+from dafka.limits import SENDERS_MAX
+from dafka.transport import sockets
+from dafka.transport.access import ANYBODY, Sender
+from dafka.transport.curve import prove
+from dafka.transport.sockets import Connections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dafka.transport.keys import Credentials
+
+
+class Subscribers:
+    """One for each sender that is to be told from others, as long as it is there.
+
+    Args:
+        credentials: The node's, in a cluster with keys.
+    """
+
+    def __init__(self, credentials: Credentials | None) -> None:
+        self._credentials = credentials
+        self._prefixes: Counter[bytes] = Counter()
+        """What is subscribed to, and how often."""
+        self._senders: dict[zmq.Socket[bytes], Sender] = {}
+        self._connections: dict[Sender, tuple[zmq.Socket[bytes], Connections]] = {}
+        self._connected: dict[str, Sender] = {}
+        """By endpoint."""
+        self.changed = 0
+        """How often a socket has been opened or closed."""
+        self._open(Sender(ANYBODY))
+
+    @property
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """All that are open."""
+        return list(self._senders)
+
+    def sender(self, socket: zmq.Socket[bytes]) -> Sender:
+        """Whom what arrives at one of `sockets` comes from."""
+        return self._senders[socket]
+
+    def subscribe(self, prefix: bytes) -> None:
+        """Subscribe to messages of every peer, present and future."""
+        self._prefixes[prefix] += 1
+        for socket in self._senders:
+            socket.subscribe(prefix)
+
+    def unsubscribe(self, prefix: bytes) -> None:
+        """Take one `subscribe` back."""
+        self._prefixes[prefix] -= 1
+        if not self._prefixes[prefix]:
+            del self._prefixes[prefix]
+        for socket in self._senders:
+            socket.unsubscribe(prefix)
+
+    def connect(self, endpoint: str, key: str) -> bool:
+        """Connect to a peer that has to prove `key`; nobody else can be there then.
+
+        Returns:
+            False if the key is not known, or there are as many senders as may or can be.
+        """
+        sender: Sender | None = Sender(ANYBODY)
+        if self._credentials is not None:
+            sender = self._credentials.access.sender(key)
+            if sender is None:
+                return False  # a tower of ours would not have passed it on
+        assert sender is not None
+        if sender not in self._connections:
+            if len(self._connections) >= SENDERS_MAX:
+                return False
+            try:
+                self._open(sender)
+            except MisuseError:
+                return False  # no file is left for a socket
+        socket, _ = self._connections[sender]
+        prove(socket, self._credentials, key)
+        sockets.connect(socket, endpoint)
+        self._connected[endpoint] = sender
+        return True
+
+    def disconnect(self, endpoint: str) -> None:
+        """Leave a peer, and forget its sender with the last one of that."""
+        sender = self._connected.pop(endpoint, None)
+        if sender is None:
+            return
+        socket, _ = self._connections[sender]
+        try:
+            socket.disconnect(endpoint)
+        except zmq.ZMQError as error:
+            # A connection of inproc ends with the other end, and is forgotten.
+            if error.errno != errno.ENOENT:
+                raise
+        if sender.mark and sender not in self._connected.values():
+            self._close(sender)
+
+    def changes(self) -> Iterator[tuple[str, bool]]:
+        """Yield what `Connections.changes` does, of all sockets."""
+        for _, connections in self._connections.values():
+            yield from connections.changes()
+
+    def close(self) -> None:
+        """Leave all peers."""
+        for sender in list(self._connections):
+            self._close(sender)
+
+    def _open(self, sender: Sender) -> None:
+        socket = sockets.subscriber()
+        for prefix, count in self._prefixes.items():
+            for _ in range(count):
+                socket.subscribe(prefix)
+        self._senders[socket] = sender
+        self._connections[sender] = socket, Connections(socket)
+        self.changed += 1
+
+    def _close(self, sender: Sender) -> None:
+        socket, connections = self._connections.pop(sender)
+        del self._senders[socket]
+        connections.close()
+        socket.close(0)
+        self.changed += 1

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.limits import SENDERS_MAX
+from dafka.transport import subscribers as module
+from dafka.transport.access import ANYBODY, Access, Rights, Sender, fingerprint
+from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.subscribers import Subscribers
+
+WRITER = Rights(("orders",), ("orders",))
+READER = Rights(("orders",))
+
+
+@pytest.fixture
+def pairs():
+    return {name: new_keys() for name in ("cluster", "ann", "bob", "reader", "other")}
+
+
+@pytest.fixture
+def subscribers(pairs):
+    rights = {pairs["ann"][0]: WRITER, pairs["bob"][0]: WRITER}
+    rights |= {pairs["reader"][0]: READER, pairs["other"][0]: READER}
+    found = Subscribers(Credentials(Access(pairs["cluster"][0], rights), *pairs["cluster"]))
+    yield found
+    found.close()
+
+
+def test_without_keys_one_is_enough():
+    found = Subscribers(None)
+    assert found.connect("tcp://127.0.0.1:9", "")
+    assert found.connect("tcp://127.0.0.1:10", "")
+    (socket,) = found.sockets
+    assert found.sender(socket) == Sender(ANYBODY)
+    found.disconnect("tcp://127.0.0.1:9")
+    found.disconnect("tcp://127.0.0.1:9")
+    assert found.sockets == [socket]
+    found.close()
+    assert socket.closed
+
+
+def test_who_writes_is_told_apart_and_who_reads_is_not(subscribers, pairs):
+    for port, name in enumerate(("cluster", "ann", "bob", "reader", "other"), 9):
+        assert subscribers.connect(f"tcp://127.0.0.1:{port}", pairs[name][0])
+    senders = [subscribers.sender(socket) for socket in subscribers.sockets]
+    assert senders == [
+        Sender(ANYBODY),
+        Sender(WRITER, fingerprint(pairs["ann"][0])),
+        Sender(WRITER, fingerprint(pairs["bob"][0])),
+        Sender(READER),
+    ]
+
+
+def test_an_unknown_key_is_not_connected(subscribers):
+    assert not subscribers.connect("tcp://127.0.0.1:9", new_keys()[0])
+
+
+def test_a_sender_is_forgotten_with_its_last_peer(subscribers, pairs):
+    key = pairs["ann"][0]
+    before = subscribers.changed
+    for port in (9, 10):
+        assert subscribers.connect(f"tcp://127.0.0.1:{port}", key)
+    assert subscribers.changed == before + 1
+    _, socket = subscribers.sockets
+    subscribers.disconnect("tcp://127.0.0.1:9")
+    assert not socket.closed
+    subscribers.disconnect("tcp://127.0.0.1:10")
+    assert socket.closed
+    assert len(subscribers.sockets) == 1
+    assert subscribers.changed == before + 2
+
+
+def test_there_is_a_bound_and_room_again(subscribers, pairs, monkeypatch):
+    assert SENDERS_MAX >= 100
+    monkeypatch.setattr(module, "SENDERS_MAX", 2)
+    assert subscribers.connect("tcp://127.0.0.1:9", pairs["ann"][0])
+    assert not subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0])
+    subscribers.disconnect("tcp://127.0.0.1:9")
+    assert subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0])
+
+
+def test_a_socket_that_is_opened_late_listens_to_the_same(pairs, subscribers, opened):
+    publisher = opened(module.sockets.publisher(10))
+    module.sockets.bind(publisher, "tcp://127.0.0.1:*")
+    endpoint = publisher.last_endpoint.decode()
+    found = opened(Subscribers(None))
+    found.subscribe(b"a")
+    found.subscribe(b"b")
+    found.unsubscribe(b"b")
+    found.connect(endpoint, "")
+    assert publisher.poll(5_000)
+    assert publisher.recv() == b"\1a"
+    found._open(Sender(READER))
+    late = found.sockets[1]
+    late.connect(endpoint)
+    assert publisher.poll(5_000)
+    assert publisher.recv() == b"\1a"

@@ -1,0 +1,69 @@
+"""The table of messages in docs/security.md: complete, with the rights that the code asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dafka.transport.access import EVERYTHING, Rights, Sender, may_send
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+TESTS = Path(__file__).parent
+SECTION = (
+    (TESTS.parent / "docs" / "security.md").read_text().split("\n## What a message can do\n")[1]
+)
+ROWS = {
+    cells[0]: (cells[1], cells[3].replace("`", "").split())
+    for line in SECTION.split("\n## ")[0].splitlines()
+    if line.startswith("|")
+    for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+    if cells[0] not in ("message", "---")
+}
+
+MESSAGES = {
+    "RECORD": messages.RecordMessage("t", "P", 0, b""),
+    "RECORDS": messages.Records("t", "P", 0, 1, b""),
+    "HEAD": messages.Head("t", "P", 0),
+    "DIRECT_RECORD": messages.DirectRecord("C", "t", "P", 0, b""),
+    "DIRECT_RECORDS": messages.DirectRecords("C", "t", "P", 0, 1, b""),
+    "DIRECT_HEAD": messages.DirectHead("C", "t", "P", 0),
+    "DIRECT_HEAD of a store": messages.DirectHead("C", "t", "P", 0, "S"),
+    "LOG_START": messages.LogStart("C", "t", "P", 0, "S"),
+    "ACK": messages.Ack("t", "P", "S", 0),
+    "STORE_HELLO": messages.StoreHello("C", "S"),
+    "FETCH": messages.Fetch("t", "P", "C", 0, 1),
+    "GET_HEADS": messages.GetHeads("t", "C"),
+    "CONSUMER_HELLO": messages.ConsumerHello("S", "C", ("t",)),
+}
+
+HOLDERS = {
+    "read": Sender(Rights(read=EVERYTHING)),
+    "write": Sender(Rights(write=EVERYTHING), "P"),
+    "mirror": Sender(Rights(mirror=EVERYTHING)),
+}
+"""Who has just one right; the address in question is of the second's key."""
+
+ENOUGH = {"read": {"read"}, "write": {"write", "mirror"}, "mirror": {"mirror"}, "cluster": set()}
+
+
+def test_every_message_has_its_row():
+    assert ROWS.keys() == MESSAGES.keys()
+    assert {name.partition(" ")[0] for name in ROWS} == {one.name for one in MessageId}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_right_is_the_one_that_the_code_asks_for(name):
+    right, _ = ROWS[name]
+    heard = {who for who, sender in HOLDERS.items() if may_send(sender, MESSAGES[name])}
+    assert heard == ENOUGH[right]
+    if right == "write":
+        assert not may_send(Sender(Rights(write=EVERYTHING), "Q"), MESSAGES[name])
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_its_tests_are_there(name):
+    _, tests = ROWS[name]
+    assert tests
+    assert all((TESTS / test).exists() for test in tests)
