@@ -6,6 +6,8 @@ import errno
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -80,6 +82,15 @@ def pytest_xdist_make_scheduler(config, log):
     return _OneWorkerForSpark(config, log)
 
 
+STREAMING_SOURCE = (
+    "dafka.spark.source",
+    "distributor.spark.source",
+    "pyspark.daemon",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+)
+"""What the Python of a streaming source loads before it answers."""
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A Spark session with two task slots in which a task may fail three times."""
@@ -95,6 +106,9 @@ def spark(tmp_path_factory):
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.shuffle.partitions": "2",
     }
+    # Spark gives the Python of a streaming source ten seconds to come up, which no setting changes;
+    # one that reads its modules from a cold disk beside other tests has been slower.
+    subprocess.run([sys.executable, "-c", f"import {', '.join(STREAMING_SOURCE)}"], check=True)
     session = open_session("local[2,4]", "tests", settings)
     yield session
     session.stop()

@@ -27,7 +27,7 @@ class Machine:
         self.disk = SimDisk(self.node)
         self.log = MemoryLog("S")
         self.written = []
-        self.view = SimLog(self.log, self.disk, lambda batches, trims: self.written.append(batches))
+        self.view = SimLog(self.log, self.disk, lambda batches, *_: self.written.append(batches))
 
     def idle_at(self, time_ms):
         """Let its thread come back from all it has begun."""
