@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     Pollable = Socket | int
     """A ZeroMQ socket or a file descriptor."""
 
-SILENCE_MS_MAX = 30_000
-"""A connection whose other end does not answer for so long is gone. Only whole messages count, so
-the largest frame has to come through in that time: it takes 5 Mbit/s."""
+SILENCE_S_MAX = 25
+"""A connection whose other end acknowledges nothing for so long is gone: neither a probe, nor what
+was sent to it, nor that it has room for more."""
+
+PROBE_AFTER_S = 10
+"""So long a connection may be idle before it is probed."""
+
+PROBE_EVERY_S = 5
 
 CURVE_BYTES = 64
 """What encryption adds to a frame, at most; it counts for the bound of one that is received."""
@@ -234,12 +239,15 @@ def _socket(
     socket.set(zmq.RCVHWM, receive_mark)
     socket.set(zmq.MAXMSGSIZE, frame_bytes_max + CURVE_BYTES)
     socket.set(zmq.HANDSHAKE_IVL, 2_000)
-    socket.set(zmq.HEARTBEAT_IVL, 1_000)
-    socket.set(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS_MAX)
-    socket.set(zmq.HEARTBEAT_TTL, 2 * SILENCE_MS_MAX)
     socket.set(zmq.RECONNECT_IVL, 50)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000)
+    # TCP finds out who is gone, and not ZeroMQ's heartbeats: at one that is due after a peer that
+    # has filled its queue is gone, libzmq aborts the process (docs/adr/0019).
     socket.set(zmq.TCP_KEEPALIVE, 1)
+    socket.set(zmq.TCP_KEEPALIVE_IDLE, PROBE_AFTER_S)
+    socket.set(zmq.TCP_KEEPALIVE_INTVL, PROBE_EVERY_S)
+    socket.set(zmq.TCP_KEEPALIVE_CNT, (SILENCE_S_MAX - PROBE_AFTER_S) // PROBE_EVERY_S)
+    socket.set(zmq.TCP_MAXRT, SILENCE_S_MAX * 1_000)
     socket.set(zmq.IPV6, 1)
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.AFFINITY, _MAIN_THREAD)

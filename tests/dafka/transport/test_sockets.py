@@ -6,7 +6,12 @@ import ast
 import inspect
 import os
 import socket as system
+import struct
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 import zmq
@@ -41,12 +46,14 @@ def test_every_bound_is_set(make):
     assert [socket.get(option) for option in (zmq.TYPE, zmq.SNDHWM, zmq.RCVHWM)] == kind
     assert socket.get(zmq.MAXMSGSIZE) == frame_bytes_max + 64
     assert socket.get(zmq.HANDSHAKE_IVL) == 2_000
-    assert socket.get(zmq.HEARTBEAT_IVL) == 1_000
-    assert socket.get(zmq.HEARTBEAT_TIMEOUT) == 30_000
-    assert socket.get(zmq.HEARTBEAT_TTL) == 60_000
+    assert socket.get(zmq.HEARTBEAT_IVL) == 0
     assert socket.get(zmq.RECONNECT_IVL) == 50
     assert socket.get(zmq.RECONNECT_IVL_MAX) == 1_000
     assert socket.get(zmq.TCP_KEEPALIVE) == 1
+    assert socket.get(zmq.TCP_KEEPALIVE_IDLE) == 10
+    assert socket.get(zmq.TCP_KEEPALIVE_INTVL) == 5
+    assert socket.get(zmq.TCP_KEEPALIVE_CNT) == 3
+    assert socket.get(zmq.TCP_MAXRT) == 25_000
     assert socket.get(zmq.IPV6) == 1
     assert socket.get(zmq.LINGER) == 0
     assert socket.get(zmq.AFFINITY) == _MAIN
@@ -116,6 +123,63 @@ def test_a_frame_too_large_ends_the_connection(make, other, size):
     ended.close(0)
     peer.close(0)
     ours.close(0)
+
+
+FLOODED = """
+import sys, zmq
+from dafka.transport import sockets
+
+makers = (sockets.publisher, sockets.subscriber, sockets.beacon_subscriber, sockets.router)
+flooded = [make() for make in makers]
+ports = [socket.bind_to_random_port("tcp://127.0.0.1") for socket in flooded]
+for maker in (sockets.subscriber, sockets.dealer):
+    flooded.append(maker())
+    flooded[-1].connect("tcp://127.0.0.1:" + sys.argv.pop(1))
+for socket in flooded:
+    if socket.type == zmq.SUB:
+        socket.subscribe(b"")
+print(*ports, flush=True)
+sys.stdin.readline()
+for socket in flooded:
+    while socket.poll(200):
+        sockets.receive_frames(socket)
+print("well", flush=True)
+"""
+"""A process that does not read what comes to any kind of socket before it is told to."""
+
+OTHER_END = {zmq.XPUB: b"SUB", zmq.SUB: b"PUB", zmq.ROUTER: b"DEALER", zmq.DEALER: b"ROUTER"}
+LISTENING = (zmq.XPUB, zmq.SUB, zmq.SUB, zmq.ROUTER)
+CONNECTING = (zmq.SUB, zmq.DEALER)
+
+
+def fill_and_reset(connection, kind):
+    """Be a peer that sends more than its queue and TCP take, and is killed."""
+    connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32))
+    ready = b"\x05READY\x0bSocket-Type" + len(OTHER_END[kind]).to_bytes(4, "big") + OTHER_END[kind]
+    connection.sendall(bytes([4, len(ready)]) + ready)
+    frames = b"".join(b"\0\xff\1%0254d" % number for number in range(20_000))
+    connection.settimeout(0.3)
+    with suppress(TimeoutError):
+        while True:
+            connection.sendall(frames)
+    connection.setsockopt(system.SOL_SOCKET, system.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def test_a_peer_that_fills_its_queue_and_dies_stops_nobody():
+    listeners = [system.create_server(("127.0.0.1", 0)) for _ in CONNECTING]
+    called = [str(one.getsockname()[1]) for one in listeners]
+    command = [sys.executable, "-c", FLOODED, *called]
+    process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
+    ports = [int(port) for port in process.stdout.readline().split()]
+    for port, kind in zip(ports, LISTENING, strict=True):
+        fill_and_reset(system.create_connection(("127.0.0.1", port)), kind)
+    for listener, kind in zip(listeners, CONNECTING, strict=True):
+        fill_and_reset(listener.accept()[0], kind)
+        listener.close()
+    time.sleep(1.2)  # as long as ZeroMQ's heartbeats were apart
+    out, error = process.communicate("\n", timeout=30)
+    assert (process.returncode, out.strip(), error) == (0, "well", "")
 
 
 def test_an_endpoint_that_was_just_given_up_can_be_bound(free_ports):
