@@ -17,7 +17,7 @@ Every value also has `"stamp": [epoch, number]`; one with nothing else says that
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 TOPIC = "_schemas"
@@ -40,32 +40,40 @@ class Reference(NamedTuple):
     version: int
 
 
-class SchemaKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SchemaKey:
     """A schema, by its id."""
 
     id: int
 
 
-class VersionKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VersionKey:
     """One version of a subject, from 1."""
 
     subject: str
     version: int
 
 
-class ConfigKey(NamedTuple):
-    """The compatibility level of a subject, or of all that have none."""
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """The compatibility level of a subject, or of all that have none.
+
+    No tuple, like the other keys: a tuple equals one of another kind, and all are in one mapping.
+    """
 
     subject: str | None
 
 
-class ModeKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ModeKey:
     """The mode of a subject, or of all that have none."""
 
     subject: str | None
 
 
-class PrimaryKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PrimaryKey:
     """Which registry decides."""
 
 
@@ -118,7 +126,7 @@ class SchemaEntry:
 
 def encode(entry: SchemaEntry) -> tuple[bytes, bytes]:
     """Return a record's key and value."""
-    key: dict[str, object] = {"keytype": _KEYTYPES[type(entry.key)], **entry.key._asdict()}
+    key: dict[str, object] = {"keytype": _KEYTYPES[type(entry.key)], **asdict(entry.key)}
     value: dict[str, object] = {"stamp": entry.stamp}
     match entry.value:
         case Schema(language, text, references):

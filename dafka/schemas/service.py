@@ -65,6 +65,8 @@ class Service:
         self._state = State()
         self._registry = Registry(self._state)
         self._lock = Lock()
+        self._unsettled = False
+        """Whether entries may still come to be of which nobody was told that they are."""
         self.trouble = ""
         """Why the log could not be read or written last time; empty if it could."""
 
@@ -103,6 +105,9 @@ class Service:
             decision: Given the registry and the id of the next new schema. Asked again if others
                 have been at work in between.
 
+        What could not be written in time may be stored later. So the next decision is of an epoch
+        of its own: it gives other ids, and its stamps are higher, whichever comes first.
+
         Raises:
             RegistryError: As the decision does; 42205, this is not the primary; 50001, the log
                 cannot be read or written; 50003, another registry has taken over meanwhile.
@@ -113,19 +118,26 @@ class Service:
             if not decided.changes:
                 return decided.answer
             self._check_primary()
-            if not self._leads() or self._next_id() not in id_range(self._state.epoch):
+            if (
+                not self._leads()
+                or self._unsettled
+                or self._next_id() not in id_range(self._state.epoch)
+            ):
                 self._claim()
+                self._unsettled = False
                 decided = decision(self._registry, self._next_id())
             epoch, number = self._state.epoch, 0
             if self._state.last.epoch == epoch:
                 number = self._state.last.number
-            self._write(
-                [
-                    SchemaEntry(key, Stamp(epoch, number + place), value)
-                    for place, (key, value) in enumerate(decided.changes, 1)
-                ]
-            )
-            if not self._leads() or self._state.epoch != epoch:
+            entries = [
+                SchemaEntry(key, Stamp(epoch, number + place), value)
+                for place, (key, value) in enumerate(decided.changes, 1)
+            ]
+            self._unsettled = True
+            self._write(entries)
+            self._unsettled = False
+            holds = all(self._state.entries[entry.key] == entry for entry in entries)
+            if not self._leads() or self._state.epoch != epoch or not holds:
                 raise _taken_over()
             return decided.answer
 

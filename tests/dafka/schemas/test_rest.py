@@ -43,6 +43,16 @@ def test_a_schema_is_registered_found_and_deleted(client):
     assert client.delete("/subjects/a%2Fb?permanent=true").json() == [1]
 
 
+@pytest.mark.parametrize("subject", ["", "/orders"])
+def test_a_mode_and_a_level_of_one_subject_are_two_things(client, subject):
+    client.put(f"/config{subject}", json={"compatibility": "FULL"})
+    client.put(f"/mode{subject}", json={"mode": "READONLY"})
+    assert client.get(f"/config{subject}").json() == {"compatibilityLevel": "FULL"}
+    client.put(f"/mode{subject}", json={"mode": "READWRITE"})
+    client.put(f"/config{subject}", json={"compatibility": "NONE"})
+    assert client.get(f"/mode{subject}").json() == {"mode": "READWRITE"}
+
+
 def test_compatibility_config_and_mode(client):
     client.post("/subjects/a/versions", json=INT)
     check = "/compatibility/subjects/a/versions"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.errors import QueryError, RegistryError
+from dafka.errors import NotStoredError, QueryError, RegistryError
 from dafka.process.web import WebServer, bind
 from dafka.schemas.entries import Primary, PrimaryKey, Schema, SchemaEntry, SchemaKey, Stamp
 from dafka.schemas.rest import application
@@ -123,3 +123,66 @@ def test_it_is_ready_while_its_log_answers_and_well_while_it_serves(registry_of)
         assert (running.unready(), running.join(0)) == ("", False)
     assert running.join(0)
     assert running.unwell() == "the registry no longer serves"
+
+
+class Late(MemorySchemaLog):
+    """Its stores have what is written only later: whoever waits for them gives up."""
+
+    def __init__(self, records, address):
+        super().__init__(records, address)
+        self.under_way = None
+        """What is written meanwhile; None if it is stored at once."""
+
+    def write(self, entries):
+        if self.under_way is None:
+            super().write(entries)
+            return
+        self.under_way += entries
+        raise NotStoredError("0 of 1 stores have it", [])
+
+    def arrive(self):
+        self.records += self.under_way
+        self.under_way = None
+
+
+@pytest.mark.parametrize("first", ["late", "next"], ids=lambda first: f"{first} one first")
+def test_what_is_stored_late_never_takes_the_id_of_what_was_answered(records, first):
+    log = Late(records, "A")
+    service = Service(log, "one")
+    assert service.become_first_primary()
+    assert register(service, "a", INT) == 1
+    log.under_way = []
+    assert code_of(register, service, "b", Schema("AVRO", '"float"')) == 50001
+    late, log.under_way = log.under_way, None
+    if first == "late":
+        records += late
+    answered = register(service, "b", Schema("AVRO", '"double"'))
+    if first == "next":
+        records += late
+    for reader in (service, Service(MemorySchemaLog(records, "B"), "two")):
+        assert reader.ask(lambda registry: registry.schema(answered)).text == '"double"'
+        held = reader.ask(lambda registry: registry.version("b", "latest"))
+        assert held.version.id == answered
+
+
+def test_a_claim_that_is_stored_late_gives_no_id_twice(records):
+    log = Late(records, "A")
+    service = Service(log, "one")
+    log.under_way = []
+    assert code_of(service.become_first_primary) == 50001
+    log.arrive()
+    assert service.become_first_primary()
+    assert register(service, "a", INT) == 1
+
+
+def test_what_does_not_hold_is_not_answered(records):
+    class Outdone(MemorySchemaLog):
+        def write(self, entries):
+            super().write(entries)
+            for entry in entries:
+                if isinstance(entry.key, SchemaKey):
+                    self.records.append(SchemaEntry(entry.key, Stamp(1, 400), TEXT))
+
+    service = Service(Outdone(records, "A"), "one")
+    assert service.become_first_primary()
+    assert code_of(register, service) == 50003
