@@ -25,6 +25,8 @@ from dafka.groups.commit import checked_group
 from dafka.model import Partition, Record, checked_topic
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
+from dafka.process.logs import set_up_logs
+from dafka.process.unreadable import pass_over
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
@@ -125,6 +127,7 @@ def peek(
 
     Example: dafka peek numbers --start 2 --count 3 --json
     """
+    set_up_logs("warning")
     with client_of(store, timeout, access, key) as client:
         chosen = {
             partition: kept.start
@@ -161,7 +164,8 @@ def client_of(
 
 def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:
     batches = client.scan(partition, start, min(start + count, SEQUENCE_MAX + 1))
-    return islice((record for batch in batches for record in records_of(batch, start)), count)
+    records = (record for batch in batches for record in records_of(batch, start, pass_over))
+    return islice(records, count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition, Record, checked_topic
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
+from dafka.process.unreadable import pass_over
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Consumed, Event, TurnEnded
@@ -60,25 +61,21 @@ class ReceivedBatch:
     def values(self) -> list[bytes | None]:
         """The records' values, in order: the cheapest way to them.
 
-        Raises:
-            RecordError: The batch is damaged.
+        Fewer than `count` where records cannot be read: those are logged and counted.
         """
-        return values_of(self._batch, self.sequence)
+        return values_of(self._batch, self.sequence, pass_over)
 
     def __iter__(self) -> Iterator[Record]:
-        """Iterate over the records.
-
-        Raises:
-            RecordError: The batch is damaged.
-        """
-        return records_of(self._batch, self.sequence)
+        """Iterate over the records, as `values` does."""
+        return records_of(self._batch, self.sequence, pass_over)
 
 
 class Consumer:
     """Receives every record of its topics, each partition in order.
 
-    Iterating never ends by itself; `poll` returns after a while. Not safe for use from several
-    threads at once.
+    Records that nobody can read, though their batch is whole, are passed over: they are logged, and
+    counted (`dafka_unreadable_records_total`). Iterating never ends by itself; `poll` returns after
+    a while. Not safe for use from several threads at once.
 
     Args:
         cluster: Which, or its tower, `tcp://host:port`.
@@ -191,14 +188,12 @@ class Consumer:
 
         Raises:
             MisuseError: The consumer is closed, and everything it had received is read.
-            RecordError: A batch is damaged; the next call goes on behind it.
             NodeFailedError: The consumer's thread has ended.
             RebalancedError: In a group: this consumer held records for too long, and is out of it.
         """
         record = next(self._records, None)
-        if record is None and self._next_batch(timeout):
+        while record is None and self._next_batch(timeout):
             self._open_batch()
-            # Never empty: a batch is delivered only if it brings something new.
             record = next(self._records, None)
         return record
 
@@ -325,9 +320,14 @@ class Consumer:
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""
         assert self._current is not None
-        self._records = records_of(self._current.batch, self._current.start)
+        self._records = records_of(self._current.batch, self._current.start, self._pass_over)
         if self._group is not None:
             self._records = self._group.watched(self._records)
+
+    def _pass_over(self, batch: Batch, sequence: int) -> None:
+        pass_over(batch, sequence)
+        if self._group is not None:
+            self._group.hand.hold_rest()  # so that the position goes behind them
 
 
 def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, int]:

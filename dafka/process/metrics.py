@@ -20,6 +20,9 @@ BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "di
 BYTES = Counter("dafka_bytes", "Bytes of batches published or taken in", ["role", "direction"])
 DROPPED = Counter("dafka_dropped", "Messages not used, by reason", ["role", "reason"])
 LOST = Counter("dafka_lost_records", "Records skipped because no store has them any more", ["role"])
+UNREADABLE = Counter(
+    "dafka_unreadable_records", "Records passed over: their batch is whole, they are not"
+)
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
 PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection gone", ["role"])
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])

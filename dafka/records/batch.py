@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import google_crc32c
 from aiokafka.errors import CorruptRecordException
@@ -27,7 +27,7 @@ from dafka.model import Batch, Header, Record
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last
@@ -280,8 +280,23 @@ def raw_records(content: bytes) -> Iterator[RawRecord]:
             )
 
 
-def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
+PassedOver: TypeAlias = "Callable[[Batch, int], None]"
+"""Told of a batch whose records cannot be read from a sequence on, though its checksum is right.
+
+No producer of ours makes one, and to take every batch apart before it is stored would take a store
+as much time as all else that it does. So readers leave out what nobody can read, and go on.
+"""
+
+
+def records_of(
+    batch: Batch, start: int = 0, passed_over: PassedOver | None = None
+) -> Iterator[Record]:
     """Yield the records of `batch` from sequence `start` on, complete with their place.
+
+    Args:
+        batch: Any.
+        start: Leaves out those before.
+        passed_over: What to tell of records that cannot be read, rather than to raise.
 
     Raises:
         RecordError: The content does not hold what the batch says.
@@ -292,7 +307,7 @@ def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
     origin, copy_flags, _ = unpack(batch.content) or FRESH
     # Its own loop over the reader: a second generator, or lists in between, cost as much as the
     # records do.
-    with _reading():
+    with _reading(batch, passed_over):
         for sequence, record in _numbered(batch.content):
             if record.offset != sequence:
                 raise RecordError("batch records")
@@ -315,17 +330,32 @@ def records_of(batch: Batch, start: int = 0) -> Iterator[Record]:
             )
 
 
-def values_of(batch: Batch, start: int = 0) -> list[bytes | None]:
-    """Return the values of `batch` from sequence `start` on, at a third of what records cost.
+def values_of(
+    batch: Batch, start: int = 0, passed_over: PassedOver | None = None
+) -> list[bytes | None]:
+    """Return the values of `batch` as `records_of` does, at a third of what records cost.
 
     Raises:
         RecordError: The content does not hold what the batch says.
     """
     if checked_count(batch.content, batch.sequence) != batch.count:
         raise RecordError("batch count")
-    with _reading():
-        values = [record.value for _, record in _numbered(batch.content)]
+    try:
+        with _reading():
+            values = [record.value for _, record in _numbered(batch.content)]
+    except RecordError:
+        values = [record.value for record in records_of(batch, passed_over=passed_over)]
     return values[max(0, start - batch.sequence) :]
+
+
+def readable_part(batch: Batch) -> Batch | None:
+    """Return what comes before the first unreadable record of `batch`; None if nothing does.
+
+    Raises:
+        RecordError: The content does not hold what the batch says.
+    """
+    end = _readable_end(batch)
+    return _rebuilt(batch, batch.sequence, end) if end > batch.sequence else None
 
 
 def _numbered(content: bytes) -> Iterator[tuple[int, DefaultRecord]]:
@@ -335,12 +365,32 @@ def _numbered(content: bytes) -> Iterator[tuple[int, DefaultRecord]]:
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def _reading(batch: Batch | None = None, passed_over: PassedOver | None = None) -> Iterator[None]:
     """Errors of the library as ours; the last two are lengths near the end of its numbers."""
     try:
         yield
-    except (CorruptRecordException, ValueError, IndexError, OverflowError, MemoryError) as error:
-        raise RecordError("batch records") from error
+    except (
+        RecordError,
+        CorruptRecordException,
+        ValueError,
+        IndexError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        if batch is None or passed_over is None:
+            raise RecordError("batch records") from error
+        passed_over(batch, _readable_end(batch))
+
+
+def _readable_end(batch: Batch) -> int:
+    """The first sequence of a batch that cannot be read: counted anew, as nobody should need it."""
+    end = batch.sequence
+    try:
+        for raw in raw_records(batch.content):
+            end = raw.sequence + 1
+    except RecordError:
+        return end
+    return batch.end
 
 
 def without_first(batch: Batch, dropped: int) -> Batch:
@@ -361,6 +411,10 @@ def cut(batch: Batch, start: int, end: int) -> Batch:
     first, behind = max(start, batch.sequence), min(end, batch.end)
     if (first, behind) == (batch.sequence, batch.end):
         return batch
+    return _rebuilt(batch, first, behind)
+
+
+def _rebuilt(batch: Batch, first: int, behind: int) -> Batch:
     header = checked_header(batch.content, batch.sequence)
     run = header.run
     if run is not None:
@@ -369,10 +423,12 @@ def cut(batch: Batch, start: int, end: int) -> Batch:
     # larger than the whole was; a builder that is full would leave records out.
     builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES, run)
     for raw in raw_records(batch.content):
-        if not first <= raw.sequence < behind:
+        if raw.sequence < first:
             continue
         if not builder.append(raw.timestamp_ms, raw.key, raw.value, raw.headers):
             raise RecordError("batch size")
+        if raw.sequence == behind - 1:
+            break  # nothing depends on whether those behind it can be read
     envelope = unpack(batch.content) or FRESH
     last = header.last and behind == batch.end
     content = enclosed(builder.build(last=last), first, envelope)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
+from dafka.process.unreadable import pass_over
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
@@ -116,7 +117,7 @@ class SchemaLog:
         for partition, kept in ranges.items():
             begin = max(read.get(partition, 0), kept.start)
             for batch in store.scan(partition, begin, kept.stop):
-                for record in records_of(batch, begin):
+                for record in records_of(batch, begin, pass_over):
                     try:
                         state.apply(decode(record.key, record.value))
                     except ValueError as error:

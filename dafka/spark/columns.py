@@ -24,14 +24,14 @@ from pyspark.sql.types import (
 )
 
 from dafka.errors import MisuseError
-from dafka.spark.parsing import headers
+from dafka.spark.parsing import Spans, stretches
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dafka.model import Partition
-    from dafka.spark.parsing import Page, Spans
+    from dafka.spark.parsing import Page
 
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -134,32 +134,14 @@ def check_rows(schema: StructType, *, topic: str | None) -> None:
 def record_batch(
     page: Page, partition: Partition, columns: Sequence[str], start: int, end: int
 ) -> pa.RecordBatch:
-    """Return the records of a page from sequence `start` to below `end` as columns.
-
-    Raises:
-        RecordError: A header is not what its record says.
-    """
-    first = int(page.sequence[0])
-    rows = slice(max(0, start - first), max(0, end - first))
+    """Return the records of a page from sequence `start` to below `end` as columns."""
+    first, count = int(page.sequence[0]), len(page.sequence)
+    begin = min(max(0, start - first), count)
+    rows = slice(begin, min(max(begin, end - first), count))
     return pa.RecordBatch.from_arrays(
         [_COLUMNS[name](page, partition, rows) for name in columns],
         schema=pa.schema([(name, _ARROW[name]) for name in columns]),
     )
-
-
-def _stretches(octets: bytes, spans: Spans, rows: slice) -> pa.Array:
-    """The octets of each span; a null for one of a length below 0."""
-    length = spans.length[rows]
-    count = len(length)
-    if not count:
-        return pa.array([], pa.binary())
-    bounds = np.empty(2 * count, np.int32)
-    bounds[0::2] = spans.at[rows]
-    bounds[1::2] = spans.at[rows] + np.maximum(length, 0)
-    everything = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(octets)]
-    )
-    return everything.take(pa.array(np.arange(0, 2 * count, 2), mask=length < 0))
 
 
 def shown(name: str) -> str:
@@ -177,23 +159,24 @@ def _timestamps(page: Page, rows: slice) -> pa.Array:
 
 
 def _headers(page: Page, rows: slice) -> pa.Array:
-    """Lists of pairs; what is not UTF-8 in a name shows as U+FFFD, as in Spark's Kafka source."""
-    found = headers(page, rows)
-    names = _stretches(page.octets, found.names, _EVERY)
-    try:
-        names = names.cast(pa.string())
-    except pa.ArrowInvalid:
-        names = pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
-    values = _stretches(page.octets, found.values, _EVERY)
-    pairs = pa.StructArray.from_arrays([names, values], names=["key", "value"])
-    return pa.ListArray.from_arrays(pa.array(found.firsts.astype(np.int32)), pairs)
+    """Lists of pairs."""
+    firsts, names, values = page.headers
+    firsts = firsts[rows.start : rows.stop + 1]
+    chosen = slice(firsts[0], firsts[-1])
+    columns = [_stretches(page, spans, chosen) for spans in (names, values)]
+    pairs = pa.StructArray.from_arrays(
+        [columns[0].cast(pa.string()), columns[1]], names=["key", "value"]
+    )
+    return pa.ListArray.from_arrays(pa.array((firsts - firsts[0]).astype(np.int32)), pairs)
 
 
-_EVERY = slice(None)
+def _stretches(page: Page, spans: Spans, rows: slice) -> pa.Array:
+    return stretches(page.octets, Spans(spans.at[rows], spans.length[rows]))
+
 
 _COLUMNS: dict[str, Callable[[Page, Partition, slice], pa.Array]] = {
-    "key": lambda page, _, rows: _stretches(page.octets, page.key, rows),
-    "value": lambda page, _, rows: _stretches(page.octets, page.value, rows),
+    "key": lambda page, _, rows: _stretches(page, page.key, rows),
+    "value": lambda page, _, rows: _stretches(page, page.value, rows),
     "topic": lambda page, partition, rows: _repeated(partition.topic, page, rows),
     "partition": lambda page, partition, rows: _repeated(partition.address, page, rows),
     "offset": lambda page, _, rows: pa.array(page.sequence[rows]),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from dafka.errors import RecordError
 from dafka.records.batch import RECORDS_FROM, BatchHeader, checked_header
@@ -64,9 +65,7 @@ class Page(NamedTuple):
         timestamp_ms: Milliseconds since 1970.
         key: Where the keys are.
         value: Where the values are.
-        headers_at: Where each record's headers begin, behind their number.
-        header_count: How many headers.
-        record_end: Where each record ends.
+        headers: Of all the records.
         copy_flags: From the envelope of its batch.
         origin: From the envelope of its batch.
     """
@@ -76,9 +75,7 @@ class Page(NamedTuple):
     timestamp_ms: Integers
     key: Spans
     value: Spans
-    headers_at: Integers
-    header_count: Integers
-    record_end: Integers
+    headers: Headers
     copy_flags: NDArray[np.uint64]
     origin: Integers
 
@@ -106,17 +103,27 @@ def parsed(batches: Sequence[Batch]) -> Page:
     return _fields(octets, data, np.concatenate(starts), batches, headers)
 
 
-def headers(page: Page, rows: slice) -> Headers:
-    """Read the headers of some records of a page.
+def stretches(octets: bytes, spans: Spans) -> pa.Array:
+    """The octets of each span; a null for one of a length below 0."""
+    length = spans.length
+    count = len(length)
+    if not count:
+        return pa.array([], pa.binary())
+    bounds = np.empty(2 * count, np.int32)
+    bounds[0::2] = spans.at
+    bounds[1::2] = spans.at + np.maximum(length, 0)
+    everything = pa.Array.from_buffers(
+        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(octets)]
+    )
+    return everything.take(pa.array(np.arange(0, 2 * count, 2), mask=length < 0))
 
-    Raises:
-        RecordError: They are not what their records say.
-    """
-    data = np.frombuffer(page.octets, np.uint8)
-    counts, ends = page.header_count[rows], page.record_end[rows]
+
+def _headers(
+    octets: bytes, data: Octets, at: Integers, counts: Integers, ends: Integers
+) -> Headers:
+    """Read the headers of all records: at places, so many, to the ends of their records."""
     # A header takes two octets at least; a number that cannot be shall not take our memory.
-    at = page.headers_at[rows].copy()
-    if (counts > ends - at).any():
+    if (counts < 0).any() or (counts > ends - at).any():
         raise RecordError("batch records")
     firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     spans = np.zeros((4, firsts[-1]), np.int64)
@@ -133,6 +140,10 @@ def headers(page: Page, rows: slice) -> Headers:
     names, values = Spans(*spans[:2]), Spans(*spans[2:])
     if (at != ends).any() or (names.length < 0).any():
         raise RecordError("batch records")
+    try:
+        stretches(octets, names).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise RecordError("batch records") from error
     return Headers(firsts, names, values)
 
 
@@ -158,9 +169,7 @@ def _fields(
     key, at = _span(data, at, record_end)
     value, at = _span(data, at, record_end)
     header_count, at = varints(data, at, record_end)
-    if (offset != sequence - first).any() or (header_count < 0).any():
-        raise RecordError("batch records")
-    if (at > record_end).any() or (at < record_end)[header_count == 0].any():
+    if (offset != sequence - first).any():
         raise RecordError("batch records")
     return Page(
         octets=octets,
@@ -168,9 +177,7 @@ def _fields(
         timestamp_ms=_timestamps(headers, counts, delta_ms),
         key=key,
         value=value,
-        headers_at=at,
-        header_count=header_count,
-        record_end=record_end,
+        headers=_headers(octets, data, at, header_count, record_end),
         copy_flags=np.repeat(
             np.array([envelope.copy_flags for envelope in envelopes], np.uint64), counts
         ),

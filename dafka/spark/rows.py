@@ -20,12 +20,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from dafka.errors import MisuseError
-from dafka.records.batch import cut
+from dafka.errors import MisuseError, RecordError
+from dafka.process.unreadable import pass_over
+from dafka.records.batch import cut, readable_part
 from dafka.records.envelope import FRESH, unpack
 from dafka.spark.columns import record_batch
 from dafka.spark.parsing import parsed
-from dafka.spark.planning import RangeReader, dealt, dealt_whole
+from dafka.spark.planning import DataLossError, RangeReader, dealt, dealt_whole
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch
     from dafka.spark.options import SourceOptions
+    from dafka.spark.parsing import Page
     from dafka.spark.planning import Range, TaskRanges
 
 T = TypeVar("T")
@@ -113,8 +115,8 @@ class RecordRows:
     def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         """See `RowReader`."""
         for wanted, batches in ahead(_pages(ranges, options)):
-            page = parsed(batches)
-            yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
+            for page in _parsed(batches, fail_on_data_loss=options.fail_on_data_loss):
+                yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,35 @@ def _pages(
         for wanted in ranges:
             for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
                 yield wanted, batches
+
+
+def _parsed(batches: list[Batch], *, fail_on_data_loss: bool) -> Iterator[Page]:
+    """Yield the records of consecutive batches; what nobody can read is lost, like what is gone.
+
+    Raises:
+        DataLossError: Some cannot be read, and that is not to be passed over.
+        RecordError: A batch is damaged.
+    """
+    try:
+        yield parsed(batches)
+    except RecordError as error:
+        if error.reason != "batch records":
+            raise
+    else:
+        return
+    for batch in batches:
+        readable = readable_part(batch)
+        end = batch.sequence if readable is None else readable.end
+        if end < batch.end and fail_on_data_loss:
+            raise DataLossError(
+                f"sequences {end} to {batch.end - 1} of partition {batch.partition.address} of "
+                f"topic {batch.partition.topic!r} cannot be read by anybody, their producer made "
+                "them so; with the option failOnDataLoss=false they are passed over"
+            )
+        if end < batch.end:
+            pass_over(batch, end)
+        if readable is not None:
+            yield parsed([readable])
 
 
 def _batch_table(batches: list[Batch]) -> pa.RecordBatch:

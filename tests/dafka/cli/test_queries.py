@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 
@@ -12,18 +13,21 @@ from rich.console import Console
 from dafka.cli.queries import RECORDS
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.model import Partition, Record
+from dafka.node.mirror import Mirror
 from dafka.node.producer import Producer
 from dafka.wire.fields import SEQUENCE_MAX
+from tests.support.batches import make_batch, unreadable_from
 from topology.output import table
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
+ODD = Partition("odd", "EF" * 16)
 STRANGE = ("[red]x[/red]", "é", b"\xff".decode("utf-8", "surrogateescape"))
 
 
 @pytest.fixture(scope="module")
 def filled(cluster):
-    """Two partitions of one topic, and topics with strange names."""
+    """Two partitions of one topic, topics with strange names, and a record nobody can read."""
     addresses = []
     for records in (15, 3):
         with Producer(cluster.tower) as producer:
@@ -33,6 +37,9 @@ def filled(cluster):
     with Producer(cluster.tower) as producer:
         for topic in STRANGE:
             producer.send(topic, b"[blue]y[/blue]")
+    with closing(Mirror(cluster.tower)) as mirror:
+        mirror.publish(unreadable_from(make_batch([b"0", b"1"], partition=ODD), 1), 10)
+        mirror.flush(10)
     cluster.addresses = addresses
     return cluster
 
@@ -44,7 +51,7 @@ def test_topics_with_their_partitions_and_records(filled, dafka):
     assert rows == [
         {"topic": topic, "partitions": number, "records": records}
         for topic, number, records in sorted(
-            [("orders", 2, 18), *((topic, 1, 1) for topic in STRANGE)]
+            [("orders", 2, 18), ("odd", 1, 2), *((topic, 1, 1) for topic in STRANGE)]
         )
     ]
 
@@ -67,6 +74,13 @@ def test_peek_reads_some_records_of_each_partition(filled, dafka):
     }
     assert list(by_address.values()) == [list(range(1, 11)), [1, 2]]
     assert rows[0]["key"] == {"base64": "a/8="}
+
+
+def test_peek_passes_over_what_nobody_can_read(filled, dafka):
+    done = dafka("peek", ODD.topic, "--store", filled.query, "--json")
+    assert done.returncode == 0
+    assert [json.loads(line)["sequence"] for line in done.stdout.splitlines()] == [0]
+    assert f"topic=odd address={ODD.address} first=1 last=1".encode() in done.stderr
 
 
 def test_peek_at_one_partition_by_the_beginning_of_its_address(filled, dafka):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from contextlib import closing
+from itertools import count, islice
+
 import pytest
 
 from dafka.cluster import Cluster
@@ -8,6 +11,9 @@ from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.loop import NodeFailedError
+from dafka.node.mirror import Mirror
+from dafka.query.client import StoreClient
+from tests.support.batches import make_batch, unreadable_from
 
 pytestmark = pytest.mark.net
 
@@ -37,6 +43,42 @@ def test_a_consumer_gets_what_a_producer_that_has_left_has_sent(stored, take):
     records = take(stored.consumer("orders"), 10)
     assert numbers_of(records) == list(range(10))
     assert {record.address for record in records} == {producer.address}
+
+
+def as_records(consumer):
+    return (record.value for record in consumer)
+
+
+def by_polling(consumer):
+    return (consumer.poll(10).value for _ in count())
+
+
+def as_batches(consumer):
+    return (value for batch in consumer.batches() for value in batch.values())
+
+
+def as_records_of_batches(consumer):
+    return (record.value for batch in consumer.batches() for record in batch)
+
+
+@pytest.mark.parametrize("read", [as_records, by_polling, as_batches, as_records_of_batches])
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_records_that_nobody_can_read_end_no_consumer(stored, read, group, caplog):
+    with closing(Mirror(stored.endpoint)) as mirror:
+        mirror.publish(make_batch([b"0", b"1"]), 10)
+        mirror.publish(unreadable_from(make_batch([b"2", b"3", b"4"], 2), 1), 10)
+        mirror.publish(unreadable_from(make_batch([b"5"], 5), 0), 10)
+        mirror.publish(make_batch([b"6"], 6), 10)
+        mirror.flush(10)
+    settings = {} if group is None else {"group": group, "stores": stored.query}
+    consumer = stored.consumer("orders", **settings)
+    assert list(islice(read(consumer), 4)) == [b"0", b"1", b"2", b"6"]
+    told = [(one.first, one.last) for one in caplog.records if "unreadable" in one.getMessage()]
+    assert told == [(3, 4), (5, 5)]
+    if group is not None:
+        consumer.commit()
+        with StoreClient(stored.query) as client:
+            assert [commit.position for commit in client.offsets(group).values()] == [7]
 
 
 def test_a_consumer_of_as_many_topics_as_it_may_have_hears_of_all(stored, take):

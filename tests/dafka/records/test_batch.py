@@ -17,12 +17,15 @@ from dafka.records.batch import (
     checked_count,
     enclosed,
     raw_records,
+    readable_part,
     records_of,
+    values_of,
     without_first,
 )
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
+from tests.support.batches import make_batch, unreadable_from
 
 ORDERS = Partition("orders", "A1")
 BASE_OFFSET = slice(ENVELOPE_BYTES, ENVELOPE_BYTES + 8)
@@ -197,6 +200,28 @@ def test_records_that_do_not_follow_each_other_are_refused():
     assert checked_count(octets, 0) == 2
     with pytest.raises(RecordError, match="batch records"):
         list(raw_records(octets))
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_what_comes_before_an_unreadable_record_is_read(place):
+    batch = unreadable_from(make_batch([b"0", b"1", b"2", b"3"], 5), place)
+    told = []
+    values = [b"%d" % number for number in range(place)]
+    for start in (0, 6):
+        expected = values[max(0, start - 5) :]
+        found = records_of(batch, start, lambda *place: told.append(place))
+        assert [record.value for record in found] == expected
+        assert values_of(batch, start, lambda *place: told.append(place)) == expected
+    assert told == [(batch, 5 + place)] * 4
+    for read in (records_of, values_of):
+        with pytest.raises(RecordError, match="batch records"):
+            list(read(batch))
+    readable = readable_part(batch)
+    if place:
+        assert list(records_of(readable)) == list(records_of(batch, 0, lambda *_: None))
+        assert readable.end == 5 + place
+    else:
+        assert readable is None
 
 
 def varint(number):

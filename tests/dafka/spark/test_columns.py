@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from dafka.errors import MisuseError, RecordError
-from dafka.model import Batch, Partition
-from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.errors import MisuseError
+from dafka.model import Partition
+from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.spark.columns import (
     HEADERS,
@@ -78,18 +78,6 @@ def test_all_64_flags_are_kept(make_batch):
 def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is(make_batch):
     batch = make_batch([b"v"], partition=Partition("caf\udce9", "AB" * 16))
     assert rows([batch], 0, 1, ["topic"]) == [{"topic": "caf\ufffd"}]
-
-
-def test_a_header_whose_name_is_not_text_is_shown_as_far_as_it_is():
-    builder = BatchBuilder(1 << 20)
-    builder.append(0, None, b"v", [("name", b"c")])
-    content = enclosed(builder.build().replace(b"name", b"na\xff\xff"), 0)
-    with pytest.raises(RecordError, match="checksum"):
-        parsed([Batch(PARTITION, 0, 1, content)])
-    page = parsed([Batch(PARTITION, 0, 1, enclosed(builder.build(), 0))])
-    page = page._replace(octets=page.octets.replace(b"name", b"na\xff\xff"))
-    (row,) = record_batch(page, PARTITION, ["headers"], 0, 1).to_pylist()
-    assert row["headers"] == [{"key": "na\ufffd\ufffd", "value": b"c"}]
 
 
 def test_arrow_types_are_what_spark_expects(make_batch):

@@ -25,6 +25,7 @@ from dafka.spark.options import source_options
 from dafka.spark.planning import DataLossError, Range
 from dafka.spark.reader import BatchReader, Narrowing, StreamReader
 from dafka.spark.rows import RecordRows
+from tests.support.batches import unreadable_from
 
 OTHER = Partition("orders", "CD" * 16)
 
@@ -53,6 +54,20 @@ def port(serve, make_batch):
         make_batch([b"a", b"b"], partition=OTHER),
         make_batch([b"x"], partition=Partition("other", "EF" * 16)),
     )
+
+
+def test_records_that_nobody_can_read_are_passed_over_or_end_the_job(serve, make_batch):
+    port = serve(
+        make_batch([b"0", b"1"]),
+        unreadable_from(make_batch([b"2", b"3", b"4"], 2), 1),
+        unreadable_from(make_batch([b"5"], 5), 0),
+        make_batch([b"6"], 6),
+    )
+    refused = r"sequences 3 to 4 of .* 'orders' cannot be read by anybody, .* failOnDataLoss=false"
+    with pytest.raises(DataLossError, match=refused):
+        rows(reader(port))
+    found = rows(reader(port, failOnDataLoss="false"))
+    assert found == [(b"%d" % number, number) for number in (0, 1, 2, 6)]
 
 
 def test_everything(port):
