@@ -23,9 +23,9 @@ from topology.names import Names
 from topology.output import (
     Columns,
     column,
-    console,
     end_unwritten,
     fields_of,
+    open_console,
     print_json,
     print_rows,
     table,
@@ -34,6 +34,7 @@ from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
+from topology.terminal import complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,7 @@ def check(file: File, json_lines: Json = False) -> None:
     facts += [f"{name} only receives" for name in mute]
     facts += [f"{rule.topics!r} on {', '.join(rule.clusters)} only" for rule in topology.placement]
     facts += [f"epoch {topology.levels.epoch}"] * (topology.levels.epoch > 0)
-    print(f"{file}: valid: {', '.join(facts)}")
+    say(f"{file}: valid: {', '.join(facts)}")
 
 
 def _counts(topology: Topology) -> dict[str, int]:
@@ -160,7 +161,7 @@ def plan(file: File, json_lines: Json = False) -> None:
         column("else", lambda row: ", ".join(row.targets[1:])),
     )
     title = f"links of {file}"
-    console().print(table(columns, rows, title, section=lambda row: row.source))
+    open_console().print(table(columns, rows, title, section=lambda row: row.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +254,12 @@ def prove(file: File, json_lines: Json = False) -> None:
                 f"{proof.runs:,} runs of {proof.combinations:,} possible, "
                 "with every target of every link among them"
             )
-        print(f"holds: {origins}, {ways}")
-        print("       each cluster exactly once, never back, levels strictly fall")
+        say(f"holds: {origins}, {ways}")
+        say("       each cluster exactly once, never back, levels strictly fall")
     else:
         assert proof.counter_example is not None
-        print(f"does not hold: {proof.failure}", file=sys.stderr)
-        console().print(trace_table(proof.counter_example, top_level(topology)))
+        say(f"does not hold: {proof.failure}", file=sys.stderr)
+        open_console().print(trace_table(proof.counter_example, top_level(topology)))
     if not proof.holds:
         raise typer.Exit(1)
 
@@ -282,11 +283,11 @@ def diff(
         print_json({"allowed": not refusals, "steps": steps, "refusals": refusals})
     elif change.steps:
         title = f"from {old} to {new}"
-        console().print(table(STEPS, change.steps, title, numbered=""))
+        open_console().print(table(STEPS, change.steps, title, numbered=""))
     elif not change.refusals:
-        print("nothing has to be done")
+        say("nothing has to be done")
     else:
-        print(refusal_text(change.refusals), file=sys.stderr)
+        say(refusal_text(change.refusals), file=sys.stderr)
     if change.refusals:
         raise typer.Exit(1)
 
@@ -338,7 +339,7 @@ def _picture(topology: Topology) -> bytes:
 
 
 def _refusal(error: TopologyError) -> typer.Exit:
-    print(f"topology: {error}", file=sys.stderr)
+    complain("topology", error)
     return typer.Exit(2)
 
 

@@ -14,13 +14,18 @@ from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from rich.console import Console
+from rich.console import Console, RenderHook
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from topology.terminal import complain, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal
+
+    from rich.console import ConsoleOptions, ConsoleRenderable, RenderResult
 
 WIDTH_ELSEWHERE = 400
 """Columns of a table that goes to a file or a pipe: three of the longest names, flags twice."""
@@ -114,7 +119,7 @@ def _cell(value: object) -> Text:
         case float():
             return Text(f"{value:.1f}")
         case _:
-            return Text(str(value))
+            return Text(printable(str(value)))
 
 
 def print_rows(
@@ -135,7 +140,7 @@ def print_rows(
         lines: For scripts, an object a line instead of one array.
     """
     if not as_json:
-        console().print(table(columns, rows, title))
+        open_console().print(table(columns, rows, title))
     elif lines:
         for row in rows:
             print_json(row)
@@ -145,7 +150,7 @@ def print_rows(
 
 def print_json(value: object) -> None:
     """Print a value in one line of JSON; a dataclass is an object of its fields."""
-    print(json.dumps(value, default=_plain), flush=True)
+    print(json.dumps(value, default=_plain), flush=True)  # which escapes all but ASCII
 
 
 def _plain(value: object) -> object:
@@ -165,10 +170,35 @@ def fields_of(value: object) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def console() -> Console:
-    """Standard output; names are not wrapped where nobody looks."""
-    found = Console()
-    return found if found.is_terminal else Console(width=WIDTH_ELSEWHERE)
+def open_console(*, stderr: bool = False) -> Console:
+    """Standard output, or standard error; names are not wrapped where nobody looks.
+
+    Whatever it is given, what a terminal would obey is shown and not sent.
+    """
+    found = Console(stderr=stderr)
+    if not (found.is_terminal or stderr):
+        found = Console(width=WIDTH_ELSEWHERE)
+    found.push_render_hook(_Shown())
+    return found
+
+
+class _Shown(RenderHook):
+    """Has all that is printed go through `_Printable`."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Printable(one) for one in renderables]
+
+
+class _Printable:
+    """Something to print, less what a terminal would obey; its style is rich's own."""
+
+    def __init__(self, shown: ConsoleRenderable) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._shown, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable_lines(text), style)
 
 
 _UNWRITTEN = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -191,9 +221,8 @@ def end_unwritten(program: str, error: OSError) -> NoReturn:
         if error.filename is not None or error.errno not in _UNWRITTEN:
             raise error
         reason = os.strerror(error.errno)
-        print(
-            f"{program}: cannot write to standard output: {reason}; make room, or write elsewhere",
-            file=sys.stderr,
+        complain(
+            program, f"cannot write to standard output: {reason}; make room, or write elsewhere"
         )
     # Let what is not written yet go nowhere, else Python complains of it when it ends.
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -35,6 +35,7 @@ from dafka.plural import counted
 from dafka.process.logs import set_up_logs
 from dafka.process.signals import interrupt_when_told
 from dafka.wire.dialect import DEFAULT_DIALECT
+from topology.terminal import say
 
 Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
 
@@ -100,9 +101,9 @@ def produce(
         raise MisuseError(
             f"line {sent + 1}: {refused}; {counted(sent, 'record')} stored before it"
         ) from refused
-    print(f"{counted(sent, 'record')} stored", file=sys.stderr)
+    say(f"{counted(sent, 'record')} stored", file=sys.stderr)
     if producer.resumed:
-        print(f"{counted(producer.resumed, 'record')} from the spool stored", file=sys.stderr)
+        say(f"{counted(producer.resumed, 'record')} from the spool stored", file=sys.stderr)
 
 
 def _send_lines(producer: Producer, topic: str, json_lines: bool) -> tuple[int, MisuseError | None]:
@@ -202,7 +203,9 @@ def _print_records(
             heard = time.monotonic()
             printed += 1
             if json_lines:
-                print(json.dumps(to_json(record)), flush=True)
+                say(json.dumps(to_json(record)))
+            elif sys.stdout.isatty():
+                say((record.value or b"").decode(errors="surrogateescape"))
             else:
                 sys.stdout.buffer.write((record.value or b"") + b"\n")
                 sys.stdout.buffer.flush()

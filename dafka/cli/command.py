@@ -16,6 +16,8 @@ from typer import Typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from topology.terminal import complain
+
 if TYPE_CHECKING:
     from typer.core import TyperCommand
 
@@ -88,10 +90,10 @@ def _run(program: str, app: Callable[[], None], misuse: Errors, failures: Errors
     try:
         app()
     except misuse as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        complain(program, error)
         sys.exit(2)
     except failures as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        complain(program, error)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

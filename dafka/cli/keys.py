@@ -13,6 +13,7 @@ import typer
 from dafka.errors import MisuseError
 from dafka.transport.access import rule
 from dafka.transport.keys import RULES, load_access, new_keys, write_secret
+from topology.terminal import say
 
 CLUSTER = "cluster"
 ACCESS_FILE = "access.toml"
@@ -64,7 +65,7 @@ def keys(
         _replace(access_file, before + _entry(name, public, rules))
     except OSError as error:
         raise MisuseError(f"cannot write to {str(directory)!r}: {error.strerror}") from error
-    print(f"{secret_file}: keep it secret\n{access_file}: give it to every node of the cluster")
+    say(f"{secret_file}: keep it secret\n{access_file}: give it to every node of the cluster")
 
 
 def _entry(name: str, public: str, rules: dict[str, list[str]]) -> str:

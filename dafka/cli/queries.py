@@ -19,7 +19,7 @@ from dafka.cli.options import (
     bounded_seconds,
     entered,
 )
-from dafka.cli.records import printable, to_json
+from dafka.cli.records import to_json
 from dafka.errors import MisuseError
 from dafka.groups.commit import checked_group
 from dafka.model import Partition, Record, checked_topic
@@ -31,7 +31,8 @@ from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.wire.fields import SEQUENCE_MAX
-from topology.output import Columns, column, console, number, print_json, print_rows, table
+from topology.output import Columns, column, number, open_console, print_json, print_rows, table
+from topology.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ class TopicRow:
 
 
 TOPICS: Columns[TopicRow] = (
-    column("topic", lambda row: printable(row.topic)),
+    column("topic"),
     number("partitions"),
     number("records"),
 )
@@ -83,7 +84,7 @@ def topics(
         if json_lines:
             print_json({"topic": delete, "deleted": deleted})
         else:
-            print(f"deleted {counted(deleted, 'record')} of {delete!r}")
+            say(f"deleted {counted(deleted, 'record')} of {delete!r}")
         return
     partitions: Counter[str] = Counter()
     records: Counter[str] = Counter()
@@ -97,7 +98,7 @@ def topics(
 
 
 RECORDS: Columns[Record] = (
-    column("partition", lambda record: printable(record.address[:8])),
+    column("partition", lambda record: record.address[:8]),
     column("sequence", lambda record: str(record.sequence)),
     column("key", lambda record: "" if record.key is None else repr(record.key)),
     column("value", lambda record: repr(record.value)[:60]),
@@ -145,7 +146,7 @@ def peek(
         for record in records:
             print_json(to_json(record))
     else:
-        console().print(table(RECORDS, records, printable(topic)))
+        open_console().print(table(RECORDS, records, topic))
 
 
 @contextmanager
@@ -175,7 +176,7 @@ class GroupRow:
     group: str
 
 
-GROUPS: Columns[GroupRow] = (column("group", lambda row: printable(row.group)),)
+GROUPS: Columns[GroupRow] = (column("group"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +195,8 @@ class PositionRow:
 
 
 POSITIONS: Columns[PositionRow] = (
-    column("topic", lambda row: printable(row.topic)),
-    column("partition", lambda row: printable(row.address)[:8]),
+    column("topic"),
+    column("partition", lambda row: row.address[:8]),
     number("position"),
     number("end"),
     number("lag"),
@@ -229,7 +230,7 @@ def groups(
         rows = _positions(client, checked_group(group))
     if not rows:
         raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
-    print_rows(rows, POSITIONS, f"group {printable(group)}", as_json=json_lines, lines=True)
+    print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines, lines=True)
 
 
 def _positions(client: StoreClient, group: str) -> list[PositionRow]:

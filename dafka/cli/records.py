@@ -84,13 +84,6 @@ def from_json(line: bytes) -> dict[str, Any]:
         raise _refusal(f"text that stands for no bytes: {error}", line) from error
 
 
-def printable(text: str) -> str:
-    """Return `text` for a terminal: names come from peers and may hold anything."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
-
-
 def _line(stream: BinaryIO, bytes_max: int) -> bytes:
     try:
         return stream.readline(bytes_max)

@@ -36,7 +36,6 @@ from dafka.cli.options import (
     between_processes,
     entered,
 )
-from dafka.cli.records import printable
 from dafka.errors import MisuseError, StorageError
 from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.store import Store
@@ -52,6 +51,7 @@ from dafka.storage.check import check as check_log
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.retention import Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
+from topology.terminal import say
 
 log = logging.getLogger(__name__)
 
@@ -217,13 +217,13 @@ def check(directory: Directory, json_lines: Json = False) -> None:
                 "begin anew"
             ) from error
     if json_lines:
-        print(json.dumps(asdict(findings)))
+        say(json.dumps(asdict(findings)))
     else:
         for gap in findings.gaps:
-            print(printable(f"passed over, since no store had them: {gap}"))
+            say(f"passed over, since no store had them: {gap}")
         for problem in findings.problems:
-            print(printable(problem))
-        print(
+            say(problem)
+        say(
             f"{counted(findings.partitions, 'partition')}, {counted(findings.batches, 'batch')}, "
             f"{counted(findings.records, 'record')}, {findings.size:,} bytes: "
             + (counted(len(findings.problems), "problem") if findings.problems else "whole")
@@ -254,9 +254,9 @@ def compact(directory: Directory, json_lines: Json = False) -> None:
     _must_exist(directory)
     before, after = LmdbLog(directory).compact()
     if json_lines:
-        print(json.dumps({"bytes_before": before, "bytes_after": after}))
+        say(json.dumps({"bytes_before": before, "bytes_after": after}))
     else:
-        print(f"{before:,} bytes before, {after:,} after")
+        say(f"{before:,} bytes before, {after:,} after")
 
 
 def _must_exist(directory: Path) -> None:

@@ -21,7 +21,7 @@ from distributor.loading import load
 from distributor.verify.compare import verify
 from topology import plan, render_text, spread
 from topology.copyflags import format_flags
-from topology.output import Columns, column, console, number, table
+from topology.output import Columns, column, number, open_console, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +53,7 @@ def demo(
     Example: distributor demo config/four-clusters.yaml
     """
     the_plan = plan(load(file))
-    console = Console()
+    console = open_console()
     console.print(render_text(the_plan.topology), markup=False, highlight=False)
     supervisor = supervisor_of(the_plan, file, logs)
     began = time.monotonic()
@@ -138,7 +138,7 @@ def drill(
     supervisor = supervisor_of(the_plan, file, logs)
     supervisor.start()
     try:
-        good = _Drill(the_plan, supervisor, victim, console()).run(rate, down)
+        good = _Drill(the_plan, supervisor, victim, open_console()).run(rate, down)
     finally:
         supervisor.stop()
     if not good:

@@ -16,7 +16,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 from dafka.cli.options import Metrics
-from dafka.cli.records import printable
 from dafka.errors import MisuseError
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
@@ -32,7 +31,7 @@ from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
 from topology import Topology
-from topology.output import Columns, column, console, fields_of, number, print_json, table
+from topology.output import Columns, column, fields_of, number, open_console, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -116,7 +115,7 @@ def _print(verdict: Verdict, repaired: Repair, json_lines: bool) -> None:
     if json_lines:
         print_json({"equal": verdict.equal, **fields_of(verdict), "left": repaired.left})
     else:
-        console().print(verdict_view(verdict, repaired.left))
+        open_console().print(verdict_view(verdict, repaired.left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ class _Audit:
 def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error, and what moves it. Without a terminal not even an empty line."""
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(what, total=None)
@@ -254,7 +253,7 @@ def audit(
         wide = Console(width=120, record=True, file=StringIO())
         wide.print(*table)
         job.write_report(found, report, wide.export_text())
-        console().print(*table)
+        open_console().print(*table)
     finally:
         spark.stop()
     if differs:
@@ -275,7 +274,7 @@ def _make_ready(report: Path) -> None:
 FINDINGS: Columns[AuditFinding] = (
     column("kind"),
     column("cluster"),
-    column("topic", lambda one: printable(one.topic)),
+    column("topic"),
     column("partition", lambda one: one.partition[:8]),
     number("first"),
     number("last"),

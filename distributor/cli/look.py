@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
 from dafka.plural import counted
@@ -21,7 +21,7 @@ from distributor.operations.status import status_of
 from topology import plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName
-from topology.output import Column, Columns, column, console, number, print_json, table
+from topology.output import Column, Columns, column, number, open_console, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -57,9 +57,9 @@ def status(
     if json_lines:
         print_json(found)
     else:
-        console().print(status_view(found))
+        open_console().print(status_view(found))
         if partitions:
-            console().print(late_view(found.links))
+            open_console().print(late_view(found.links))
     if not found.well:
         raise typer.Exit(1)
 
@@ -195,7 +195,7 @@ def doctor(file: File, json_lines: Json = False) -> None:
     if json_lines:
         print_json({"well": not findings, "findings": findings})
     else:
-        out = console()
+        out = open_console()
         for place, finding in enumerate(findings, 1):
             out.print(Text(f"{place}. {finding.about}", style="bold"))
             out.print(Text(f"   {finding.what}", style="red"), soft_wrap=True)
@@ -238,7 +238,7 @@ def trace(
     if json_lines:
         print_json(found.hops)
         return
-    out = console()
+    out = open_console()
     out.print(trace_table(found, top_level(the_plan.topology)))
     reached = {hop.target for hop in found.hops} | {origin}
     rest = [one.name for one in part.topology.clusters if one.name not in reached]
@@ -265,7 +265,9 @@ def dashboard(
     the_plan = plan(load(file))
     told = stop_event()
     with Dashboard(the_plan, processes_of(the_plan, file), listen) as running:
-        Console(stderr=True).print(f"dashboard at {running.url}   (Ctrl-C ends it)", markup=False)
+        open_console(stderr=True).print(
+            f"dashboard at {running.url}   (Ctrl-C ends it)", markup=False
+        )
         while not told.wait(0.5):
             if running.join(0):
                 return

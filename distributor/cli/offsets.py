@@ -20,11 +20,12 @@ from distributor.survey import survey_group
 from topology.output import (
     Columns,
     column,
-    console,
     number,
+    open_console,
     print_json,
     table,
 )
+from topology.terminal import say
 
 if TYPE_CHECKING:
     from dafka.groups.commit import Commit
@@ -56,9 +57,9 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
     if json_lines:
         print_json({"group": group, "positions": rows})
     elif rows:
-        console().print(table(POSITIONS, rows, f"group {group}"))
+        open_console().print(table(POSITIONS, rows, f"group {group}"))
     else:
-        print(f"group {group!r} has no position on any cluster that answers")
+        say(f"group {group!r} has no position on any cluster that answers")
     if errors:
         raise CommandError("; ".join(errors))
 
@@ -96,11 +97,11 @@ def force(
         print_json({**facts, "positions": forced_to})
     elif commits:
         did = "would commit" if dry_run else "committed"
-        console().print(table(FORCED, forced_to, f"{did} at {cluster}"))
+        open_console().print(table(FORCED, forced_to, f"{did} at {cluster}"))
     else:
-        print(f"nothing to do: no cluster that answers has a newer position of {group!r}")
+        say(f"nothing to do: no cluster that answers has a newer position of {group!r}")
     for line in errors:
-        print(f"left out {line}", file=sys.stderr)
+        say(f"left out {line}", file=sys.stderr)
 
 
 def _asked(declared: Topology, group: str) -> tuple[list[GroupView], list[str]]:

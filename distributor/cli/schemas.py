@@ -22,7 +22,8 @@ from distributor.schemas.difference import diff as compare
 from distributor.schemas.node import SchemaNode
 from distributor.schemas.promotion import promote as make_primary
 from distributor.schemas.site import Site, sites_of
-from topology.output import Columns, column, console, fields_of, number, print_json, table
+from topology.output import Columns, column, fields_of, number, open_console, print_json, table
+from topology.terminal import say
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def diff(file: File, json_lines: Json = False) -> None:
     if json_lines:
         print_json({"equal": found.equal, **fields_of(found)})
     else:
-        console().print(Group(*_diff_view(found)))
+        open_console().print(Group(*_diff_view(found)))
     if not found.equal:
         raise typer.Exit(1)
 
@@ -110,9 +111,9 @@ def promote(
         before = "as before"
     else:
         before = f"instead of {done.before or 'none'}; {done.copied:,} decisions were copied to it"
-    print(f"{cluster} is the primary since epoch {done.epoch}, {before}")
+    say(f"{cluster} is the primary since epoch {done.epoch}, {before}")
     for name in done.silent:
-        print(f"{name} does not answer: it will hear of it when it does")
+        say(f"{name} does not answer: it will hear of it when it does")
 
 
 def _opened(file: Path, opened: ExitStack) -> list[Site]:

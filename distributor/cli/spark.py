@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dafka.errors import MisuseError
 from dafka.process.signals import run_until_told, stop_event
 from distributor.errors import PlanError
+from topology.output import open_console
+from topology.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,7 +97,7 @@ def run_links(
 def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
     told = stop_event()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+    with Progress(*columns, TimeElapsedColumn(), console=open_console(stderr=True)) as progress:
         bars = [progress.add_task(f"{link.source} to {link.target}", total=None) for link in links]
         left = list(zip(jobs, links, bars, strict=True))
         while left and not told.is_set():
@@ -109,4 +110,4 @@ def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
                     progress.update(bar, total=job.copied)
                     left.remove((job, link, bar))
     for job, link in zip(jobs, links, strict=True):
-        print(f"{link.source} to {job.target}: {job.copied:,} records read")
+        say(f"{link.source} to {job.target}: {job.copied:,} records read")

@@ -22,7 +22,8 @@ from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
 from topology import Plan, load, plan
 from topology.cli import refusal_text
-from topology.output import Columns, column, console, fields_of, number, print_json, table
+from topology.output import Columns, column, fields_of, number, open_console, print_json, table
+from topology.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ def links(file: File, json_lines: Json = False) -> None:
     if json_lines:
         print_json({"links": [_fields(row) for row in rows], "unreachable": silent})
     else:
-        out = console()
+        out = open_console()
         out.print(table(LINKS, rows, "where links aim"))
         for line in silent:
             out.print(Text(line, style="red"))
@@ -87,7 +88,7 @@ def retarget(
         print_json(_fields(row))
     else:
         name = f"{row.source} level {row.level}"
-        print(f"{name} serves {row.target}; it stood still {row.stall_ms} ms")
+        say(f"{name} serves {row.target}; it stood still {row.stall_ms} ms")
 
 
 def _retargeted(client: ControlClient, to: str) -> LinkRow:
@@ -128,15 +129,15 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
         print_json({**fields_of(loss), "gone": None if loss.unknown else loss.gone})
     else:
         age = "never" if loss.age_s is None else f"{loss.age_s:.1f} s ago"
-        print(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
+        say(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
         for line in _cost(loss):
-            print(line)
+            say(line)
         for gone in loss.gone[:GONE_SHOWN_MAX]:
-            print(f"  {gone.topic!r}/{gone.address[:8]}: {gone.records:,} from {gone.first:,} on")
+            say(f"  {gone.topic!r}/{gone.address[:8]}: {gone.records:,} from {gone.first:,} on")
         for line in loss.untold:
-            print(f"  not told: {line}")
+            say(f"  not told: {line}")
         for name in loss.unreachable:
-            print(f"  does not answer: {name}")
+            say(f"  does not answer: {name}")
     if loss.gone or loss.silent:
         raise typer.Exit(1)
 
@@ -217,9 +218,9 @@ def apply(
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]
             print_json({"applied": False, "steps": [], "refused": rules})
-        print(refusal_text(applying.change.refusals), file=sys.stderr)
+        say(refusal_text(applying.change.refusals), file=sys.stderr)
         raise typer.Exit(1)
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     taken: list[dict[str, Any]] = []
     waits_for = ""
     for place, step in enumerate(applying.steps, 1):
@@ -238,7 +239,7 @@ def apply(
     if waits_for:
         raise CommandError(f"given up after {patience_s:g} s of waiting for {waits_for}")
     if not json_lines:
-        print("applied" if taken else "nothing has to be done")
+        say("applied" if taken else "nothing has to be done")
 
 
 def _take(applying: Applying, step: Step, title: str, console: Console, deadline_s: float) -> str:

@@ -25,7 +25,7 @@ from distributor.local.supervisor import Supervisor
 from distributor.operations.status import status_of
 from topology import plan
 from topology.errors import TopologyError
-from topology.output import Columns, column, number, table
+from topology.output import Columns, column, number, open_console, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
     the_plan = plan(load(file))
     told, reload = stop_event(), reload_event()
     supervisor = supervisor_of(the_plan, file, logs)
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     supervisor.start()
     PidFile.of(file).note(logs)
     up_now = f"{len(supervisor.children)} processes are up, logs in {logs}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from topology.output import (
     WIDTH_ELSEWHERE,
     Columns,
     column,
-    console,
     end_unwritten,
     fields_of,
     number,
+    open_console,
     print_json,
     print_rows,
     table,
@@ -118,15 +119,15 @@ def test_what_has_no_fields_is_no_json():
 
 def test_where_nobody_looks_tables_are_wide(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
-    assert console().width == WIDTH_ELSEWHERE
-    console().print(table([column(letter, lambda row: row) for letter in "abcd"], [NAME]))
+    assert open_console().width == WIDTH_ELSEWHERE
+    open_console().print(table([column(letter, lambda row: row) for letter in "abcd"], [NAME]))
     assert capsys.readouterr().out.count(NAME) == 4
 
 
 def test_a_terminal_is_as_wide_as_it_is(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert console().width == 60
+    assert open_console().width == 60
 
 
 @pytest.mark.parametrize("width", [60, 40])
@@ -158,3 +159,31 @@ def test_an_output_that_is_full_is_one_line(words):
         "topology: cannot write to standard output: No space left on device; "
         "make room, or write elsewhere\n",
     )
+
+
+def test_what_a_terminal_would_obey_is_shown(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    clear = "\x1b[2J"
+    for stderr in (False, True):
+        console = open_console(stderr=stderr)
+        console.print(f"[red]topic[/red] {clear}", highlight=False)
+        console.print(Text(clear, style="red"), table((column("name", str),), [clear], clear))
+    told = capsys.readouterr()
+    for shown in (told.out, told.err):
+        assert clear not in shown
+        assert shown.count("\\x1b[2J") == 4
+        assert "\x1b[31m" in shown
+
+
+def test_nobody_else_opens_a_console_for_a_terminal():
+    root = Path(__file__).parents[2]
+    found = [
+        line.strip()
+        for package in ("dafka", "distributor", "topology")
+        for path in (root / package).rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.search(r"\bConsole\(", line) and path.name != "output.py"
+    ]
+    assert found == ["wide = Console(width=120, record=True, file=StringIO())"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -27,6 +29,18 @@ def test_lines_go_in_and_come_out(cluster, dafka):
     assert consumed.returncode == 0, consumed.stderr
     assert consumed.stdout == b"one\ntwo\n\n\xff\n"
     assert consumed.stderr == b""
+
+
+def test_on_a_terminal_values_are_shown_and_not_obeyed(cluster, dafka):
+    given = "café \x1b[2J".encode() + b"\xff\n"
+    dafka("produce", "escapes", "--tower", cluster.tower, given=given)
+    terminal, stdout = pty.openpty()
+    words = ("consume", "escapes", "--tower", cluster.tower, "--from-beginning", "--max", "1")
+    done = subprocess.run([sys.executable, "-m", "dafka", *words], stdout=stdout, timeout=60)
+    os.close(stdout)
+    assert done.returncode == 0
+    assert os.read(terminal, 1_000) == "café \\x1b[2J\\udcff\r\n".encode()
+    os.close(terminal)
 
 
 def test_one_line_is_one_record(cluster, dafka):

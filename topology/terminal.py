@@ -1,0 +1,30 @@
+"""Texts on a terminal: what peers and files name may hold anything, also what a terminal obeys."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+
+def printable(text: str) -> str:
+    """Return `text` with escapes for what is not printable."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Return `text` like `printable`, its line breaks as they are."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def say(text: str, *, file: TextIO | None = None) -> None:
+    """Print a text of some lines that need not be ours, to standard output by default."""
+    print(printable_lines(text), file=file, flush=True)
+
+
+def complain(program: str, error: object) -> None:
+    """Say on standard error why a program ends."""
+    say(f"{program}: {error}", file=sys.stderr)
