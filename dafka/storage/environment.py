@@ -40,6 +40,9 @@ _DRAFT = "draft"
 """A directory in which a file is made whole before it gets its name. Whatever a process that died
 has left in it is of no use."""
 
+OWNER_ONLY = 0o700
+"""The mode of directories made here: what topics hold is for those who have a key."""
+
 _DAMAGE = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,
@@ -140,9 +143,10 @@ class Environment:
         file, draft = self._directory / _FILE, self._directory / _DRAFT
         with self.errors("compact"):
             before = file.stat().st_size
-            draft.mkdir()
+            draft.mkdir(mode=OWNER_ONLY)
             try:
                 self._lmdb.copy(str(draft), compact=True)
+                (draft / _FILE).chmod(0o600)
                 _sync(draft / _FILE, os.O_RDWR)
                 self._lmdb.close()
                 # Still locked: nobody can have opened the old file that loses its name here.
@@ -181,7 +185,7 @@ class Environment:
         A process that dies between LMDB's first writes would leave one that cannot be opened.
         """
         draft = self._directory / _DRAFT
-        draft.mkdir()
+        draft.mkdir(mode=OWNER_ONLY)
         with _opened(draft, sync=True) as made:
             self._own(made)
         (draft / _FILE).replace(self._directory / _FILE)
@@ -240,7 +244,7 @@ class Environment:
         """Make the directory if it is not there; True if it was not."""
         try:
             created = not self._directory.exists()
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self._directory.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
                 f"cannot create {self._kind} directory {str(self._directory)!r}: {error}"
@@ -249,7 +253,7 @@ class Environment:
 
 
 def _opened(directory: Path, *, sync: bool) -> lmdb.Environment:
-    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=_TABLES_MAX, sync=sync)
+    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=_TABLES_MAX, sync=sync, mode=0o600)
 
 
 def _sync_directory(directory: Path) -> None:
@@ -282,7 +286,7 @@ class DirectoryLock:
     def __init__(self, directory: Path, kind: str) -> None:
         path = directory / LOCK_NAME
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StorageError(
                 f"cannot lock {kind} directory {str(directory)!r}: {error}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -106,9 +107,17 @@ def _began(pid: int) -> str:
 
 
 def write_whole(file: Path, octets: bytes) -> None:
-    """Put contents in the place of others; whoever reads meanwhile finds the old or the new."""
+    """Put contents in the place of others; whoever reads meanwhile finds the old or the new.
+
+    A file that was there keeps its mode, another is its owner's only.
+    """
     draft = file.with_name(f".{file.name}.draft")
-    with draft.open("wb") as stream:
+    # Nobody's link is followed, nor is anybody's file of this name kept.
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        with suppress(FileNotFoundError):
+            os.fchmod(descriptor, stat.S_IMODE(file.stat().st_mode))
         stream.write(octets)
         stream.flush()
         os.fsync(stream.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import signal
 import subprocess
 import time
@@ -110,7 +111,7 @@ class Supervisor:
             ProcessError: Something cannot be started; what was started is stopped again.
         """
         try:
-            self._logs.mkdir(parents=True, exist_ok=True)
+            self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
             for child in self.children:
                 self._spawn(child)
         except OSError as error:
@@ -202,7 +203,8 @@ class Supervisor:
         file = self.log_file(child)
         if file.exists() and file.stat().st_size > LOG_BYTES_MAX:
             file.unlink()
-        with file.open("ab") as output:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        with os.fdopen(os.open(file, flags, 0o600), "ab") as output:
             # A session of its own: Ctrl-C reaches us alone, and we stop them in order.
             child.running = subprocess.Popen(  # noqa: S603 (our own command lines)
                 child.process.command,

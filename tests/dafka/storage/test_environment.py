@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,31 @@ def test_what_is_written_is_there_after_opening_again_and_so_is_the_identity(tmp
     assert (contents(again), again.identity) == ({b"key": b"value"}, identity)
     assert len(identity) == 32
     again.close()
+
+
+def test_what_it_makes_is_its_owners_only(tmp_path):
+    opened(tmp_path / "made").close()
+    assert modes_below(tmp_path) == {"made": 0o700, "data.mdb": 0o600, **LOCKS}
+    again = opened(tmp_path / "made")
+    again.compact()
+    assert modes_below(tmp_path) == {"made": 0o700, "data.mdb": 0o600, **LOCKS}
+
+
+LOCKS = {"lock.mdb": 0o600, "owner.pid": 0o600}
+
+
+def modes_below(directory):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.rglob("*")}
+
+
+def test_a_link_in_place_of_its_lock_is_refused(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "owner.pid").symlink_to(elsewhere)
+    with pytest.raises(StorageError, match="cannot lock thing directory"):
+        opened(tmp_path / "store")
+    assert elsewhere.read_text() == "precious"
 
 
 def test_a_transaction_that_fails_leaves_nothing(tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -102,3 +103,21 @@ def test_contents_are_replaced_whole(tmp_path):
     write_whole(file, b"two")
     assert file.read_bytes() == b"two"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_is_its_owners_only(tmp_path):
+    write_whole(tmp_path / "new", b"1")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    (tmp_path / "new").chmod(0o644)
+    write_whole(tmp_path / "new", b"2")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o644
+
+
+def test_no_link_is_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    for name in (".note.draft", "note"):
+        (tmp_path / name).symlink_to(elsewhere)
+    write_whole(tmp_path / "note", b"1")
+    assert elsewhere.read_text() == "precious"
+    assert (tmp_path / "note").read_bytes() == b"1"

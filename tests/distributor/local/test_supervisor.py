@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -91,6 +92,15 @@ def test_what_dies_is_started_again_after_growing_waits(supervise, monkeypatch):
     now[0] += module.STEADY_S
     supervisor.watch()
     assert child.due_s - now[0] == 0.25
+
+
+def test_its_logs_are_its_owners_only_and_no_link_is_followed(supervise, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "linked.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ProcessError, match="Too many levels of symbolic links"):
+        supervise(process("tower", SLEEPS), process("linked", SLEEPS))
+    assert stat.S_IMODE((tmp_path / "logs" / "tower.log").stat().st_mode) == 0o600
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_death_by_signal_is_named(supervise):
