@@ -81,7 +81,9 @@ class Consumer:
         cluster: Which, or its tower, `tcp://host:port`.
         topics: A topic, or several, up to 10,000.
         start: Where partitions without a position begin: "earliest" at their first record,
-            "latest" behind what is there when they are first heard of.
+            "latest" behind what is there when the consumer begins, and those that come later at
+            their first record, too. What is there is known some three seconds after the first
+            peer is: partitions that begin in that time may begin behind their first records.
         positions: Sequence to begin at, for some partitions.
         group: The name of a group that shares the partitions: each is one member's, and goes on
             behind what the group has committed. The cluster's stores keep it; all members must

@@ -40,7 +40,7 @@ from dafka.protocol.events import (
 from dafka.protocol.live_edge import LiveEdge
 from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.receiver import Inflow, arrived
-from dafka.protocol.stores import Inquiry
+from dafka.protocol.stores import Baseline, Inquiry
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
@@ -58,7 +58,8 @@ class Start(Enum):
     EARLIEST = "earliest"
     """At its first record."""
     LATEST = "latest"
-    """Behind the first head that is heard of it, or at the first record that arrives live."""
+    """Behind the first head that is heard of it, or at the first record that arrives live; but at
+    its first record, if it has begun since the consumer has (`Baseline`)."""
     ASSIGNED = "assigned"
     """Nowhere, until `Seek` says so; `PartitionFound` asks for it."""
 
@@ -185,6 +186,7 @@ class ConsumerMachine:
         self._lifecycle = Lifecycle(CONSUMER_STATES)
         self._live = LiveEdge(settings.buffer_bytes_max)
         self._inquiry = Inquiry(settings.heads_interval_ms_max)
+        self._baseline = Baseline()
         self._surveyed_ms = -1
         """When its owner last learned from a store what it holds, and told it."""
 
@@ -279,9 +281,11 @@ class ConsumerMachine:
         return [effect for message in together for effect in self._receive(message, now_ms)]
 
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
-        if isinstance(message, _FROM_STORES):
-            store = message.store
-            if store is not None and not self._inflow.heard_from(store, now_ms):
+        self._baseline.heard(now_ms)
+        if isinstance(message, _FROM_STORES) and message.store is not None:
+            if not self._inflow.knows(message.store):
+                self._baseline.begin(now_ms)
+            if not self._inflow.heard_from(message.store, now_ms):
                 return [Dropped("too many stores")]
         match message:
             case (
@@ -292,7 +296,7 @@ class ConsumerMachine:
             ):
                 return self._take(message, now_ms)
             case messages.Head() | messages.DirectHead():
-                return self._heard(message)
+                return self._heard(message, now_ms)
             case messages.LogStart():
                 return self._log_start(message, now_ms)
             case messages.Ack():
@@ -317,7 +321,7 @@ class ConsumerMachine:
             return [Dropped(error.reason)]
         last = batch.end - 1
         if partition not in self._next:
-            effects = self._begin(partition, message.sequence, last)
+            effects = self._begin(partition, message.sequence, last, now_ms)
             if partition not in self._next:
                 return effects
         else:
@@ -380,15 +384,15 @@ class ConsumerMachine:
             head = min(head, self._durable.end(partition) - 1)
         self._inflow.heard(partition, head)
 
-    def _heard(self, message: messages.Head | messages.DirectHead) -> list[Effect]:
+    def _heard(self, message: messages.Head | messages.DirectHead, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
         if not self._subscribed(partition):
             return []
         effects: list[Effect] = []
         if partition not in self._next:
-            effects = self._begin(partition, message.sequence + 1, message.sequence)
+            effects = self._begin(partition, message.sequence + 1, message.sequence, now_ms)
         if isinstance(message, messages.DirectHead) and message.store is not None:
-            effects += self._committed(partition, message.sequence + 1)
+            effects += self._committed(partition, message.sequence + 1, now_ms)
         if partition in self._next:
             self._learn(partition, message.sequence)
             if isinstance(message, messages.Head) and message.stored:
@@ -410,7 +414,7 @@ class ConsumerMachine:
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         """A store has more of a partition, which may still be on its way here."""
         partition = Partition(ack.topic, ack.address)
-        effects = self._committed(partition, ack.sequence + 1)
+        effects = self._committed(partition, ack.sequence + 1, now_ms)
         if partition in self._next:
             self._inflow.stored(partition, ack.store, ack.sequence)
             self._await(partition, now_ms)
@@ -436,9 +440,9 @@ class ConsumerMachine:
         self._next[partition] = end
         return [lost, *self._deliver(partition)]
 
-    def _begin(self, partition: Partition, latest: int, head: int) -> list[Effect]:
+    def _begin(self, partition: Partition, latest: int, head: int, now_ms: int) -> list[Effect]:
         """Place a partition that is seen for the first time."""
-        if self._live.away:
+        if self._live.away or not self._baseline.is_old(now_ms):
             latest = 0  # it is new, so all of it was published since this consumer began
         position = self._settings.positions.get(partition)
         if position is None and self._settings.start is Start.ASSIGNED:
@@ -467,7 +471,7 @@ class ConsumerMachine:
             del self._next[partition]
         return []
 
-    def _committed(self, partition: Partition, end: int) -> list[Effect]:
+    def _committed(self, partition: Partition, end: int, now_ms: int) -> list[Effect]:
         if not self._settings.committed or not self._subscribed(partition):
             return []
         if end <= self._durable.end(partition):
@@ -476,7 +480,7 @@ class ConsumerMachine:
             return [Dropped("too many partitions")]
         effects: list[Effect] = []
         if partition not in self._next:
-            effects = self._begin(partition, end, end - 1)
+            effects = self._begin(partition, end, end - 1, now_ms)
         if partition in self._next:
             effects += self._deliver(partition)
         return effects

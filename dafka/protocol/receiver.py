@@ -208,6 +208,10 @@ class Inflow:
             # Without progress the sender does not have it, and only time makes us ask again.
             self._go_without(partition, stream, window, store, 0)
 
+    def knows(self, store: str) -> bool:
+        """Whether this store was heard of before."""
+        return store in self._stores
+
     def heard_from(self, store: str, now_ms: int) -> bool:
         """A store is there, and waited for before anything is skipped; False if too many are."""
         return self._stores.heard_from(store, now_ms)

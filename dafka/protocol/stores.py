@@ -30,6 +30,9 @@ class KnownStores:
         self._silent: set[str] = set()
         """Those that have not answered a FETCH, and not been heard of since."""
 
+    def __contains__(self, store: object) -> bool:
+        return store in self._heard_ms
+
     def heard_from(self, store: str, now_ms: int) -> bool:
         """A store is there; False if there are as many as may be, and this one is none of them."""
         if store not in self._heard_ms and len(self._heard_ms) >= STORES_MAX:
@@ -61,6 +64,46 @@ class KnownStores:
         for store, heard_ms in self._heard_ms.items():
             if now_ms < heard_ms + STORE_SILENCE_MS:
                 yield store
+
+
+SETTLING_MS = 3_000
+"""So long after the last news of what was there before, all of it is known: a beacon takes 1 s, and
+GET-HEADS is sent three times by then."""
+
+SETTLING_MS_MAX = 30_000
+"""By then it is over, whatever comes: where producers come and go there is always news."""
+
+
+class Baseline:
+    """Whether a partition that is heard of for the first time was there before whoever asks.
+
+    Nobody says so, nor does a store say that it has named all it has. So what is heard of while
+    there is news from the first peers, or from a store that was not known, counts as old; what
+    comes when that is over has begun since.
+    """
+
+    def __init__(self) -> None:
+        self._began_ms: int | None = None
+        self._news_ms = 0
+
+    def heard(self, now_ms: int) -> None:
+        """Something has come from somebody: before that nothing could be known."""
+        if self._began_ms is None:
+            self.begin(now_ms)
+
+    def begin(self, now_ms: int) -> None:
+        """A store is there that was not known: what it has may be old."""
+        self._began_ms = self._news_ms = now_ms
+
+    def is_old(self, now_ms: int) -> bool:
+        """Whether what is heard of now for the first time was there before."""
+        if self._began_ms is None:
+            return True
+        settled_ms = min(self._news_ms + SETTLING_MS, self._began_ms + SETTLING_MS_MAX)
+        if now_ms >= settled_ms:
+            return False
+        self._news_ms = now_ms
+        return True
 
 
 _INTERVAL_MS = 500

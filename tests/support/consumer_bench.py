@@ -49,8 +49,8 @@ def head(sequence, address="AA", topic="flights"):
     return messages.Head(topic, address, sequence)
 
 
-def stored_head(sequence):
-    return messages.DirectHead("ME", "flights", "AA", sequence, "S1")
+def stored_head(sequence, address="AA", store="S1"):
+    return messages.DirectHead("ME", "flights", address, sequence, store)
 
 
 def ack(sequence):

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,15 @@ def test_json_goes_in_and_comes_out(cluster, dafka):
 def test_consuming_ends_when_nothing_comes(cluster, dafka):
     done = dafka("consume", "empty", "--tower", cluster.tower, "--timeout", "0.1")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_consumer_that_is_there_sees_all_that_a_new_producer_sends(cluster, dafka):
+    command = [sys.executable, "-m", "dafka", "consume", "seen", "--tower", cluster.tower]
+    with subprocess.Popen([*command, "--max", "5"], stdout=subprocess.PIPE) as consuming:
+        time.sleep(5)  # what was there before it is known some 3 s after it has found the others
+        dafka("produce", "seen", "--tower", cluster.tower, given=b"1\n2\n3\n4\n5\n")
+        out, _ = consuming.communicate(timeout=30)
+    assert out == b"1\n2\n3\n4\n5\n"
 
 
 def test_consuming_several_topics(cluster, dafka):

@@ -22,6 +22,7 @@ from dafka.protocol.consumer import (
 from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
 from dafka.protocol.events import Consumed, PeerListened, Seek, Submitted, Unassigned, Woke
 from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
+from dafka.protocol.stores import SETTLING_MS
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import GetHeads, MessageId
@@ -312,6 +313,41 @@ def test_latest_begins_with_what_comes_live_or_behind_the_head(batch):
     bench = Bench(start=Start.LATEST)
     assert fetched(bench.hear(head(7))) == []
     assert delivered(bench.hear(live(batch(8)))) == [(8, 9)]
+
+
+def settled_bench(**settings):
+    """A consumer that has heard of all that was there before it."""
+    bench = Bench(start=Start.LATEST, **settings)
+    bench.hear(head(7), stored_head(7))
+    bench.wait(SETTLING_MS)
+    return bench
+
+
+@pytest.mark.parametrize("said", [head, stored_head])
+def test_latest_begins_what_has_begun_since_at_its_first_record(said):
+    bench = settled_bench()
+    assert fetched(bench.hear(said(4, address="NEW"))) == [(0, 5)]
+    assert bench.machine.next(P) == 8
+
+
+def test_latest_begins_what_has_begun_since_at_its_first_record_if_it_comes_live(batch):
+    bench = settled_bench()
+    new = Partition("flights", "NEW")
+    assert fetched(bench.hear(live(batch(5, partition=new)))) == [(0, 5)]
+
+
+def test_latest_takes_for_old_what_comes_with_a_store_that_was_not_known():
+    bench = settled_bench()
+    assert fetched(bench.hear(stored_head(9, address="OLD", store="OTHER STORE"))) == []
+    bench.wait(SETTLING_MS)
+    assert fetched(bench.hear(stored_head(4, address="NEW", store="OTHER STORE"))) == [(0, 5)]
+
+
+def test_latest_knows_nothing_before_it_has_heard_of_anybody():
+    bench = Bench(start=Start.LATEST)
+    bench.give(Woke())
+    bench.wait(10 * SETTLING_MS)
+    assert fetched(bench.hear(head(7))) == []
 
 
 def test_explicit_positions_come_before_the_start(batch):

@@ -11,7 +11,10 @@ from dafka.protocol.receiver import Inflow
 from dafka.protocol.stores import (
     FRESH_MS,
     HEADS_INTERVAL_MS_MAX,
+    SETTLING_MS,
+    SETTLING_MS_MAX,
     STORE_SILENCE_MS,
+    Baseline,
     Inquiry,
     KnownStores,
 )
@@ -188,6 +191,26 @@ def test_a_store_whose_answer_was_cut_short_has_not_fallen_silent(inflow, batch)
     inflow.heard(other, 0)
     inflow.stored(other, "S1", 0)
     assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(0, "S1")]
+
+
+def test_what_comes_while_there_is_news_was_there_before():
+    baseline = Baseline()
+    assert baseline.is_old(10 * SETTLING_MS), "nobody was heard of yet"
+    baseline.heard(0)
+    for now_ms in (0, SETTLING_MS - 1, 2 * SETTLING_MS - 2):
+        baseline.heard(now_ms)
+        assert baseline.is_old(now_ms)
+    assert not baseline.is_old(3 * SETTLING_MS - 2)
+    baseline.begin(4 * SETTLING_MS)
+    assert baseline.is_old(5 * SETTLING_MS - 1)
+    assert not baseline.is_old(6 * SETTLING_MS - 1)
+
+
+def test_news_without_end_is_new_in_the_end():
+    baseline = Baseline()
+    baseline.heard(0)
+    assert all(baseline.is_old(now_ms) for now_ms in range(0, SETTLING_MS_MAX, SETTLING_MS // 2))
+    assert not baseline.is_old(SETTLING_MS_MAX)
 
 
 def test_it_asks_ever_more_rarely_up_to_a_bound():
