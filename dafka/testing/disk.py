@@ -31,6 +31,8 @@ class SimDisk:
     def __init__(self, node: SimNode[Any, Any]) -> None:
         self._node = node
         self._under_way: deque[Callable[[], None]] = deque()
+        self.full = False
+        """Whether it refuses whatever is to be written."""
 
     def begin(self) -> None:
         """Take the time of a transaction.
@@ -40,7 +42,7 @@ class SimDisk:
         """
         world = self._node.world
         self._node.busy(world.random.randint(0, world.faults.disk_ms_max))
-        if world.faults.refusal > world.random.random():
+        if self.full or world.faults.refusal > world.random.random():
             raise StorageError("cannot append: the disk is full")
 
     def commit(self, action: Callable[[], None]) -> None:

@@ -204,8 +204,8 @@ class SimStore(SimNode[None, Never]):
         self.log = log
         self.server = SimQueryServer(self)
         self._rows_max = rows_max
-        self._disk = SimDisk(self)
-        self._view = SimLog(log, self._disk, self._written)
+        self.disk = SimDisk(self)
+        self._view = SimLog(log, self.disk, self._written)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
 
@@ -215,7 +215,7 @@ class SimStore(SimNode[None, Never]):
             self.world.history.record(Reopened(self.world.now_ms, self.name, partition, head + 1))
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
         self.server = SimQueryServer(self)
-        self._view = SimLog(self.log, self._disk, self._written)
+        self._view = SimLog(self.log, self.disk, self._written)
         role = StoreRole(
             self._view, self.server, Retainer(()), rows_max=self._rows_max, clock=self.world.clock
         )
@@ -223,7 +223,7 @@ class SimStore(SimNode[None, Never]):
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
-        self._disk.crash()
+        self.disk.crash()
         super().crash()
 
     def arrive(self, side: None, event: Event) -> None:

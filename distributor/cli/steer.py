@@ -170,9 +170,9 @@ def _fields(row: LinkRow) -> dict[str, Any]:
 
 
 def _state(row: LinkRow) -> str:
-    state = row.state
-    if row.next:
-        state = f"draining for {row.next}" + (f": {row.waits_for}" if row.waits_for else "")
+    state = f"draining for {row.next}" if row.next else row.state
+    if row.waits_for:
+        state += f": {row.waits_for}"
     stopped = row.diverged + row.overtaken
     if stopped:
         state += f", without {counted(stopped, 'partition')}: see distributor status"

@@ -156,6 +156,11 @@ class SteeredLink:
         """Once it is on hold: everything it sent, the end of each partition."""
         return self._node.sent
 
+    @property
+    def stuck_ms(self) -> int:
+        """For how long the target has taken none of what waits for it; 0 if it takes."""
+        return self._node.stuck_ms
+
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self._node.hold()

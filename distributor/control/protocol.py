@@ -83,9 +83,10 @@ class LinkRow(Struct, frozen=True, array_like=True):
         branch: Which child of the branch it leads into, counted from 0.
         target: Cluster it copies to.
         state: `serving`, `draining`, `paused`, `drained` when what it sent before the pause is on
-            every cluster beyond, or `silent` when the target gives no sign of life.
+            every cluster beyond, `silent` when the target gives no sign of life, or `stuck` when
+            it takes nothing of what there is for it.
         next: Cluster it will copy to once what was sent is everywhere; empty if none.
-        waits_for: What it waits for while it drains, for people.
+        waits_for: What it waits for while it drains or is stuck, for people.
         switches: How often the target was changed.
         stall_ms: How long copying stood still at the last change; -1 if it has not ended yet.
         diverged: Partitions it does not copy, as the target has other records of them.

@@ -21,6 +21,7 @@ from distributor.link.target import (
     Drain,
     Drained,
     Probed,
+    Stuck,
     Switch,
     TargetMachine,
     TargetSettings,
@@ -43,6 +44,10 @@ log = logging.getLogger(__name__)
 PROBE_INTERVAL_MS = 1_000
 """How often the targets are asked for a sign of life."""
 
+STUCK_MS = 3_000
+"""A target that takes nothing for so long is said to be stuck: an acknowledgement takes some
+milliseconds."""
+
 BARRIER_INTERVAL_MS = 200
 """How often the clusters behind a target are asked whether they have everything."""
 
@@ -53,6 +58,10 @@ class SteeredNode(Protocol):
     @property
     def sent(self) -> Mapping[Partition, int] | None:
         """Once it is on hold: everything it sent, the end of each partition."""
+
+    @property
+    def stuck_ms(self) -> int:
+        """For how long the target has taken none of what waits for it; 0 if it takes."""
 
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
@@ -121,14 +130,25 @@ class Steering:
         self._stall_ms = 0
         self.aim = TargetMachine(link.targets, settings, self._now_ms())
         self.switches = 0
-        self.waits_for = ""
-        """What the barrier waits for, for people."""
+        self._barrier = ""
+        """What the barrier waits for."""
 
     @property
     def state(self) -> str:
         """What it does, in a word."""
-        silent = self.aim.silent and len(self._link.targets) > 1 and not self.aim.paused
-        return "silent" if silent else self.aim.state.value
+        if self.aim.silent and len(self._link.targets) > 1 and not self.aim.paused:
+            return "silent"
+        stuck = self.aim.state is TargetState.SERVING and self._node.stuck_ms >= STUCK_MS
+        return "stuck" if stuck else self.aim.state.value
+
+    @property
+    def waits_for(self) -> str:
+        """What the barrier waits for, or why nothing arrives, for people; empty if all is well."""
+        if self._barrier or self.state != "stuck":
+            return self._barrier
+        return self._node.unready() or (
+            f"{self.aim.current} has acknowledged nothing for {self._node.stuck_ms // 1_000} s"
+        )
 
     @property
     def stall_ms(self) -> int:
@@ -180,7 +200,7 @@ class Steering:
     def _reopen(self) -> None:
         if self._stood_ms is None:
             self._stood_ms = self._now_ms()
-        self.waits_for = ""
+        self._barrier = ""
         self._node.reopen(self.aim.current)
 
     def _notice_end_of_stall(self) -> None:
@@ -195,6 +215,7 @@ class Steering:
             return  # nothing depends on it
         for name, well in zip(targets, self._apply(self._stores.is_well, targets), strict=True):
             self.handle(Probed(name, well))
+        self.handle(Stuck(self._node.stuck_ms))
 
     def _is_drained(self) -> bool:
         """Whether everything sent is on every cluster behind the target."""
@@ -204,11 +225,11 @@ class Steering:
         for name in self._link.beyond:
             heads = self._stores.heads(name)
             if heads is None:
-                self.waits_for = f"{name} does not answer"
+                self._barrier = f"{name} does not answer"
                 return False
             lacking = sum(heads.get(partition, -1) + 1 < end for partition, end in sent.items())
             if lacking:
-                self.waits_for = f"{name} lacks records of {counted(lacking, 'partition')}"
+                self._barrier = f"{name} lacks records of {counted(lacking, 'partition')}"
                 return False
         return True
 

@@ -29,6 +29,9 @@ class Hops:
     def __init__(self) -> None:
         self._under_way: dict[Partition, deque[InflightBatch]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._under_way)
+
     def add(self, partition: Partition, hop: InflightBatch) -> None:
         """A batch was sent, behind all before."""
         hops = self._under_way.setdefault(partition, deque())

@@ -144,6 +144,10 @@ class LinkMachine:
         self._lifecycle = Lifecycle(LINK_STATES)
         self._wanted = False
         """Somebody at the target asks for what the mirror does not hold any more."""
+        self._unread = False
+        """Whether the target's stores did not say what they hold when they were asked last."""
+        self._taken_ms = 0
+        """When the target last took something, or nothing waited for it."""
         self._ask_due_ms = 0
         self._survey_due_ms: int | None = None
         """When to compare the ends again; None before the first survey."""
@@ -212,6 +216,16 @@ class LinkMachine:
                 longest_ms = max(longest_ms, now_ms - since_ms)
         return records, longest_ms
 
+    def stuck_ms(self, now_ms: int) -> int:
+        """For how long the target has taken none of what waits for it; 0 if it takes, or none does.
+
+        Whatever the reason: no node of it is found, it refuses, or its stores do not say where to
+        begin. To be asked often: what waits in between is not noticed.
+        """
+        if not self._hops and not (self._unread and self._unplaced):
+            self._taken_ms = now_ms
+        return now_ms - self._taken_ms
+
     def standstill(self, now_ms: int) -> tuple[int, int]:
         """How many partitions the target lacks something of, and how long one stands still (ms).
 
@@ -247,12 +261,14 @@ class LinkMachine:
 
     def _unanswered(self, now_ms: int) -> list[SidedEffect]:
         self._lifecycle.become(LinkState.COPYING)
+        self._unread = True
         self._ask_due_ms = now_ms + ASK_AGAIN_MS
         return []
 
     def _surveyed(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Begin new partitions; go back where the target lost something or nobody serves it."""
         self._lifecycle.become(LinkState.COPYING)
+        self._unread = False
         if self._wanted:
             self._wanted = False
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
@@ -416,7 +432,7 @@ class LinkMachine:
         sided: list[SidedEffect] = []
         self._comparison.stored(stored.partition, stored.end)
         for hop in self._hops.stored(stored.partition, stored.end):
-            self._moved_ms[stored.partition] = now_ms
+            self._moved_ms[stored.partition] = self._taken_ms = now_ms
             latency_ms = now_ms - hop.taken_ms
             hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
             sided.append((Side.TARGET, hopped))

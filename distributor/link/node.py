@@ -138,6 +138,11 @@ class LinkNode:
         self._node.post(Side.SOURCE, Hold())
 
     @property
+    def stuck_ms(self) -> int:
+        """For how long the target has taken none of what waits for it; 0 if it takes."""
+        return self._role.stuck_ms
+
+    @property
     def stops(self) -> Mapping[Partition, Stop]:
         """Partitions that are not copied at present, and why."""
         return self._role.stops
@@ -291,6 +296,7 @@ class LinkRole:
         self.told = ends.told
         self.stops: Mapping[Partition, Stop] = {}
         self.shortened = 0
+        self.stuck_ms = 0
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[SidedEffect]:
         """Pass an event to the machine; at the end of a turn, tell how things are."""
@@ -336,6 +342,7 @@ class LinkRole:
         self._asker.close(self._ends.close)
 
     def _tell(self, now_ms: int) -> None:
+        self.stuck_ms = self.machine.stuck_ms(now_ms)
         self._meter.standstill(*self.machine.standstill(now_ms))
         self._meter.stopped(self.machine.stops.counts(), len(self.machine.shortened))
         self.stops = dict(self.machine.stops.by_partition)

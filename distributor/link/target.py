@@ -1,7 +1,8 @@
 """Where a link aims: an ordered list of targets, of which one at a time is served.
 
 A planned switch waits for a barrier: everything sent is on every cluster behind the target. Where
-the target gives no sign of life for too long, or is declared lost, the next one is served at once.
+the target gives no sign of life for too long, takes nothing of what there is for it, or is declared
+lost, the next one is served at once.
 Leaving without the barrier loses nothing and repeats nothing in any log, as the next link asks the
 new target what it has. What the barrier saves is carrying records twice: what the old target still
 relays is not sent to the new one again.
@@ -48,7 +49,8 @@ class TargetSettings:
     """When to aim elsewhere.
 
     Attributes:
-        failover_after_ms: Silence of all stores of the target after which it is left.
+        failover_after_ms: Silence of all stores of the target after which it is left; and how long
+            it may take nothing of what there is for it.
         failback: Whether to return to the preferred target once it has been well for as long.
         drain_ms_max: A barrier that is not met within this is given up, and nothing changes.
     """
@@ -64,6 +66,13 @@ class Probed:
 
     target: str
     well: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Event: for so long the target has taken none of what waits for it; 0 if it takes."""
+
+    for_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,15 @@ class Switch:
     planned: bool
 
 
-TargetEvent = Probed | Retarget | ClusterLost | Drained | Pause | Woke
+TargetEvent = Probed | Stuck | Retarget | ClusterLost | Drained | Pause | Woke
 TargetEffect = Drain | Resume | Switch
+
+
+REST = 8
+"""A target that was left because it took nothing is not served by itself for so many times as long
+as that was waited for, and twice as long each time: that its stores answer says nothing of it."""
+
+REST_DOUBLINGS_MAX = 6
 
 
 class TargetMachine:
@@ -142,6 +158,10 @@ class TargetMachine:
         self._well_since_ms: dict[str, int] = {}
         """Targets whose last probe was answered, and since when that is so."""
         self._lost: set[str] = set()
+        self._stuck_ms = 0
+        """For how long the current target has taken nothing."""
+        self._rests: dict[str, tuple[int, int]] = {}
+        """Targets that took nothing: how often, and until when they are left alone."""
 
     def handle(self, event: TargetEvent, now_ms: int) -> list[TargetEffect]:
         """Take one event in; see `Machine`."""
@@ -152,6 +172,8 @@ class TargetMachine:
                     self._alive_ms = now_ms
             case Probed(target, _):
                 self._well_since_ms.pop(target, None)
+            case Stuck(for_ms):
+                self._stuck_ms = for_ms
             case Retarget(target):
                 return self._retarget(target, now_ms)
             case ClusterLost(cluster):
@@ -201,24 +223,44 @@ class TargetMachine:
         over = self._hold_due_ms is not None and now_ms >= self._hold_due_ms
         if self.paused:
             return [self._resume()] if over else []
-        silent_ms = now_ms - self._alive_ms
-        if self.current in self._lost or silent_ms >= self._settings.failover_after_ms:
-            return self._fail_over(now_ms)
+        patience_ms = self._settings.failover_after_ms
+        if self.current in self._lost or now_ms - self._alive_ms >= patience_ms:
+            # A target that rests may still take more than one that is dead.
+            return self._fail_over(now_ms, resting=True)
+        if self._stuck_ms >= patience_ms and (left := self._leave_stuck(now_ms)):
+            return left
         if over:
             return [self._resume()]
         if self.holding or self._pinned or not self._settings.failback:
             return []
         return self._fail_back(now_ms)
 
-    def _fail_over(self, now_ms: int) -> list[TargetEffect]:
-        candidates = [name for name in self._targets if self._usable(name)]
-        if self.next in candidates:
+    def _fail_over(self, now_ms: int, *, resting: bool) -> list[TargetEffect]:
+        usable = [name for name in self._targets if self._usable(name)]
+        candidates = [name for name in usable if not self._rests_now(name, now_ms)]
+        if resting:
+            candidates += usable
+        if self.next in usable:
             candidates = [self.next]
         return [self._switch(candidates[0], now_ms, planned=False)] if candidates else []
 
+    def _leave_stuck(self, now_ms: int) -> list[TargetEffect]:
+        """Go where records are taken, if there is such a place; not in circles."""
+        left = self.current
+        effects = self._fail_over(now_ms, resting=False)
+        if effects:
+            times, _ = self._rests.get(left, (0, 0))
+            rest_ms = self._settings.failover_after_ms * REST << min(times, REST_DOUBLINGS_MAX)
+            self._rests[left] = times + 1, now_ms + rest_ms
+        return effects
+
+    def _rests_now(self, name: str, now_ms: int) -> bool:
+        _, until_ms = self._rests.get(name, (0, now_ms))
+        return now_ms < until_ms
+
     def _fail_back(self, now_ms: int) -> list[TargetEffect]:
         preferred = self._targets[0]
-        if not self._usable(preferred):
+        if not self._usable(preferred) or self._rests_now(preferred, now_ms):
             return []
         if now_ms - self._well_since_ms[preferred] < self._settings.failover_after_ms:
             return []
@@ -231,6 +273,7 @@ class TargetMachine:
         assert target in self._targets
         self._pinned = True
         self._lost.discard(target)
+        self._rests.pop(target, None)
         if target == self.current:
             return [self._resume()] if self.holding else []
         return self._hold(TargetState.DRAINING, target, now_ms)
@@ -249,7 +292,7 @@ class TargetMachine:
 
     def _switch(self, target: str, now_ms: int, *, planned: bool) -> Switch:
         self._serve(target)
-        self._alive_ms = now_ms
+        self._alive_ms, self._stuck_ms = now_ms, 0
         return Switch(target, planned)
 
     def _resume(self) -> Resume:

@@ -241,6 +241,11 @@ class SimLink(SimNode[Side, LinkEvent]):
         """Once it is on hold: everything it sent, the end of each partition."""
         return None if self._role is None else self._role.sent
 
+    @property
+    def stuck_ms(self) -> int:
+        """For how long the target has taken none of what waits for it; 0 if it takes."""
+        return 0 if self._role is None else self._role.stuck_ms
+
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self.post(Side.SOURCE, Hold())

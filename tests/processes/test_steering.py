@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -32,6 +33,54 @@ def targets(file) -> dict[tuple[str, int], str]:
     found = distributor("links", str(file), "--json")
     rows = json.loads(found.stdout)["links"]
     return {(row["source"], row["level"]): row["target"] for row in rows}
+
+
+def child(up, *words: str) -> int:
+    """The process with all these words in its command line."""
+    (found,) = [
+        pid for command, pid in up.children().items() if all(word in command for word in words)
+    ]
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
+    up, topology_file, wait_until
+):
+    topology = load(topology_file)
+    wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
+    traffic = Traffic(topology.clusters[0].towers[0])
+    traffic.start()
+    wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
+    assert targets(topology_file)["c1", 3] == "c3"
+
+    store = child(up, "dafka store", topology.clusters[2].stores[0].query)
+    _, hard = resource.prlimit(store, resource.RLIMIT_FSIZE)
+    resource.prlimit(store, resource.RLIMIT_FSIZE, (0, hard))  # as a full disk refuses
+    try:
+        wait_until(lambda: targets(topology_file)["c1", 3] == "c4", "c3 is left")
+        before = traffic.sent
+        wait_until(
+            lambda: next(h.records for h in survey(topology) if h.cluster == "c4") > before,
+            "c4 gets what is sent meanwhile",
+        )
+    finally:
+        resource.prlimit(store, resource.RLIMIT_FSIZE, (hard, hard))
+
+    # A distributor that is started anew aims at c3 first, of which it finds no node.
+    tower = child(up, "dafka tower", topology.clusters[2].towers[0])
+    os.kill(tower, signal.SIGSTOP)
+    try:
+        os.kill(child(up, "distributor", "--cluster c1", "--level 3"), signal.SIGKILL)
+        wait_until(lambda: targets(topology_file).get(("c1", 3)) == "c3", "it is back")
+        wait_until(lambda: targets(topology_file)["c1", 3] == "c4", "c3 is left again", 60)
+    finally:
+        os.kill(tower, signal.SIGCONT)
+    traffic.finish()
+    everything = {f"c{number}": traffic.sent for number in range(1, 5)}
+    wait_until(lambda: verify(topology, settle_s=0).clusters == everything, "all have all", 90)
+    assert verify(topology, deep=True).equal
+    assert up.stop() == 0
 
 
 @pytest.mark.timeout(300)

@@ -25,6 +25,7 @@ class FakeNode:
         self.held = 0
         self.opened = []
         self.lacks = ""
+        self.stuck_ms = 0
 
     def hold(self):
         self.held += 1
@@ -136,6 +137,22 @@ def test_a_silent_target_is_left_for_one_that_answers():
     here.node.lacks = "no node heard of c3"
     here.look(after_ms=10)
     assert here.steering.stall_ms == -1
+
+
+def test_a_target_that_answers_and_takes_nothing_is_left_and_told_of():
+    here = Steered(failover_after_ms=5_000)
+    here.look()
+    here.node.stuck_ms = 4_999
+    here.look(after_ms=1_000)
+    assert here.steering.state == "stuck"
+    assert here.steering.waits_for == "c2 has acknowledged nothing for 4 s"
+    here.node.lacks = "no node heard of c2"
+    assert here.steering.waits_for == "no node heard of c2"
+    here.node.stuck_ms = 5_000
+    here.look(after_ms=1_000)
+    assert here.node.opened == ["c3"]
+    here.node.stuck_ms = 0
+    assert (here.steering.state, here.steering.waits_for) == ("serving", "")
 
 
 def test_targets_are_looked_at_once_a_second_and_a_barrier_more_often(here):

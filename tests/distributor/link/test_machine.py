@@ -53,6 +53,32 @@ def test_it_asks_the_target_before_it_forwards_anything():
     assert of(AskHeads, bench.source(live(batch(2)))) == [], "one question at a time"
 
 
+def test_it_says_how_long_the_target_has_taken_nothing():
+    bench = Bench().placed()
+    machine = bench.link
+    assert machine.stuck_ms(bench.now_ms + 60_000) == 0, "there was nothing to take"
+    bench.now_ms += 60_000
+    bench.source(live(batch(0)), durable(4))
+    assert machine.stuck_ms(bench.now_ms + 1_000) == 1_000
+    bench.source(live(batch(2)))
+    bench.now_ms += 2_000
+    bench.target(stored(2))
+    assert machine.stuck_ms(bench.now_ms + 500) == 500, "it takes, and lacks some"
+    bench.target(stored(4))
+    assert machine.stuck_ms(bench.now_ms + 500) == 0
+
+
+def test_a_target_that_does_not_say_what_it_has_takes_nothing():
+    bench = Bench()
+    bench.source(live(batch(0)), durable(2))
+    assert bench.link.stuck_ms(bench.now_ms) == 0
+    bench.target(HeadsUnread())
+    assert bench.link.stuck_ms(bench.now_ms + 700) == 700
+    bench.target(HeadsRead({}, {}))
+    bench.target(stored(2))
+    assert bench.link.stuck_ms(bench.now_ms + 900) == 0
+
+
 def test_it_goes_on_behind_what_the_target_has_or_at_the_first_record():
     bench = Bench().placed({P: 3})
     assert sequences(bench.source(live(batch(4)))) == [4, 5]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dafka.protocol.events import Woke
 from distributor.link.target import (
+    REST,
     TARGET_STATES,
     ClusterLost,
     Drain,
@@ -18,6 +19,7 @@ from distributor.link.target import (
     Probed,
     Resume,
     Retarget,
+    Stuck,
     Switch,
     TargetMachine,
     TargetSettings,
@@ -92,6 +94,54 @@ def test_a_target_that_dies_while_it_drains_is_left_for_the_one_that_was_named()
     one = aim()
     one.handle(Retarget("c"), 0)
     assert one.handle(Probed("a", False), 1_000) == [Switch("c", planned=False)]
+
+
+def stuck(one, for_ms, now_ms):
+    """All answer, and the current one has taken nothing for so long."""
+    for name in (one.current, *"abc"):
+        assert one.handle(Probed(name, True), now_ms) == []
+    return one.handle(Stuck(for_ms), now_ms)
+
+
+def test_a_target_that_takes_nothing_is_left_though_it_answers():
+    one = aim()
+    assert stuck(one, 999, 5_000) == []
+    assert stuck(one, 1_000, 6_000) == [Switch("b", planned=False)]
+
+
+def test_links_do_not_go_round_in_circles_where_nobody_takes_anything():
+    one = aim(BACK)
+    assert stuck(one, 1_000, 1_000) == [Switch("b", planned=False)]
+    assert stuck(one, 1_000, 2_000) == [Switch("c", planned=False)]
+    rested_ms = 1_000 + REST * 1_000
+    for now_ms in range(3_000, rested_ms, 500):
+        assert stuck(one, 1_000, now_ms) == [], "all have taken nothing just now"
+    assert one.handle(Probed("c", True), rested_ms) == [Switch("a", planned=False)]
+    assert stuck(one, 1_000, rested_ms + 1_000) == [Switch("b", planned=False)]
+    for now_ms in range(rested_ms + 1_500, rested_ms + 1_000 + 2 * REST * 1_000, 500):
+        stuck(one, 0, now_ms)
+        assert one.current == "b", "it does not return as soon to whom it left again"
+
+
+def test_a_dead_target_is_left_even_for_one_that_took_nothing():
+    one = aim()
+    stuck(one, 1_000, 1_000)
+    one.handle(Probed("c", False), 1_100)
+    assert one.handle(Probed("b", False), 2_000) == [Switch("a", planned=False)]
+
+
+def test_a_stuck_target_is_left_for_the_one_that_is_named():
+    one = aim()
+    stuck(one, 900, 900)
+    assert one.handle(Retarget("c"), 950) == [Drain()]
+    assert stuck(one, 1_000, 1_000) == [Switch("c", planned=False)]
+
+
+def test_what_is_named_need_not_rest():
+    one = aim()
+    stuck(one, 1_000, 1_000)
+    assert one.handle(Retarget("a"), 1_100) == [Drain()]
+    assert one.handle(Drained(), 1_200) == [Switch("a", planned=True)]
 
 
 def test_it_stays_after_a_failover_unless_told_to_return():
@@ -203,6 +253,7 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
 events = st.one_of(
     st.builds(Probed, st.sampled_from("abc"), st.booleans()),
     st.builds(Retarget, st.sampled_from("abc")),
+    st.builds(Stuck, st.integers(0, 3_000)),
     st.builds(ClusterLost, st.sampled_from("abcd")),
     st.just(Drained()),
     st.just(Pause()),

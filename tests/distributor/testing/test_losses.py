@@ -156,6 +156,25 @@ def test_a_silent_target_is_left_and_returned_to_if_told_so(failback):
 
 
 @pytest.mark.sim
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_target_whose_disk_is_full_is_left_though_its_stores_answer(restarted):
+    settings = replace(REPAIRING, aim=TargetSettings(failover_after_ms=3_000))
+    sim = four(1, settings)
+    flow(sim, 20)
+    links = [link for link in sim.links if link.name in ("link-c1-3-1", "link-c2-3-1")]
+    sim.clusters["c3"].store.disk.full = True
+    if restarted:
+        for link in links:
+            link.crash()
+            link.boot()
+    flow(sim, 150)
+    assert {link.target.name for link in links} == {"c4"}
+    sim.clusters["c3"].store.disk.full = False
+    settle(sim)
+    assert not sim.anomalies()
+
+
+@pytest.mark.sim
 def test_a_cluster_that_comes_back_with_a_new_disk_is_filled():
     sim = four(2)
     flow(sim)
