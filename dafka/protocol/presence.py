@@ -4,15 +4,17 @@ A node sends its beacon at an interval, and soon for every peer it sees for the 
 a newcomer need not wait. A node hears its own beacon back from each tower; when that is missing,
 the tower is away.
 
-A peer whose connection lives is never left. One that is silent and whose connection is gone is left
-after a while; after a longer one when no tower is heard, for then nobody can be heard.
+Whoever may send beacons may announce any endpoint, so a beacon alone makes nobody a peer for good:
+of several keys that are announced for one endpoint each is tried in turn, until one is proved
+there. A peer whose connection lives is never left. One that is silent and whose connection is gone
+is left after a while; after a longer one when no tower is heard, for then nobody can be heard.
 
 Source: 46/DAFKA, Node Discovery and Presence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
@@ -29,6 +31,17 @@ GREETING_MS = 5
 """For each peer, how far apart beacons for newcomers are: all nodes together answer a newcomer, and
 without this a start of N nodes at once would make N^3 beacons. So a node hears at most 200 a second
 of them, whatever the number of nodes."""
+
+
+TRIAL_MS = 3_000
+"""So long a key is tried at an endpoint while others are announced there, too; a handshake that
+does not end in 2 s is given up."""
+
+RIVALS_MAX = 16
+"""Keys kept of those announced for one endpoint; it takes as many owners to fill them."""
+
+UNPROVED_MAX = 256
+"""Endpoints tried for one key at which it is not proved. In a cluster without keys none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +127,11 @@ class _Peer:
     seen_ms: int
     """When its last beacon came, or its connection came or went."""
     key: str
+    tried_ms: int
+    """When this key's turn began."""
     connected: bool = False
+    rivals: dict[str, int] = field(default_factory=dict)
+    """Other keys announced for its endpoint, and when each was tried last."""
 
 
 class PresenceMachine:
@@ -155,8 +172,9 @@ class PresenceMachine:
                 return self._hear(event, now_ms)
             case ConnectionChanged(endpoint, alive):
                 peer = self._peers.get(endpoint)
-                if peer is not None:
-                    peer.connected, peer.seen_ms = alive, now_ms
+                # What ends before it has come to be is no sign of life, only another attempt.
+                if peer is not None and (alive or peer.connected):
+                    peer.connected, peer.seen_ms, peer.tried_ms = alive, now_ms, now_ms
                 return []
             case Woke():
                 return self._wake(now_ms)
@@ -168,6 +186,8 @@ class PresenceMachine:
     def check(self) -> None:
         """Assert its bound, that it is no peer of its own, and that only towers are away."""
         assert len(self._peers) <= PEERS_MAX
+        assert all(len(peer.rivals) <= RIVALS_MAX for peer in self._peers.values())
+        assert all(peer.key not in peer.rivals for peer in self._peers.values())
         assert not self._peers.keys() & self._own_endpoints.values()
         assert self._away <= self._echo_ms.keys()
 
@@ -179,19 +199,36 @@ class PresenceMachine:
             return []  # of somebody who was there before this node
         peer = self._peers.get(beacon.endpoint)
         if peer is not None:
-            # Another key at a known endpoint is a newcomer there; first the old one must be gone.
             if peer.key == beacon.key:
                 peer.seen_ms = now_ms
-            return []
-        if len(self._peers) >= PEERS_MAX:
+                return []
+            return self._rival(peer, beacon, now_ms)
+        if len(self._peers) >= PEERS_MAX or self._unproved(beacon.key) >= UNPROVED_MAX:
             return [Dropped("too many peers")]
-        self._peers[beacon.endpoint] = _Peer(now_ms, beacon.key)
+        self._peers[beacon.endpoint] = _Peer(now_ms, beacon.key, now_ms)
         connect = Connect(beacon.endpoint, beacon.key)
         greeting_ms = self._greeting_ms(now_ms)
         if greeting_ms > now_ms:
             self._announce_due_ms = min(greeting_ms, self._announce_due_ms or greeting_ms)
             return [connect]
         return [connect, self._announce(now_ms)]
+
+    def _rival(self, peer: _Peer, beacon: TowerBeacon, now_ms: int) -> list[PresenceEffect]:
+        """Another key is announced where one is tried, or proved: it waits for its turn."""
+        if beacon.key in peer.rivals or len(peer.rivals) < RIVALS_MAX:
+            peer.rivals.setdefault(beacon.key, -1)
+        if peer.connected or now_ms - peer.tried_ms < TRIAL_MS:
+            return []
+        following = min(peer.rivals, key=peer.rivals.__getitem__)
+        del peer.rivals[following]
+        peer.rivals[peer.key] = peer.tried_ms
+        peer.key, peer.tried_ms, peer.seen_ms = following, now_ms, now_ms
+        return [Disconnect(beacon.endpoint), Connect(beacon.endpoint, following)]
+
+    def _unproved(self, key: str) -> int:
+        if not key:
+            return 0
+        return sum(peer.key == key and not peer.connected for peer in self._peers.values())
 
     def _wake(self, now_ms: int) -> list[PresenceEffect]:
         """Send what is due, leave who is gone, and say which tower is away."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import zmq
 
@@ -16,11 +18,13 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.check import check
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.transport import sockets
 from dafka.transport.access import Access, Rights
-from dafka.transport.curve import authenticator
+from dafka.transport.curve import authenticator, prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import Mesh
 from dafka.wire import messages
+from dafka.wire.beacon import NodeBeacon, encode_node_beacon
 from dafka.wire.messages import MessageId
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -270,6 +274,36 @@ def test_who_may_write_a_topic_does_not_touch_the_partition_of_another(guarded):
         assert [one.value for one in records] == [b"0", b"1", b"2", b"3"]
         with guarded.consumer("bob", "orders") as reader:
             assert [reader.poll(20).value for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_who_announces_the_endpoint_of_another_cuts_nobody_off(guarded, free_ports):
+    host = f"127.0.0.1:{free_ports(1)}"
+    credentials = guarded.who["mallory"]
+    announcing = sockets.beacon_publisher()
+    prove(announcing, credentials)
+    announcing.connect(guarded.tower)
+    forged = NodeBeacon("M" * 32, "127.0.0.1", int(host.rpartition(":")[2]), credentials.public)
+    stopped = threading.Event()
+
+    def announce():
+        while not stopped.wait(0.1):
+            for frame in encode_node_beacon(forged)[:-1]:
+                announcing.send(frame, zmq.SNDMORE)
+            announcing.send(encode_node_beacon(forged)[-1])
+
+    thread = threading.Thread(target=announce)
+    thread.start()
+    try:
+        with guarded.consumer("bob", "orders") as reader:
+            assert reader.poll(2) is None  # it has heard of the endpoint from mallory first
+            cluster = Cluster(guarded.tower, credentials=guarded.who["alice"], host=host)
+            with Producer(cluster, linger_ms=0) as alice:
+                store_one(alice, "orders", b"stored")
+            assert reader.poll(20).value == b"stored"
+    finally:
+        stopped.set()
+        thread.join()
+        announcing.close(0)
 
 
 def test_two_keys_of_one_kind_are_both_heard(guarded):

@@ -9,6 +9,9 @@ from dafka.model import Reach
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import Woke
 from dafka.protocol.presence import (
+    RIVALS_MAX,
+    TRIAL_MS,
+    UNPROVED_MAX,
     Announce,
     Connect,
     ConnectionChanged,
@@ -144,12 +147,73 @@ def test_a_peer_is_connected_to_with_its_key(presence):
     assert presence.handle(proved, 0)[0] == Connect(PEER, "k" * 40)
 
 
-def test_another_key_takes_a_peers_place_only_when_it_is_silent(presence):
-    old = heard(TowerBeacon("YOU", PEER, "k" * 40))
-    new = heard(TowerBeacon("HE", PEER, "n" * 40))
-    assert presence.handle(old, 0)[0] == Connect(PEER, "k" * 40)
-    assert live_through(presence, range(0, 4_001, 1_000), ECHO, new) == [(4_000, PEER)]
-    assert presence.handle(new, 4_001)[0] == Connect(PEER, "n" * 40)
+OWN, FORGED, OTHER = "k" * 40, "f" * 40, "o" * 40
+
+
+def told(key):
+    return heard(TowerBeacon("YOU", PEER, key))
+
+
+def tried(presence, keys, times):
+    """The keys that are tried at the peer's endpoint while beacons with these keep coming."""
+    return [
+        effect.key
+        for now_ms in times
+        for key in keys
+        for effect in presence.handle(told(key), now_ms)
+        if isinstance(effect, Connect)
+    ]
+
+
+def test_a_key_that_is_not_proved_makes_room_for_another(presence):
+    turns = range(0, 3 * TRIAL_MS, TRIAL_MS // 10)
+    assert tried(presence, [FORGED, OWN], turns) == [FORGED, OWN, FORGED]
+    presence.check()
+
+
+def test_every_key_has_its_turn_however_many_others_come(presence):
+    turns = range(0, 6 * TRIAL_MS, 10)
+    found = tried(presence, [FORGED, OTHER, OWN], turns)
+    assert sorted(found[:3]) == sorted([FORGED, OTHER, OWN])
+    assert sorted(found) == sorted([FORGED, OTHER, OWN] * 2)
+
+
+def test_a_proved_key_keeps_its_place_and_for_a_while_when_its_connection_is_gone(presence):
+    presence.handle(told(OWN), 0)
+    presence.handle(ConnectionChanged(PEER, True), 10)
+    assert tried(presence, [FORGED], range(0, 10 * TRIAL_MS, 1_000)) == []
+    gone_ms = 10 * TRIAL_MS
+    presence.handle(ConnectionChanged(PEER, False), gone_ms)
+    assert tried(presence, [FORGED, OWN], range(gone_ms, gone_ms + TRIAL_MS, 100)) == []
+    assert tried(presence, [FORGED], [gone_ms + TRIAL_MS]) == [FORGED]
+
+
+def test_attempts_that_fail_are_no_sign_of_life(presence):
+    presence.handle(told(FORGED), 0)
+    for now_ms in range(0, TRIAL_MS, 50):
+        presence.handle(ConnectionChanged(PEER, False), now_ms)
+    assert tried(presence, [OWN], [TRIAL_MS]) == [OWN]
+    assert live_through(presence, range(TRIAL_MS, TRIAL_MS + 9_000, 1_000), ECHO) == [
+        (TRIAL_MS + 4_000, PEER)
+    ]
+
+
+def test_the_rivals_for_an_endpoint_are_bounded(presence):
+    keys = [f"{number:040}" for number in range(3 * RIVALS_MAX)]
+    tried(presence, keys, range(0, 100 * TRIAL_MS, TRIAL_MS))
+    presence.check()
+
+
+def test_what_one_key_announces_and_does_not_prove_is_bounded(presence):
+    def announced(number, key):
+        return heard(TowerBeacon("N", f"tcp://127.0.0.1:{7_000 + number}", key))
+
+    for number in range(UNPROVED_MAX):
+        presence.handle(announced(number, FORGED), 0)
+    assert presence.handle(announced(UNPROVED_MAX, FORGED), 0) == [Dropped("too many peers")]
+    assert presence.handle(told(OWN), 0)[0] == Connect(PEER, OWN)
+    presence.handle(ConnectionChanged("tcp://127.0.0.1:7000", True), 0)
+    assert presence.handle(announced(UNPROVED_MAX, FORGED), 0)
 
 
 def test_its_own_address_under_another_key_is_somebody_else(presence):
