@@ -60,6 +60,7 @@ KEYS = {
     "retention": ("topics", "age_s", "bytes"),
     "links": (
         *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
+        "skip_overtaken",
     ),
     "ports": ("host", "first_port"),
 }
@@ -305,6 +306,7 @@ class _Decoder:
             ),
             bytes_per_s=self.rate(fields, "bytes_per_s", path, 65_536),
             records_per_s=self.rate(fields, "records_per_s", path, 1),
+            skip_overtaken=self.patterns(fields, "skip_overtaken", path, default.skip_overtaken),
         )
 
     def offsets(self, values: object, path: str) -> OffsetSettings:

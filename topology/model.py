@@ -194,6 +194,8 @@ class Links:
         repair_after_ms: How long a target may lack, without moving, what the source has.
         bytes_per_s: How much each link may send; None for as much as there is.
         records_per_s: The same.
+        skip_overtaken: Patterns of topics that go on behind what the source keeps no more; all
+            others stop.
     """
 
     failover_after_ms: int = 30_000
@@ -201,6 +203,11 @@ class Links:
     repair_after_ms: int = 30_000
     bytes_per_s: int | None = None
     records_per_s: int | None = None
+    skip_overtaken: tuple[str, ...] = ()
+
+    def skips(self, topic: str) -> bool:
+        """Whether a topic goes on behind what the source keeps no more."""
+        return any(fnmatchcase(topic, pattern) for pattern in self.skip_overtaken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ COMMANDS = {
     "drill": "distributor.cli.demo:drill",
     "links": "distributor.cli.steer:links",
     "retarget": "distributor.cli.steer:retarget",
+    "resume": "distributor.cli.steer:resume",
     "lost": "distributor.cli.steer:lost",
     "apply": "distributor.cli.steer:apply",
     "offsets": "distributor.cli.offsets:offsets",

@@ -1,4 +1,4 @@
-"""`distributor links`, `retarget`, `lost`, `apply`: where links aim, and changes of what runs."""
+"""`distributor links`, `retarget`, `resume`, `lost`, `apply`: what links do, and changes of it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ GONE_SHOWN_MAX = 20
 
 Cluster = Annotated[str, typer.Option("--cluster", help="The cluster.")]
 
+Level = Annotated[int, typer.Option("--level", help="The level of the link.")]
+
 
 def links(file: File, json_lines: Json = False) -> None:
     """Show where every link aims, and whether it drains or stands still.
@@ -66,7 +68,7 @@ def links(file: File, json_lines: Json = False) -> None:
 def retarget(
     file: File,
     cluster: Cluster,
-    level: Annotated[int, typer.Option(help="The level of the link.")],
+    level: Level,
     to: Annotated[str, typer.Option(help="The cluster to copy to from now on.")],
     json_lines: Json = False,
 ) -> None:
@@ -78,11 +80,7 @@ def retarget(
 
     Example: distributor retarget F --cluster cluster-1 --level 3 --to cluster-4
     """
-    endpoints = _endpoints(plan(load(file)))
-    if (cluster, level) not in endpoints:
-        known = ", ".join(f"{name} level {number}" for name, number in endpoints)
-        raise PlanError(f"no distributor for {cluster!r} and level {level}: there are {known}")
-    with ControlClient(endpoints[cluster, level]) as client:
+    with ControlClient(_endpoint(file, cluster, level)) as client:
         row = _retargeted(client, to)
     if json_lines:
         print_json(_fields(row))
@@ -109,6 +107,31 @@ def _retargeted(client: ControlClient, to: str) -> LinkRow:
             raise CommandError(f"not drained in time, nothing has changed: {waits_for}")
         time.sleep(LOOK_S)
     raise CommandError(f"not within {RETARGET_S_MAX:.0f} s: {waits_for or 'no link goes there'}")
+
+
+def resume(
+    file: File,
+    cluster: Cluster,
+    level: Level,
+    topic: Annotated[str, typer.Option(help="The topic of which partitions are overtaken.")],
+    json_lines: Json = False,
+) -> None:
+    """Let a link go on with what retention at its source has overtaken, behind the hole.
+
+    What the source keeps no more is passed over, for good: no other link brings it to the target
+    afterwards. Targets behind this one have the hole, too: give the command for each link that
+    stops. Exit code 1 if nothing of the topic is overtaken there.
+
+    Example: distributor resume F --cluster cluster-1 --level 1 --topic orders
+    """
+    with ControlClient(_endpoint(file, cluster, level)) as client:
+        passed = client.resume(topic)
+    if json_lines:
+        print_json({"partitions": passed.partitions, "records": passed.records})
+    else:
+        what = f"{counted(passed.partitions, 'partition')} of {topic!r}"
+        gone = counted(passed.records, "record")
+        say(f"{cluster} level {level} goes on with {what}, without at least {gone}")
 
 
 def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
@@ -152,6 +175,14 @@ def _cost(loss: Loss) -> Iterator[str]:
     yield "it cannot be said which records are on no other cluster, as not all answer (below)"
     if loss.gone:
         yield f"as far as the others know, {counts} are"
+
+
+def _endpoint(file: Path, cluster: str, level: int) -> str:
+    endpoints = _endpoints(plan(load(file)))
+    if (cluster, level) not in endpoints:
+        known = ", ".join(f"{name} level {number}" for name, number in endpoints)
+        raise PlanError(f"no distributor for {cluster!r} and level {level}: there are {known}")
+    return endpoints[cluster, level]
 
 
 def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:

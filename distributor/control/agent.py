@@ -21,7 +21,7 @@ from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.paging import page
 from dafka.transport.curve import checked_binding
 from dafka.transport.request import QueryServer
-from dafka.wire.primitives import octets_of
+from dafka.wire.primitives import octets_of, text
 from distributor.control import protocol
 from distributor.control.protocol import (
     STOPPED_MAX,
@@ -124,6 +124,11 @@ class SteeredLink:
             found = self._node.remembered(cluster)
         return None if found is None else (now_ms() - found[0], found[1])
 
+    def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
+        """Go on with a topic behind what the source keeps no more; returns what stands still."""
+        with self._lock:
+            return self._node.pass_over(topic)
+
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""
         if self._failure is not None:
@@ -213,6 +218,9 @@ class Steered(Protocol):
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
         """What a cluster was last known to hold, and how many milliseconds ago."""
 
+    def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
+        """Go on with a topic behind what the source keeps no more; returns what stands still."""
+
 
 class ControlServer:
     """The control port of one process.
@@ -287,6 +295,8 @@ def _obey(command: protocol.Command, links: Sequence[Steered]) -> protocol.Answe
             return known
         case protocol.RecallCommand():
             return _remembered(command.cluster, command.after, links)
+        case protocol.ResumeCommand():
+            return _pass_over(text(command.topic), links)
         case _:
             assert_never(command)
 
@@ -303,6 +313,13 @@ def _retarget(target: str, links: Sequence[Steered]) -> protocol.Answer:
         return _rows(links)
     known = ", ".join(name for link in links for name in link.targets)
     return protocol.CommandRefused(f"{target!r} is no target here: there are {known}")
+
+
+def _pass_over(topic: str, links: Sequence[Steered]) -> protocol.Answer:
+    passed = [stop for link in links for stop in link.pass_over(topic).values()]
+    if not passed:
+        return protocol.CommandRefused(f"no partition of topic {topic!r} is overtaken here")
+    return protocol.PassedOver(len(passed), sum(stop.end - stop.first for stop in passed))
 
 
 def _remembered(

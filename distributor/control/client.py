@@ -8,7 +8,7 @@ from dafka.errors import QueryError, WireError
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition
 from dafka.transport.request import QueryClient
-from dafka.wire.primitives import text
+from dafka.wire.primitives import octets_of, text
 from distributor.control import protocol
 from distributor.control.protocol import decode_answer, encode
 from distributor.errors import CommandError, RefusedCommandError
@@ -42,6 +42,10 @@ class ControlClient:
     def pause(self) -> tuple[protocol.LinkRow, ...]:
         """Let its links send nothing more; they go on by themselves if this is not said again."""
         return self._ask(protocol.PauseCommand(), protocol.LinkRows).links
+
+    def resume(self, topic: str) -> protocol.PassedOver:
+        """Let its links go on with a topic behind what their source keeps no more."""
+        return self._ask(protocol.ResumeCommand(octets_of(topic)), protocol.PassedOver)
 
     def lost(self, cluster: str) -> tuple[int, dict[Partition, int]]:
         """Let its links leave a cluster; returns its last known heads and their age, -1 if none."""

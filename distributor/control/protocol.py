@@ -49,7 +49,15 @@ class RecallCommand(Struct, frozen=True, array_like=True, tag="recall"):
     after: tuple[Name, Name] | None = None
 
 
-Command = LinksCommand | RetargetCommand | PauseCommand | LostCommand | RecallCommand
+class ResumeCommand(Struct, frozen=True, array_like=True, tag="resume"):
+    """Go on with the overtaken partitions of this topic, behind what the source keeps no more."""
+
+    topic: Name
+
+
+Command = (
+    LinksCommand | RetargetCommand | PauseCommand | LostCommand | RecallCommand | ResumeCommand
+)
 
 
 STOPPED_MAX = 100
@@ -133,13 +141,25 @@ class Remembered(Struct, frozen=True, array_like=True, tag="remembered"):
     more: bool = False
 
 
+class PassedOver(Struct, frozen=True, array_like=True, tag="passed"):
+    """What goes on behind its holes, the answer to `ResumeCommand`.
+
+    Attributes:
+        partitions: How many.
+        records: How many records at least are passed over: those known to be gone.
+    """
+
+    partitions: int
+    records: int
+
+
 class CommandRefused(Struct, frozen=True, array_like=True, tag="refused"):
     """It cannot be done; why, for people."""
 
     detail: str
 
 
-Answer = LinkRows | Remembered | CommandRefused
+Answer = LinkRows | Remembered | PassedOver | CommandRefused
 
 _PREAMBLE = bytes((VERSION,))
 _encoder = Encoder()

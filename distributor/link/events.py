@@ -5,10 +5,10 @@ one of the ends has been emptied.
 
 `overtaken`: the source keeps no more what follows at the target, as retention was faster than the
 link. It goes on when another link has brought that, when the target keeps nothing of the partition
-any more either, or when the source has it again.
+any more either, when the source has it again, or behind the hole when an operator says so.
 
-All other partitions go on. Copying on behind a hole would make the target's stores drop what they
-have, as a log has no holes; copying on behind another history would mix the two.
+All other partitions go on. Copying on behind a hole would keep another link from bringing what is
+missing there; copying on behind another history would mix the two.
 """
 
 from __future__ import annotations
@@ -68,6 +68,13 @@ class Stops:
         self.by_partition[partition] = stop
         return stop
 
+    def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
+        """What of a topic is overtaken goes on behind the holes; returns what stood still."""
+        passed = overtaken_of(topic, self.by_partition)
+        for partition in passed:
+            del self.by_partition[partition]
+        return passed
+
     def take(self, heads: HeadsRead) -> tuple[list[Partition], list[Partition]]:
         """Take in what a survey has found; returns the partitions that stop and that go on."""
         begun: list[Partition] = []
@@ -84,6 +91,15 @@ class Stops:
         for partition in ended:
             del self.by_partition[partition]
         return begun, ended
+
+
+def overtaken_of(topic: str, stops: Mapping[Partition, Stop]) -> dict[Partition, Stop]:
+    """Return the partitions of a topic of which the source keeps no more what follows."""
+    return {
+        partition: stop
+        for partition, stop in stops.items()
+        if partition.topic == topic and stop.reason is StopReason.OVERTAKEN
+    }
 
 
 def _is_over(partition: Partition, stop: Stop, heads: HeadsRead) -> bool:
@@ -134,6 +150,13 @@ class HeadsUnread:
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Event: copy nothing more; only what is under way is still brought to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassOver:
+    """Event: the operator wants a topic copied on behind what the source keeps no more."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +213,7 @@ class Resumed:
     partition: Partition
 
 
-LinkEvent = Event | HeadsRead | HeadsUnread | Hold
+LinkEvent = Event | HeadsRead | HeadsUnread | Hold | PassOver
 LinkEffect = Effect | AskHeads | Held | Hopped | Resumed | Skipped | Stopped
 SidedEvent = tuple[Side, LinkEvent]
 SidedEffect = tuple[Side, LinkEffect]

@@ -33,6 +33,7 @@ from distributor.link.events import (
     Held,
     Hold,
     Hopped,
+    PassOver,
     Resumed,
     Side,
     SidedEffect,
@@ -46,7 +47,7 @@ from distributor.link.rate_limit import Rate
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dafka.model import Partition
     from dafka.protocol.consumer import ConsumerMachine
@@ -78,6 +79,11 @@ LINK_STATES = {
 _COPYING, _HOLDING = LinkState.COPYING, LinkState.HOLDING
 
 
+def no_topic(_topic: str) -> bool:
+    """Return False: it holds for none."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
     """What a link can be told.
@@ -88,12 +94,14 @@ class LinkSettings:
             it is brought there whatever the flags say; None never does.
         bytes_per_s: How much it may send; None for as much as there is.
         records_per_s: The same.
+        skips: Whether a topic goes on by itself behind what the source keeps no more.
     """
 
     survey_interval_ms: int = 5_000
     repair_after_ms: int | None = 30_000
     bytes_per_s: int | None = None
     records_per_s: int | None = None
+    skips: Callable[[str], bool] = no_topic
 
 
 class LinkMachine:
@@ -135,8 +143,10 @@ class LinkMachine:
         """Sequence below which a partition is copied whatever its flags say."""
         self.stops = Stops()
         """Partitions that are not copied at present."""
+        self._passing: set[Partition] = set()
+        """Partitions that go on behind a hole by hand, until something of them is stored."""
         self.shortened: set[Partition] = set()
-        """Partitions whose beginning the source kept no more: the target begins later."""
+        """Partitions that the target has without what the source kept no more."""
         self._empty: frozenset[Partition] = frozenset()
         """Partitions of which the target keeps nothing any more."""
         self._sent: dict[Partition, int] = {}
@@ -164,6 +174,8 @@ class LinkMachine:
             case Hold():
                 self._lifecycle.become(LinkState.HOLDING)
                 return [(Side.SOURCE, Held(dict(self._sent)))]
+            case PassOver():
+                effects = [] if holding else self._pass_over(happened.topic, now_ms)
             case Woke():
                 # A wake-up is nobody's in particular: whoever is due takes it.
                 effects = self._from_target(self._mirror.handle(happened, now_ms), now_ms)
@@ -321,17 +333,28 @@ class LinkMachine:
     def _lost(self, lost: Lost) -> SidedEffect:
         """No store of the source has the next records any more.
 
-        A target that keeps nothing begins where the source's log does. One that keeps something
-        would have to drop it, while another link may still bring what is missing; what is under way
-        still gets there.
+        A target that keeps nothing begins where the source's log does. To one that keeps something
+        another link may still bring what is missing, so it stops, unless it shall go on; what is
+        under way still gets there.
         """
         partition = lost.partition
-        if self._comparison.end(partition) and partition not in self._empty:
+        skips = partition in self._passing or self._settings.skips(partition.topic)
+        if not skips and self._comparison.end(partition) and partition not in self._empty:
             stop = self.stops.overtaken(partition, lost.start, lost.end)
             return Side.TARGET, Stopped(partition, stop)
         self.shortened.add(partition)
         self._mirror.begins(partition, lost.end)
         return Side.SOURCE, lost
+
+    def _pass_over(self, topic: str, now_ms: int) -> list[SidedEffect]:
+        effects: list[SidedEffect] = []
+        for partition, stop in self.stops.pass_over(topic).items():
+            self._passing.add(partition)
+            effects.append((Side.TARGET, Resumed(partition)))
+            self._moved_ms[partition] = now_ms
+            # The source says once more where its log begins: retention goes on meanwhile.
+            effects += self._rewind(partition, stop.first, now_ms)
+        return effects
 
     def _place(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Begin each new partition behind what the target has."""
@@ -431,6 +454,7 @@ class LinkMachine:
     def _stored(self, stored: Stored, now_ms: int) -> list[SidedEffect]:
         sided: list[SidedEffect] = []
         self._comparison.stored(stored.partition, stored.end)
+        self._passing.discard(stored.partition)
         for hop in self._hops.stored(stored.partition, stored.end):
             self._moved_ms[stored.partition] = self._taken_ms = now_ms
             latency_ms = now_ms - hop.taken_ms

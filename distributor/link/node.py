@@ -27,6 +27,7 @@ from distributor.link.events import (
     Hold,
     Hopped,
     LinkEvent,
+    PassOver,
     Resumed,
     Side,
     SidedEffect,
@@ -34,6 +35,7 @@ from distributor.link.events import (
     Stop,
     Stopped,
     StopReason,
+    overtaken_of,
 )
 from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
@@ -86,6 +88,7 @@ class LinkNode:
             repair_after_ms=bounds.repair_after_ms,
             bytes_per_s=bounds.bytes_per_s,
             records_per_s=bounds.records_per_s,
+            skips=bounds.skips,
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}
@@ -105,7 +108,7 @@ class LinkNode:
         role = LinkRole(machine, LinkMeter(link, target.name), ends, ThreadAsker(), self._answered)
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role
-        live: Role[Side, HeadsRead | HeadsUnread | Hold] = role
+        live: Role[Side, HeadsRead | HeadsUnread | Hold | PassOver] = role
         self._node = Node(live, address, meshes)
         self._node.start()
 
@@ -136,6 +139,11 @@ class LinkNode:
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self._node.post(Side.SOURCE, Hold())
+
+    def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
+        """Go on with a topic behind what the source keeps no more; returns what stands still."""
+        self._node.post(Side.SOURCE, PassOver(topic))
+        return overtaken_of(topic, self._role.stops)
 
     @property
     def stuck_ms(self) -> int:

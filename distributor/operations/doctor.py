@@ -186,6 +186,8 @@ def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
             f"more what {link.target} lacks"
         )
     do = "see distributor status for which, and docs/operations.md for what to decide"
+    if link.overtaken:
+        do += "; distributor resume goes on without what nobody has"
     return Diagnosis(name, "; ".join(what), do)
 
 

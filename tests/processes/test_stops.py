@@ -118,6 +118,13 @@ def test_each_of_them_stops_alone_is_told_everywhere_and_goes_on_when_mended(
     assert "partition is overtaken, the source keeps no more what follows: it is not copied" in log
     assert (heads()[OVERTAKEN], heads()[DIVERGED]) == (9, 9)
 
+    where = ("resume", topology_file, "--cluster", "c1", "--level", "1", "--topic", "orders")
+    assert distributor(*where) == (0, {"partitions": 1, "records": 10})
+    wait_until(lambda: heads()[OVERTAKEN] == 29, "it goes on behind the hole")
+    assert heads()[DIVERGED] == 9
+    with StoreClient(c2, timeout_ms=1_000) as client:
+        assert client.ranges()[OVERTAKEN] == range(30)
+
     # c2 is given an empty disk: it is filled with what there is, and links go on by themselves.
     data = Path(topology.clusters[1].stores[0].data)
     data.rename(data.with_name("moved-away"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dafka.model import Batch, Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
@@ -15,7 +17,10 @@ from distributor.link.events import (
     HeadsRead,
     Side,
 )
-from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.machine import LinkMachine, LinkSettings, no_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 P = Partition("flights", "AA")
 ORIGIN = 7
@@ -55,6 +60,7 @@ class Bench:
         buffer_bytes_max: int = 1 << 20,
         bytes_per_s: int | None = None,
         epoch: int = 0,
+        skips: Callable[[str], bool] = no_topic,
     ) -> None:
         settings = ConsumerSettings(
             start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
@@ -67,7 +73,10 @@ class Bench:
             source=ConsumerMachine("LINK", settings),
             mirror=MirrorMachine(MirrorSettings()),
             settings=LinkSettings(
-                survey_interval_ms=SURVEY_MS, repair_after_ms=REPAIR_MS, bytes_per_s=bytes_per_s
+                survey_interval_ms=SURVEY_MS,
+                repair_after_ms=REPAIR_MS,
+                bytes_per_s=bytes_per_s,
+                skips=skips,
             ),
         )
         self.give(Side.SOURCE, Woke())

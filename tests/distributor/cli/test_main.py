@@ -12,7 +12,7 @@ from distributor.cli.main import app, main
 FOUR = str(Path(__file__).parents[3] / "config" / "four-clusters.yaml")
 COMMANDS = (
     *("run", "up", "status", "verify", "audit", "trace", "doctor", "dashboard", "demo", "drill"),
-    *("links", "retarget", "lost", "apply"),
+    *("links", "retarget", "resume", "lost", "apply"),
 )
 
 

@@ -21,6 +21,7 @@ from dafka.storage.lmdb_log import Durability
 from distributor.control import protocol
 from distributor.control.agent import ControlServer, SteeredLink, answer
 from distributor.control.protocol import decode_answer, encode
+from distributor.link.events import Stop, StopReason, overtaken_of
 from distributor.link.target import ClusterLost, Pause, Retarget
 from distributor.survey import survey
 from topology import plan
@@ -147,6 +148,7 @@ class FakeLink:
         self.targets = targets
         self.told = []
         self._remembered = remembered or {}
+        self.stops = {}
 
     def tell(self, event):
         self.told.append(event)
@@ -156,6 +158,9 @@ class FakeLink:
 
     def remembered(self, cluster):
         return self._remembered.get(cluster)
+
+    def pass_over(self, topic):
+        return overtaken_of(topic, self.stops)
 
 
 @pytest.fixture
@@ -179,6 +184,18 @@ def test_it_tells_what_its_links_do(links):
 def test_it_passes_a_target_on_to_the_link_that_can_serve_it(links):
     obeyed(protocol.RetargetCommand("c5"), links)
     assert [link.told for link in links] == [[], [Retarget("c5")]]
+
+
+def test_what_is_overtaken_goes_on_by_topic_and_its_gaps_are_told(links):
+    orders, other = Partition("orders", "AA"), Partition("other", "AA")
+    links[0].stops = {
+        orders: Stop(StopReason.OVERTAKEN, 5, 10),
+        other: Stop(StopReason.OVERTAKEN, 0, 9),
+    }
+    links[1].stops = {orders: Stop(StopReason.OVERTAKEN, 7, 10)}
+    assert obeyed(protocol.ResumeCommand(b"orders"), links) == protocol.PassedOver(2, 8)
+    refused = obeyed(protocol.ResumeCommand(b"nothing"), links)
+    assert refused == protocol.CommandRefused("no partition of topic 'nothing' is overtaken here")
 
 
 def test_every_link_is_told_to_pause(links):

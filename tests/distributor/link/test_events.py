@@ -6,7 +6,16 @@ from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Lost, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.wire import messages
-from distributor.link.events import AskHeads, HeadsRead, Resumed, Stop, Stopped, StopReason, Stops
+from distributor.link.events import (
+    AskHeads,
+    HeadsRead,
+    PassOver,
+    Resumed,
+    Stop,
+    Stopped,
+    StopReason,
+    Stops,
+)
 from tests.support.link_bench import (
     Bench,
     batch,
@@ -85,10 +94,10 @@ def log_start(sequence: int) -> Received:
     )
 
 
-def overtaken(target: int) -> tuple[Bench, list]:
+def overtaken(target: int, **settings) -> tuple[Bench, list]:
     """A link whose source keeps ten and more only, while the target has up to `target`."""
     held = {} if target < 0 else {FLIGHTS: target}
-    bench = Bench().placed(held)
+    bench = Bench(**settings).placed(held)
     bench.source(live(batch(20)))
     for _ in range(10):
         bench.now_ms += 1_000
@@ -139,3 +148,39 @@ def test_an_empty_target_begins_where_the_source_does():
     assert bench.link.shortened == {FLIGHTS}
     (answer,) = of(Publish, bench.target(fetched(0)))
     assert (type(answer.message), answer.message.sequence) == (messages.LogStart, 10)
+
+
+def test_by_hand_it_goes_on_behind_the_hole_and_the_target_hears_where():
+    bench, _ = overtaken(target=4)
+    assert not of(Resumed, bench.target(PassOver("another topic")))
+    effects = bench.target(PassOver(FLIGHTS.topic))
+    assert of(Resumed, effects) == [Resumed(FLIGHTS)]
+    # Retention went on meanwhile: the source begins even later than was known.
+    for _ in range(10):
+        bench.now_ms += 1_000
+        effects += bench.source(Woke(), log_start(12))
+        if of(Lost, effects):
+            break
+    assert of(Lost, effects) == [Lost(FLIGHTS, 5, 12)]
+    assert not of(Stopped, effects)
+    assert sequences(bench.source(live(batch(12)))) == [12, 13]
+    (answer,) = of(Publish, bench.target(fetched(5)))
+    assert (type(answer.message), answer.message.sequence) == (messages.LogStart, 12)
+    assert bench.link.shortened == {FLIGHTS}
+
+
+def test_what_was_passed_over_by_hand_once_stops_when_it_is_overtaken_again():
+    stops = Stops()
+    stops.overtaken(P, 5, 10)
+    assert stops.pass_over(Q.topic + "-other") == {}
+    assert stops.pass_over(P.topic) == {P: Stop(StopReason.OVERTAKEN, 5, 10)}
+    assert stops.counts()[StopReason.OVERTAKEN] == 0
+    assert stops.take(HeadsRead({Q: 4}, diverged={Q: 3})) == ([Q], [])
+    assert stops.pass_over(Q.topic) == {}, "another history is nobody's to pass over"
+
+
+def test_topics_that_are_to_be_skipped_never_stop():
+    bench, effects = overtaken(target=4, skips=lambda topic: topic == FLIGHTS.topic)
+    assert of(Lost, effects) == [Lost(FLIGHTS, 5, 10)]
+    assert not of(Stopped, effects)
+    assert sequences(bench.source(live(batch(10)))) == [10, 11]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dafka.model import Batch, Partition
@@ -10,7 +12,7 @@ from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import READ_ALL
 from dafka.testing.world import Faults
-from distributor.link.events import Resumed, Stop, Stopped, StopReason
+from distributor.link.events import PassOver, Resumed, Side, Stop, Stopped, StopReason
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
@@ -136,6 +138,33 @@ def test_what_retention_has_overtaken_stops_one_partition_and_drops_nothing(seed
     world.world.run_until(90_000)
     assert reported(world, "c1")[1:] == [Resumed(OTHER)]
     assert values(world, "c2") == [b"v"] * 10
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_it_goes_on_behind_the_hole_by_hand_or_by_topic_and_keeps_what_lies_before(seed, by_hand):
+    settings = REPAIRING
+    if not by_hand:
+        settings = replace(settings, link=replace(settings.link, skips=OTHER.topic.__eq__))
+    whole = written(0, 10), written(10, 10), written(0, 5, partition=HEALTHY)
+    world = with_logs(PAIR, seed, settings, c1=whole, c2=[written(0, 5)])
+    world.clusters["c1"].store.trim(OTHER, 10)
+    world.world.run_until(40_000)
+    (link,) = [one for one in world.links if one.link.source == "c1"]
+    if by_hand:
+        assert reported(world, "c1") == [Stopped(OTHER, Stop(StopReason.OVERTAKEN, 5, 10))]
+        link.post(Side.SOURCE, PassOver(OTHER.topic))
+        world.world.run_until(80_000)
+        assert reported(world, "c1")[1:] == [Resumed(OTHER)]
+    else:
+        assert reported(world, "c1") == []
+    assert {(one.start, one.end) for one in link.lost} == {(5, 10)}
+    log = world.clusters["c2"].store.log
+    start, head, *_ = log.extents()[OTHER]
+    assert (start, head) == (0, 19)
+    kept = log.read(OTHER, 0, READ_ALL, READ_ALL) + log.read(OTHER, 5, READ_ALL, READ_ALL)
+    sequences = [number for one in kept for number in range(one.sequence, one.end)]
+    assert sequences == [*range(5), *range(10, 20)]
 
 
 @pytest.mark.parametrize("seed", range(10))
