@@ -72,14 +72,26 @@ SINGLE_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 PARTITIONS_MAX = 200_000
 """Partitions one node tracks; beyond it new ones are dropped and counted."""
 
+HEARSAY_MAX = 10_000
+"""Partitions of one key of which nothing is known but that it says they are there."""
+
+HEARSAY_ALL_MAX = PARTITIONS_MAX // 2
+"""The same of all keys: the rest is for partitions that have records."""
+
 POSITIONS_MAX = 500_000
 """Positions of groups that one link follows: groups times partitions, some 500 bytes each."""
 
 QUERY_BYTES_MAX = 16 * 1024 * 1024
 """One request or answer of the query port."""
 
-READ_BYTES_MAX = 8 * 1024 * 1024
-"""Batches in one answer to `read`."""
+READ_BYTES_MAX = 2 * 1024 * 1024
+"""Batches in one answer to `read`, at least one of them: a store holds it until it is read."""
+
+UNREAD_PEER_BYTES_MAX = 24 * 1024 * 1024
+"""Answers that one peer has not read, with all others of its key."""
+
+UNREAD_BYTES_MAX = 48 * 1024 * 1024
+"""Answers that all peers of a node, or of a query port, have not read."""
 
 DIGEST_BYTES_MAX = 2 * 1024 * 1024
 """Batches that one request may have digested: a few milliseconds during which nothing is stored."""

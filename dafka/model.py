@@ -45,6 +45,15 @@ _LOCAL_BYTES_MAX = len("ipc://") + 107
 _LOOPBACK = ("127.", "[::1]", "localhost")
 
 
+MARK_CHARACTERS = 16
+"""What an address begins with where there are keys: the fingerprint of its node's key."""
+
+
+def mark_of(address: str) -> str:
+    """Who has an address: its node's key, where there are keys; else only that node."""
+    return address[:MARK_CHARACTERS]
+
+
 class Partition(NamedTuple):
     """One producer's log in one topic."""
 

@@ -48,6 +48,7 @@ Reason = Literal[
     "not for a producer",
     "not for a store",
     "not for this store",
+    "not read",
     "reorder buffer full",
     "stopped",
     "too many partitions",

@@ -10,7 +10,7 @@ from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import fold
-from dafka.limits import READ_BYTES_MAX, RETAINED_BATCHES_MAX
+from dafka.limits import BATCH_BYTES_MAX, READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node.loop import Node
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
@@ -234,7 +234,7 @@ class StoreRole:
 
     def _compare(self, batch: Batch) -> Event | None:
         try:
-            return Compared(batch, tuple(beside(self._log, batch, 2 * READ_BYTES_MAX)))
+            return Compared(batch, tuple(beside(self._log, batch, 2 * BATCH_BYTES_MAX)))
         except StorageError as error:
             # Not acknowledged: the producer keeps it, and says so again.
             log.warning("cannot compare with what is stored: %s", error)
@@ -308,10 +308,12 @@ class StoreRole:
                 deletable=self._deletable,
                 registers=self._registers,
                 rows_max=self._rows_max,
+                read_bytes_max=min(READ_BYTES_MAX, self._server.room(client)),
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,
             )
-            self._server.reply(client, reply)
+            if not self._server.reply(client, reply):
+                _drop("not read")
             if self._clock.seconds() - began > REQUESTS_S_MAX:
                 break
         return ()

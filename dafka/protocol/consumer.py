@@ -321,6 +321,8 @@ class ConsumerMachine:
             return [Dropped(error.reason)]
         last = batch.end - 1
         if partition not in self._next:
+            if message.sequence and not self._inflow.named(partition):
+                return [Dropped("too many partitions")]
             effects = self._begin(partition, message.sequence, last, now_ms)
             if partition not in self._next:
                 return effects
@@ -389,6 +391,10 @@ class ConsumerMachine:
         if not self._subscribed(partition):
             return []
         effects: list[Effect] = []
+        if isinstance(message, messages.DirectHead) and message.store is not None:
+            self._inflow.proved(partition)
+        elif not self._inflow.named(partition):
+            return [Dropped("too many partitions")]
         if partition not in self._next:
             effects = self._begin(partition, message.sequence + 1, message.sequence, now_ms)
         if isinstance(message, messages.DirectHead) and message.store is not None:
@@ -478,6 +484,7 @@ class ConsumerMachine:
             return []
         if not self._durable.reached(partition, end):
             return [Dropped("too many partitions")]
+        self._inflow.proved(partition)
         effects: list[Effect] = []
         if partition not in self._next:
             effects = self._begin(partition, end, end - 1, now_ms)

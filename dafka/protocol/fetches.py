@@ -13,6 +13,7 @@ from dafka.limits import (
     FETCHED_BYTES_MAX,
     FETCHES_IN_FLIGHT_MAX,
 )
+from dafka.model import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,6 +61,52 @@ class Window:
     """Whether it has brought something, and not all."""
     without: dict[str, int] = field(default_factory=dict)
     """Who does not have it: a log start behind it, or 0 for who has not come so far."""
+
+
+class Turns:
+    """Partitions that wait, and how long each is to rest; taken out from each owner in turn.
+
+    Whoever names thousands of partitions that nobody has makes only its own wait.
+    """
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, OrderedDict[Partition, int]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._owners)
+
+    def __contains__(self, partition: Partition) -> bool:
+        waiting = self._owners.get(mark_of(partition.address))
+        return waiting is not None and partition in waiting
+
+    def __iter__(self) -> Iterator[Partition]:
+        return chain.from_iterable(self._owners.values())
+
+    def put(self, partition: Partition, rest_ms: int) -> None:
+        """Let a partition wait for its turn."""
+        owner = mark_of(partition.address)
+        waiting = self._owners.get(owner)
+        if waiting is None:
+            waiting = self._owners[owner] = OrderedDict()
+        waiting[partition] = rest_ms
+
+    def drop(self, partition: Partition) -> bool:
+        """Let it wait no more; returns whether it did."""
+        owner = mark_of(partition.address)
+        waiting = self._owners.get(owner)
+        if waiting is None or waiting.pop(partition, None) is None:
+            return False
+        if not waiting:
+            del self._owners[owner]
+        return True
+
+    def take(self) -> tuple[Partition, int]:
+        """Take out the next one."""
+        owner, waiting = self._owners.popitem(last=False)
+        taken = waiting.popitem(last=False)
+        if waiting:
+            self._owners[owner] = waiting  # behind all others
+        return taken
 
 
 class RecordSize:
@@ -110,10 +157,8 @@ class Gaps:
 
     def __init__(self, streams: Mapping[Partition, Stream]) -> None:
         self._streams = streams
-        self._behind: OrderedDict[Partition, int] = OrderedDict()
-        """The value is how long to rest when it is asked for in vain."""
-        self._retried: OrderedDict[Partition, int] = OrderedDict()
-        """The same."""
+        self._behind, self._retried = Turns(), Turns()
+        """With each, how long to rest when it is asked for in vain."""
         self._windows: dict[Partition, Window] = {}
         self._resting: dict[Partition, Window] = {}
         """`due_ms` is when to ask again."""
@@ -142,17 +187,17 @@ class Gaps:
             and partition not in self._retried
             and partition not in self._resting
         ):
-            self._behind[partition] = FETCH_SILENCE_MS
+            self._behind.put(partition, FETCH_SILENCE_MS)
 
     def narrowed(self, partition: Partition) -> None:
         """Something has come, and more is lacking: who rested is asked for at once."""
-        if self._resting.pop(partition, None) or self._retried.pop(partition, None):
-            self._behind[partition] = FETCH_SILENCE_MS
+        if self._resting.pop(partition, None) or self._retried.drop(partition):
+            self._behind.put(partition, FETCH_SILENCE_MS)
 
     def forget(self, partition: Partition) -> None:
         """Nothing of it is lacking."""
-        self._behind.pop(partition, None)
-        self._retried.pop(partition, None)
+        self._behind.drop(partition)
+        self._retried.drop(partition)
         self.close(partition)
         self._resting.pop(partition, None)
 
@@ -173,7 +218,7 @@ class Gaps:
         """Who was asked does not have it: others are asked at once."""
         rest_ms = self._windows[partition].rest_ms
         self.close(partition)
-        self._behind[partition] = rest_ms
+        self._behind.put(partition, rest_ms)
 
     def due(self, room: int) -> tuple[Partition, int] | None:
         """Take out the next one to ask for, and how long to rest then; None if that is enough.
@@ -194,7 +239,7 @@ class Gaps:
         if not queue:
             return None
         self._retry_next = queue is self._behind
-        return queue.popitem(last=False)
+        return queue.take()
 
     def asked(self, partition: Partition, window: Window) -> None:
         """One that was taken out has been asked for."""
@@ -230,7 +275,7 @@ class Gaps:
         for partition, window in [*self._resting.items()]:
             if window.due_ms <= now_ms:
                 del self._resting[partition]
-                self._retried[partition] = min(window.rest_ms * 2, FETCH_REST_MS_MAX)
+                self._retried.put(partition, min(window.rest_ms * 2, FETCH_REST_MS_MAX))
         waiting = (*self._windows.values(), *self._resting.values())
         self._due_ms = min((one.due_ms for one in waiting), default=now_ms + FETCH_SILENCE_MS)
         return silent

@@ -20,6 +20,7 @@ has said so, or nobody has anything else to say three times in a row.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,14 @@ from dafka.limits import (
     BATCH_RECORDS_MAX,
     FETCH_ANSWER_BYTES_MAX,
     FETCHED_BYTES_MAX,
+    HEARSAY_ALL_MAX,
+    HEARSAY_MAX,
     PARTITIONS_MAX,
     REORDER_BATCHES_MAX,
     REORDER_BYTES_MAX,
     STORES_MAX,
 )
-from dafka.model import Batch, Partition
+from dafka.model import Batch, Partition, mark_of
 from dafka.protocol.fetches import FETCH_SILENCE_MS, Gaps, RecordSize, Stream, Window
 from dafka.protocol.stores import KnownStores
 from dafka.records.batch import checked_count
@@ -70,6 +73,37 @@ BARREN_WINDOWS_MAX = 2
 """So many windows may bring nothing but log starts before the next one is enough to skip."""
 
 
+class Hearsay:
+    """Partitions of which nothing is known but what their producers, or whoever, say of them."""
+
+    def __init__(self) -> None:
+        self._partitions: set[Partition] = set()
+        self._owners: Counter[str] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._partitions)
+
+    def takes(self, partition: Partition) -> bool:
+        """Whether there is room for one more, which is there then."""
+        if partition in self._partitions:
+            return True
+        owner = mark_of(partition.address)
+        if self._owners[owner] >= HEARSAY_MAX or len(self._partitions) >= HEARSAY_ALL_MAX:
+            return False
+        self._partitions.add(partition)
+        self._owners[owner] += 1
+        return True
+
+    def proved(self, partition: Partition) -> None:
+        """A store has it, or something of it has come."""
+        if partition in self._partitions:
+            self._partitions.remove(partition)
+            owner = mark_of(partition.address)
+            self._owners[owner] -= 1
+            if not self._owners[owner]:
+                del self._owners[owner]
+
+
 class Inflow:
     """The partitions a node receives.
 
@@ -81,6 +115,7 @@ class Inflow:
         self._requester = requester
         self._streams: dict[Partition, Stream] = {}
         self._gaps = Gaps(self._streams)
+        self._hearsay = Hearsay()
         self._stores = KnownStores()
         self._record_size = RecordSize()
         self._began_ms: int | None = None
@@ -128,6 +163,17 @@ class Inflow:
         self._note_gap(partition, self._streams[partition])
         return True
 
+    def named(self, partition: Partition) -> bool:
+        """Somebody says that a partition is there; False if its owner has said so of too many."""
+        if partition in self._streams:
+            return True
+        return len(self._streams) < PARTITIONS_MAX and self._hearsay.takes(partition)
+
+    def proved(self, partition: Partition) -> None:
+        """A store says that it has something of it."""
+        if self._hearsay:
+            self._hearsay.proved(partition)
+
     def rest(self, partition: Partition, now_ms: int) -> None:
         """What came of it is of no use, and would come again: ask for it after a while."""
         self._gaps.rest(partition, now_ms)
@@ -153,6 +199,7 @@ class Inflow:
             return "duplicate"
         if batch.sequence > stream.expected:
             return self._keep_ahead(stream, batch)
+        self.proved(batch.partition)
         stream.ready.append(batch)
         self._record_size.took(batch)
         self.ready_bytes += len(batch.content)

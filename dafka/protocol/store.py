@@ -154,7 +154,7 @@ class StoreMachine:
 
     def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if partition not in self._inflow and not self._inflow.start(partition, 0):
+        if not self._known(partition, proved=message.sequence == 0):
             return [Dropped("too many partitions")]
         try:
             batch = arrived(message)
@@ -173,6 +173,14 @@ class StoreMachine:
         if due and self._disputes.needs_log(batch, expected):
             return [Compare(batch)]
         return self._offer(batch, now_ms)
+
+    def _known(self, partition: Partition, *, proved: bool) -> bool:
+        """Take a partition in, if there is room for it; less where it is only spoken of."""
+        if proved:
+            self._inflow.proved(partition)
+        if partition in self._inflow:
+            return True
+        return (proved or self._inflow.named(partition)) and self._inflow.start(partition, 0)
 
     def _offer(self, batch: Batch, now_ms: int) -> list[Effect]:
         expected = self._inflow.expected(batch.partition)
@@ -216,7 +224,8 @@ class StoreMachine:
 
     def _heard(self, message: messages.Head | messages.DirectHead, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if partition not in self._inflow and not self._inflow.start(partition, 0):
+        stored = isinstance(message, messages.DirectHead) and message.store is not None
+        if not self._known(partition, proved=stored):
             return [Dropped("too many partitions")]
         self._inflow.heard(partition, message.sequence)
         if isinstance(message, messages.DirectHead):

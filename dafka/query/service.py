@@ -112,6 +112,7 @@ def answer(
     dropped: Callable[[Reason], None] = lambda _reason: None,
     registers: Registers | None = None,
     rows_max: int = ROWS_MAX,
+    read_bytes_max: int = READ_BYTES_MAX,
     now_ms: int = 0,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
@@ -124,6 +125,7 @@ def answer(
         dropped: Called if what came is no question, or not one that this key may ask.
         registers: Of the groups' members, if this store keeps them.
         rows_max: Groups or commits in one answer.
+        read_bytes_max: Batches in one answer, at least one of them.
         now_ms: The time, by a clock that does not jump.
     """
     try:
@@ -135,7 +137,7 @@ def answer(
             return encode(answered(asked, log, registers or Registers(log), now_ms, rows_max))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log) if deletable else _NOT_DELETABLE)
-        return encode(_answer(asked, log))
+        return encode(_answer(asked, log, read_bytes_max))
     except WireError as error:
         dropped(error.reason)
         return encode(messages.ErrorResponse(error.reason, f"this store speaks version {VERSION}"))
@@ -183,7 +185,7 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_read(text(question.topic or b""))
 
 
-def _answer(question: RecordQuestion, log: RecordLog) -> Answer:
+def _answer(question: RecordQuestion, log: RecordLog, read_bytes_max: int) -> Answer:
     match question:
         case messages.TopicsRequest():
             return _topics(question, log)
@@ -196,7 +198,7 @@ def _answer(question: RecordQuestion, log: RecordLog) -> Answer:
         case messages.ChangesRequest():
             return _changes(question, log)
         case messages.ReadRequest():
-            return _read(question, log)
+            return _read(question, log, read_bytes_max)
         case messages.FindRequest():
             return messages.FindResponse(_found(question, log))
         case messages.DigestRequest():
@@ -258,12 +260,12 @@ def _size(place: Partition) -> int:
     return 4 * (len(place.topic) + len(place.address))
 
 
-def _read(question: messages.ReadRequest, log: RecordLog) -> messages.ReadResponse:
+def _read(question: messages.ReadRequest, log: RecordLog, bytes_max: int) -> messages.ReadResponse:
     batches = log.read(
         Partition(text(question.topic), text(question.address)),
         question.sequence,
         question.count_max,
-        min(question.bytes_max, READ_BYTES_MAX),
+        min(question.bytes_max, bytes_max),
     )
     return messages.ReadResponse(
         tuple((batch.sequence, batch.count, batch.content) for batch in batches)

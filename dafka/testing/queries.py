@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from dafka.errors import QueryError
+from dafka.limits import READ_BYTES_MAX
 from dafka.query.service import answer
 from dafka.transport.request import Client
 
@@ -49,6 +50,10 @@ class SimQueryServer:
     def receive(self) -> tuple[Client, bytes] | None:
         """Return the next question; None if there is none."""
         return self._asked.popleft() if self._asked else None
+
+    def room(self, _client: Client) -> int:
+        """Everybody reads."""
+        return READ_BYTES_MAX
 
     def reply(self, client: Client, answer: bytes) -> bool:
         """Answer a question."""

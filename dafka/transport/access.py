@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
+from dafka.model import MARK_CHARACTERS
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from dafka.wire.messages import Message
 
 EVERYTHING = ("",)
-
-_FINGERPRINT_DIGITS = 16
-"""Half of an address; the other half stays random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class Access:
 def fingerprint(key: str) -> str:
     """What the addresses of a key's nodes begin with."""
     digest = hashlib.sha256(key.encode()).hexdigest()
-    return digest[:_FINGERPRINT_DIGITS].upper()
+    return digest[:MARK_CHARACTERS].upper()
 
 
 def rule(pattern: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
-from dafka.model import Reach, TowerEndpoints
+from dafka.model import Reach, TowerEndpoints, mark_of
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether, Woke
 from dafka.protocol.foreign import Shape, Singles
@@ -34,10 +34,11 @@ from dafka.transport.binding import Binding
 from dafka.transport.curve import checked_binding, guard, prove, refuse_keys_within, user_of
 from dafka.transport.sockets import receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
+from dafka.transport.unread import Unread
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.bundles import Bundles
 from dafka.wire.dialect import dialect
-from dafka.wire.messages import MessageId
+from dafka.wire.messages import DirectRecords, MessageId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,6 +106,7 @@ class Mesh:
         self._publisher = sockets.publisher(
             sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
         )
+        self._unread = Unread(self._publisher)
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         self._disordered = False
@@ -168,8 +170,12 @@ class Mesh:
         try:
             for part in self._singles.outbound(message):
                 frames = self._bundles.add(part)
-                if frames is not None:
+                if frames is None:
+                    continue
+                if not isinstance(part, DirectRecords):
                     send_frames(self._publisher, frames)
+                elif not self._unread.send(mark_of(part.requester), frames):
+                    return Dropped("not read")
         except RecordError as error:
             return Dropped(error.reason)
         return None

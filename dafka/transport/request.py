@@ -23,6 +23,7 @@ from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.model import LocalEndpoint
 from dafka.transport import sockets
 from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
+from dafka.transport.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,9 @@ class QueryServerPort(Protocol):
 
     def receive(self) -> tuple[Client, bytes] | None:
         """Return the next question; None if there is none."""
+
+    def room(self, client: Client) -> int:
+        """Bytes that an answer should have at most."""
 
     def reply(self, client: Client, answer: bytes) -> bool:
         """Answer a question."""
@@ -117,6 +121,7 @@ class QueryServer:
         refuse_keys_within(endpoint, credentials)
         self.socket = sockets.router()
         """To be polled; when it is readable, call `receive`."""
+        self._unread = Unread(self.socket)
         guard(self.socket, credentials)
         try:
             sockets.bind(self.socket, endpoint)
@@ -145,6 +150,10 @@ class QueryServer:
         connection, number, question = (frame.bytes for frame in frames)
         return Client(connection, number, user_of(frames[2])), question
 
+    def room(self, client: Client) -> int:
+        """Bytes that an answer should have at most: the fewer, the more the client has not read."""
+        return self._unread.room(_peer(client))
+
     def reply(self, client: Client, answer: bytes) -> bool:
         """Answer a question; False if the client has gone, or does not take its answers."""
         if len(answer) > FRAME_BYTES_MAX:
@@ -152,16 +161,20 @@ class QueryServer:
             log.error("an answer of %d bytes is more than a frame may have", len(answer))
             return False
         try:
-            self.socket.send_multipart((client.connection, client.number, answer), zmq.NOBLOCK)
+            return self._unread.send(_peer(client), (client.connection, client.number, answer))
         except zmq.ZMQError as error:
             if error.errno in (errno.EAGAIN, errno.EHOSTUNREACH):
                 return False
             raise
-        return True
 
     def close(self) -> None:
         """Release the endpoint."""
         self.socket.close(0)
+
+
+def _peer(client: Client) -> str:
+    """Whose share its answers are counted to."""
+    return client.key or client.connection.hex()
 
 
 class QueryClient:

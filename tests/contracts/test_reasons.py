@@ -120,6 +120,12 @@ def refusing_disk(stranger, monkeypatch):
     stranger.until(lambda: counted("store", "append failed"))
 
 
+def full_of_answers(stranger, monkeypatch):
+    """Who asks has not read enough of its answers; see `test_unread` for what that takes."""
+    monkeypatch.setattr(stranger.role._server, "reply", lambda *_: False)
+    stranger.asks(stranger.query, (b"12345678", query.encode(query.HealthRequest())))
+
+
 def one_more_peer(stranger, _):
     stranger.announces([b"B", b"ONE MORE", b"127.0.0.1", b"9"])
 
@@ -255,6 +261,7 @@ CAUSES = {
     "not for this store": says(
         lambda stranger: [messages.ConsumerHello(f"{stranger.store}X", "YOU", ())]
     ),
+    "not read": ("store", full_of_answers),
     "reorder buffer full": with_limit(
         receiver, "REORDER_BYTES_MAX", sends_content(content(1, 5), sequence=5)
     ),

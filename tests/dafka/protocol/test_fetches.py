@@ -17,6 +17,7 @@ from dafka.protocol.fetches import (
     Gaps,
     RecordSize,
     Stream,
+    Turns,
     Window,
 )
 
@@ -173,3 +174,28 @@ def test_others_are_asked_at_once_where_one_does_not_have_it(gaps):
     assert asked(gaps) == [P]
     gaps.forget(P)
     assert not gaps
+
+
+def test_each_owner_has_its_turn():
+    turns = Turns()
+    many = [Partition("flights", f"{'E' * 16}{number:016}") for number in range(1_000)]
+    for partition in many:
+        turns.put(partition, 250)
+    other, third = Partition("flights", "F" * 32), Partition("orders", "0" * 32)
+    turns.put(other, 500)
+    turns.put(third, 250)
+    assert [turns.take() for _ in range(5)] == [
+        (many[0], 250),
+        (other, 500),
+        (third, 250),
+        (many[1], 250),
+        (many[2], 250),
+    ]
+    assert turns.drop(many[3])
+    assert not turns.drop(many[3])
+    assert not turns.drop(other)
+    assert many[3] not in turns
+    assert list(turns) == many[4:]
+    for _ in many[4:]:
+        turns.take()
+    assert not turns

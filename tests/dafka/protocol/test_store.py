@@ -5,8 +5,9 @@ from __future__ import annotations
 import google_crc32c
 import pytest
 
-from dafka.limits import FETCH_ANSWER_BYTES_MAX
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, HEARSAY_MAX
 from dafka.model import Batch, Partition
+from dafka.protocol import receiver
 from dafka.protocol.effects import (
     Append,
     Compare,
@@ -28,6 +29,7 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
+from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import SETTLING_MS
 from dafka.protocol.store import HEADS_INTERVAL_MS_MAX, StoreMachine
 from dafka.records.batch import records_of
@@ -407,3 +409,43 @@ def forged_records(content: bytes) -> bytes:
     checksum = google_crc32c.value(bytes(damaged[20 + 21 :]))
     damaged[20 + 17 : 20 + 21] = checksum.to_bytes(4, "big")
     return bytes(damaged)
+
+
+EVIL, GOOD = "E" * 16, "F" * 16
+"""What the addresses of two keys begin with."""
+
+
+def test_who_names_partitions_that_nobody_has_makes_only_its_own_wait():
+    bench = Bench()
+    bench.machine.handle(Woke(), 0)
+    made_up = [messages.Head("flights", f"{EVIL}{n:016}", 1 << 40) for n in range(HEARSAY_MAX + 9)]
+    effects = bench.hear(*made_up)
+    assert effects.count(Dropped("too many partitions")) == 9
+    wanted = messages.Head("flights", GOOD * 2, 5)
+    asked, now_ms = bench.hear(wanted), 0
+    while now_ms < 1_000 and GOOD * 2 not in {one.address for one in sent(asked, messages.Fetch)}:
+        now_ms = bench.machine.wakeup_ms()
+        asked += bench.machine.handle(Woke(), now_ms)
+    assert now_ms <= FETCH_SILENCE_MS, "it is asked for as soon as there is room at all"
+
+
+def test_what_a_store_has_or_what_has_come_counts_as_nobodys_word(batch):
+    bench = Bench()
+    for number in range(HEARSAY_MAX + 5):
+        told = messages.DirectHead("ME", "flights", f"{EVIL}{number:016}", 5, "S2")
+        assert Dropped("too many partitions") not in bench.hear(told)
+    bench.hear(*(messages.Head("orders", f"{EVIL}{n:016}", 5) for n in range(HEARSAY_MAX)))
+    more = messages.Head("orders", f"{EVIL}more", 5)
+    assert Dropped("too many partitions") in bench.hear(more)
+    one = batch(0, 2, partition=Partition("orders", f"{EVIL}{0:016}"))
+    bench.append(live(one))
+    assert Dropped("too many partitions") not in bench.hear(more)
+
+
+def test_there_is_room_for_what_has_records_however_many_are_spoken_of(batch, monkeypatch):
+    monkeypatch.setattr(receiver, "HEARSAY_ALL_MAX", 20)
+    bench = Bench()
+    effects = bench.hear(*(messages.Head("flights", f"{n:032}", 5) for n in range(30)))
+    assert effects.count(Dropped("too many partitions")) == 10
+    bench.append(live(batch(0, 2)))
+    assert bench.machine.heads == {P: 1}

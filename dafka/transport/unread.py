@@ -1,0 +1,104 @@
+"""Answers that were sent and not read yet: how much of them one peer, and all, may have kept here.
+
+ZeroMQ's high-water marks count messages, and an answer has up to 8 MiB. What is sent without a copy
+it gives back once it is in the kernel's hands, or dropped; so what it holds is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import zmq
+
+from dafka.limits import UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COPIED_BYTES_MAX = 16 * 1024
+"""Smaller answers are copied, which is faster than to watch them: of those the marks are enough."""
+
+ROOM_PARTS = 8
+"""Such a part of what is left of its room a peer is given at once."""
+
+
+class Unread:
+    """What one socket's peers have not read.
+
+    Args:
+        socket: Answers are sent through it.
+        peer_bytes_max: For one peer; one that has so much gets no more until it reads.
+        bytes_max: For all.
+    """
+
+    def __init__(
+        self,
+        socket: zmq.Socket[bytes],
+        peer_bytes_max: int = UNREAD_PEER_BYTES_MAX,
+        bytes_max: int = UNREAD_BYTES_MAX,
+    ) -> None:
+        self._socket = socket
+        socket.copy_threshold = COPIED_BYTES_MAX
+        self._peer_bytes_max, self._bytes_max = peer_bytes_max, bytes_max
+        self._sent: dict[str, deque[tuple[zmq.MessageTracker, int]]] = {}
+        """By peer, in the order they were sent, with their bytes."""
+        self._held: dict[str, int] = {}
+        """The sum for each of them."""
+
+    @property
+    def held_bytes(self) -> int:
+        """What all have not read, as it was known last."""
+        return sum(self._held.values())
+
+    def room(self, peer: str) -> int:
+        """Bytes that an answer to a peer should have at most.
+
+        A part of what is left of its share: many nodes of one key that read slowly get little each,
+        and not some all and others nothing.
+        """
+        self._look(peer)
+        own = self._peer_bytes_max - self._held.get(peer, 0)
+        left = min(own, self._bytes_max - self.held_bytes)
+        return max(COPIED_BYTES_MAX, left // ROOM_PARTS)
+
+    def send(self, peer: str, frames: Sequence[bytes]) -> bool:
+        """Send an answer; False if this peer, or all together, have too much of them.
+
+        Raises:
+            zmq.ZMQError: The socket does not take it.
+        """
+        *first, last = frames
+        size = len(last)
+        if size < COPIED_BYTES_MAX:
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+            return True
+        if not self._has_room(peer, size):
+            return False
+        for frame in first:
+            self._socket.send(frame, zmq.NOBLOCK | zmq.SNDMORE)
+        tracker = self._socket.send(last, zmq.NOBLOCK, copy=False, track=True)
+        self._sent.setdefault(peer, deque()).append((tracker, size))
+        self._held[peer] = self._held.get(peer, 0) + size
+        return True
+
+    def _has_room(self, peer: str, size: int) -> bool:
+        self._look(peer)
+        held = self._held.get(peer, 0)
+        if held and held + size > self._peer_bytes_max:
+            return False
+        if self.held_bytes + size > self._bytes_max:
+            for other in list(self._sent):
+                self._look(other)
+        return not self._held or self.held_bytes + size <= self._bytes_max
+
+    def _look(self, peer: str) -> None:
+        """See what of it has gone: first in, first out, but for several connections of one peer."""
+        waiting = self._sent.get(peer)
+        if waiting is None:
+            return
+        left = deque(one for one in waiting if not one[0].done)
+        if left:
+            self._sent[peer], self._held[peer] = left, sum(size for _, size in left)
+        else:
+            del self._sent[peer], self._held[peer]

@@ -1,0 +1,94 @@
+"""What peers do not read is bounded, for each and for all, and comes back when they read or go."""
+
+from __future__ import annotations
+
+import pytest
+import zmq
+
+from dafka.transport import sockets
+from dafka.transport.unread import COPIED_BYTES_MAX, Unread
+
+pytestmark = pytest.mark.net
+
+MIB = b"x" * (1 << 20)
+
+
+@pytest.fixture
+def bound():
+    socket = sockets.router()
+    socket.set(zmq.SNDHWM, 1_000)  # the bytes are to be the bound here
+    socket.bind("tcp://127.0.0.1:*")
+    yield socket
+    socket.close(0)
+
+
+@pytest.fixture
+def peer(bound):
+    """A function that connects a peer which reads nothing by itself."""
+    dealers = []
+
+    def peer(name):
+        dealer = sockets.dealer()
+        dealers.append(dealer)
+        dealer.set(zmq.IDENTITY, name)
+        dealer.connect(bound.get_string(zmq.LAST_ENDPOINT))
+        dealer.send(b"here")
+        assert bound.recv_multipart() == [name, b"here"]
+        return dealer
+
+    yield peer
+    for dealer in dealers:
+        dealer.close(0)
+
+
+def sent(unread, name, most=200):
+    """How many answers of 1 MiB it takes for a peer."""
+    for number in range(most):
+        if not unread.send(name.decode(), (name, MIB)):
+            return number
+    return most
+
+
+def test_a_peer_that_reads_nothing_gets_its_share_and_others_theirs(bound, peer):
+    unread = Unread(bound, peer_bytes_max=8 << 20, bytes_max=64 << 20)
+    one, _ = peer(b"one"), peer(b"two")
+    # What is in the kernel's hands and in the peer's is not ours any more.
+    assert 8 <= sent(unread, b"one") < 40
+    assert unread.held_bytes <= 8 << 20
+    assert 8 <= sent(unread, b"two") < 40
+    assert 8 << 20 < unread.held_bytes <= 16 << 20
+    for _ in range(8):
+        assert one.poll(5_000)
+        one.recv()
+    assert sent(unread, b"one", most=1) == 1
+
+
+def test_all_together_have_a_bound(bound, peer):
+    unread = Unread(bound, peer_bytes_max=8 << 20, bytes_max=20 << 20)
+    peers = [peer(name) for name in (b"one", b"two", b"three", b"four")]
+    for name in (b"one", b"two", b"three", b"four"):
+        sent(unread, name)
+    assert unread.held_bytes <= 20 << 20
+    assert not unread.send("four", (b"four", MIB))
+    for gone in peers[:3]:
+        gone.close(0)
+    deadline = 100
+    while not unread.send("four", (b"four", b"x" * COPIED_BYTES_MAX)) and deadline:
+        deadline -= 1
+        bound.poll(50)
+    assert deadline, "what was for those who have gone is still counted"
+
+
+def test_small_answers_are_not_counted(bound, peer):
+    unread = Unread(bound, peer_bytes_max=0, bytes_max=0)
+    dealer = peer(b"one")
+    assert unread.send("one", (b"one", b"small"))
+    assert dealer.recv() == b"small"
+    assert unread.held_bytes == 0
+
+
+def test_the_first_may_be_larger_than_the_share(bound, peer):
+    unread = Unread(bound, peer_bytes_max=1_000, bytes_max=1_000)
+    dealer = peer(b"one")
+    assert unread.send("one", (b"one", MIB))
+    assert dealer.recv() == MIB
