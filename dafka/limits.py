@@ -151,9 +151,9 @@ GROUPS_MAX = 10_000
 GROUP_NUMBER_MAX = 2**62
 """A generation of a group, or the epoch of a commit; the next one is larger than both."""
 
-BALLOTS_AHEAD_MAX = 2**32
-"""How far a ballot may be ahead of the last that a store has promised. Members count up by one a
-round: whoever may jump to the end leaves none for them."""
+GROUP_NUMBERS_AHEAD_MAX = 2**32
+"""How far a ballot may be ahead of the last that a store has promised, and the epoch of a commit of
+the highest that it knows. Members count up by one: whoever may jump to the end leaves none."""
 
 MEMBERSHIP_BYTES_MAX = 1024 * 1024
 """The members of a group with their topics, as a store keeps them."""

@@ -40,6 +40,10 @@ def keys(
         Rules | None,
         typer.Option(help="The same, of topics to write under any address: for distributors."),
     ] = None,
+    groups: Annotated[
+        Rules | None,
+        typer.Option(help="Prefix of groups to be a member of and `*`, if not all; repeatedly."),
+    ] = None,
 ) -> None:
     """Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.
 
@@ -48,7 +52,7 @@ def keys(
     if _NAME.fullmatch(name) is None:
         raise MisuseError(f"name {name!r} cannot be used: letters, digits, '.', '_' and '-'")
     secret_file, access_file = directory / f"{name}.secret", directory / ACCESS_FILE
-    rules = dict(zip(RULES, (read or [], write or [], mirror or []), strict=True))
+    rules = dict(zip(RULES, (read or [], write or [], mirror or [], groups or []), strict=True))
     for pattern in chain.from_iterable(rules.values()):
         rule(pattern)
     if name == CLUSTER:
@@ -73,7 +77,11 @@ def _entry(name: str, public: str, rules: dict[str, list[str]]) -> str:
     if name == CLUSTER:
         return f"cluster = '{public}'\n"
     lines = [f'\n[keys."{name}"]', f"public = '{public}'"]
-    lines += [f"{what} = {json.dumps(rules[what], ensure_ascii=False)}" for what in rules]
+    lines += [
+        f"{what} = {json.dumps(patterns, ensure_ascii=False)}"
+        for what, patterns in rules.items()
+        if patterns or what != "groups"  # of which none at all is not the same as none
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -35,7 +35,7 @@ from dafka.groups.membership import (
     decode,
     encode,
 )
-from dafka.limits import BALLOTS_AHEAD_MAX, GROUPS_MAX
+from dafka.limits import GROUP_NUMBERS_AHEAD_MAX, GROUPS_MAX
 from dafka.storage.log import TableEntry
 from dafka.wire.primitives import octets_of
 
@@ -202,7 +202,7 @@ class Registers:
 
 def _check_ahead(ballot: Ballot, register: _Register) -> None:
     """Refuse a ballot that nobody could go above: numbers end, and one peer could use them up."""
-    if ballot.number > register.promised.number + BALLOTS_AHEAD_MAX:
+    if ballot.number > register.promised.number + GROUP_NUMBERS_AHEAD_MAX:
         raise WireError("membership")
 
 

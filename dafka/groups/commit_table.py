@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import CommitError, RecordError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, decode
+from dafka.limits import GROUP_NUMBERS_AHEAD_MAX
 from dafka.records.batch import raw_records
 from dafka.storage.log import TableEntry
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dafka.model import Batch, Partition
     from dafka.storage.log import RecordLog
@@ -44,7 +45,7 @@ class Folded:
     Attributes:
         entries: Of the table.
         commits: How many records were commits.
-        refused: How many were none, and were passed over.
+        refused: How many were none, or none that may change anything, and were passed over.
     """
 
     entries: list[TableEntry]
@@ -56,8 +57,20 @@ NONE = Folded([])
 """What batches of other topics change."""
 
 
-def fold(log: RecordLog, batches: Iterable[Batch]) -> Folded:
+def anybody(_address: str, _group: str) -> bool:
+    """Return True: whoever has an address may commit for any group."""
+    return True
+
+
+def fold(
+    log: RecordLog, batches: Iterable[Batch], may_commit: Callable[[str, str], bool] = anybody
+) -> Folded:
     """Return what `batches`, about to be appended to `log`, change in its table of commits.
+
+    Args:
+        log: What they are appended to.
+        batches: Of any topics.
+        may_commit: Whether who has an address may commit for a group.
 
     Raises:
         StorageError: The disk refused to read.
@@ -70,6 +83,14 @@ def fold(log: RecordLog, batches: Iterable[Batch]) -> Folded:
     epochs: dict[str, int] = {}
     for batch in chosen:
         for key, commit, record in _commits(batch, folded):
+            known = epochs.get(key.group)
+            if known is None:
+                known = epoch_of(log, key.group)
+            ahead = commit.epoch > known + GROUP_NUMBERS_AHEAD_MAX
+            if ahead or not may_commit(batch.partition.address, key.group):
+                folded.refused += 1
+                continue
+            folded.commits += 1
             row = _row(key)
             if row in held:
                 before: Commit | None = held[row][0]
@@ -77,11 +98,10 @@ def fold(log: RecordLog, batches: Iterable[Batch]) -> Folded:
                 before = _commit_at(log, row)
             if before is None or commit.rank() > before.rank():
                 held[row] = commit, record
-            epochs[key.group] = max(commit.epoch, epochs.get(key.group, 0))
+            epochs[key.group] = max(commit.epoch, known)
     folded.entries = [TableEntry(TABLE, row, record) for row, (_, record) in held.items()]
     for group, epoch in epochs.items():
-        if epoch >= epoch_of(log, group):
-            folded.entries.append(TableEntry(GROUPS_TABLE, octets_of(group), _EPOCH.pack(epoch)))
+        folded.entries.append(TableEntry(GROUPS_TABLE, octets_of(group), _EPOCH.pack(epoch)))
     return folded
 
 
@@ -128,7 +148,6 @@ def _commits(batch: Batch, folded: Folded) -> Iterator[tuple[CommitKey, Commit, 
             except CommitError:
                 folded.refused += 1
                 continue
-            folded.commits += 1
             yield key, commit, _packed(record.key or b"", record.value or b"")
     except RecordError:
         # What a peer wrote must not keep a store from taking the rest.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit_table import fold
+from dafka.groups.commit_table import anybody, fold
 from dafka.limits import BATCH_BYTES_MAX, READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node.loop import Node
 from dafka.process import metrics
@@ -158,6 +158,7 @@ class StoreRole:
         self.refusal = ""
         """What the disk says while it refuses to write; empty otherwise."""
         self._access = access
+        self._may_commit = anybody if access is None else access.commit_rule()
         self._log = record_log
         self._server = server
         self._retainer = retainer
@@ -212,7 +213,7 @@ class StoreRole:
     def _append(self, effect: Append) -> Event:
         began = self._clock.seconds()
         try:
-            folded = fold(self._log, effect.batches)
+            folded = fold(self._log, effect.batches, self._may_commit)
             self._log.append(effect.batches, skips=dict(effect.skips), entries=folded.entries)
         except StorageError as error:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.

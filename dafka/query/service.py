@@ -179,8 +179,12 @@ def _permitted(question: Question, rights: Rights) -> bool:
             )
         case messages.GroupsRequest() | messages.CommitsRequest() | messages.MembersRequest():
             return rights.may_read(COMMITS_TOPIC)
-        case messages.HeartbeatRequest() | messages.PrepareRequest() | messages.AcceptRequest():
-            return rights.may_write(COMMITS_TOPIC)
+        case (
+            messages.HeartbeatRequest(request)
+            | messages.PrepareRequest(request)
+            | messages.AcceptRequest(request)
+        ):
+            return rights.may_write(COMMITS_TOPIC) and rights.may_commit(request.group)
         case _:
             return rights.may_read(text(question.topic or b""))
 

@@ -11,6 +11,7 @@ held by its towers and stores, may do everything.
 | FETCH, GET-HEADS, CONSUMER-HELLO, questions at the query port | read |
 | RECORD, RECORDS, HEAD and a producer's answers under its key's addresses | write |
 | the same under any address, and LOG-START | mirror |
+| commits of a group, and to be its member | write of `__consumer_offsets`, and the group |
 | ACK, STORE-HELLO, DIRECT-HEAD of a store | the cluster's key |
 """
 
@@ -21,11 +22,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
-from dafka.model import MARK_CHARACTERS
+from dafka.model import MARK_CHARACTERS, mark_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dafka.wire.messages import Message
 
 EVERYTHING = ("",)
@@ -39,6 +42,8 @@ class Rights:
         read: The empty prefix is every topic.
         write: Likewise; under addresses that are the key's own.
         mirror: Likewise, under any address: a distributor publishes what others have produced.
+        groups: Prefixes of the groups for which it may commit; None is all, if it may write
+            commits at all.
         infrastructure: Whether it may acknowledge, as a store does.
     """
 
@@ -46,6 +51,7 @@ class Rights:
     write: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     infrastructure: bool = False
+    groups: tuple[str, ...] | None = None
 
     def may_read(self, prefix: str) -> bool:
         """Whether every topic that begins with `prefix` may be read."""
@@ -58,6 +64,10 @@ class Rights:
     def may_mirror(self, topic: str) -> bool:
         """Whether `topic` may be written under any address."""
         return topic.startswith(self.mirror)
+
+    def may_commit(self, group: str) -> bool:
+        """Whether positions of a group may be committed, where commits may be written."""
+        return self.groups is None or group.startswith(self.groups)
 
 
 ANYBODY = Rights(EVERYTHING, EVERYTHING, EVERYTHING, infrastructure=True)
@@ -100,6 +110,20 @@ class Access:
         if key == self.cluster:
             return ANYBODY
         return self.rights.get(key)
+
+    def commit_rule(self) -> Callable[[str, str], bool]:
+        """Return whether who has an address may commit for a group.
+
+        An address of no key that is known is another cluster's: its stores have seen to it, or it
+        could not be copied here.
+        """
+        marks = {fingerprint(key): rights for key, rights in self.rights.items()}
+
+        def may_commit(address: str, group: str) -> bool:
+            rights = marks.get(mark_of(address))
+            return rights is None or rights.may_commit(group)
+
+        return may_commit
 
     def sender(self, key: str) -> Sender | None:
         """The holder of a key; None if it is not known."""

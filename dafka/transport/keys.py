@@ -2,7 +2,7 @@
 
 | file | what |
 |---|---|
-| `access.toml` | `cluster`: public key of towers and stores; `keys.NAME`: public, read, write |
+| `access.toml` | `cluster`: public key of towers and stores; `keys.NAME`: public, and its rules |
 | `NAME.secret` | a secret key; nobody but its owner may read it |
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 KEY_CHARACTERS = 40
 """A CURVE key in Z85."""
 
-RULES = "read", "write", "mirror"
-"""What an access file says of a key, besides which it is."""
+RULES = "read", "write", "mirror", "groups"
+"""What an access file says of a key, besides which it is; of groups nothing means all of them."""
 
 KEYS_MAX = 10_000
 """Keys of one cluster."""
@@ -139,8 +139,9 @@ def _access(document: dict[str, Any]) -> Access:
 def _entry(name: str, table: object) -> tuple[str, Rights]:
     if not isinstance(table, dict) or table.keys() - {"public", *RULES}:
         raise _AccessError(f"key {name!r} must have public, {', '.join(RULES)}, and nothing else")
-    read, write, mirror = (_rules(name, table.get(what, [])) for what in RULES)
-    return _checked_key(name, table.get("public")), Rights(read, write, mirror)
+    read, write, mirror, groups = (_rules(name, table.get(what, [])) for what in RULES)
+    rights = Rights(read, write, mirror, groups=groups if "groups" in table else None)
+    return _checked_key(name, table.get("public")), rights
 
 
 def _rules(name: str, patterns: object) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ import zmq
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, QueryError
+from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
+from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
@@ -34,6 +36,8 @@ RIGHTS = {
     "bob": Rights(("orders", "secret"), ("secret",)),
     "mallory": Rights(("orders",), ("orders",)),
     "eve": Rights(),
+    "shop": Rights(("",), ("__consumer_offsets",), groups=("shop",)),
+    "office": Rights(("",), ("__consumer_offsets",)),
 }
 
 
@@ -143,6 +147,24 @@ def test_what_may_not_be_read_is_not_given(guarded):
                 client.topics()
             with pytest.raises(QueryError, match="not permitted"):
                 client.read(Partition("secret", bob.address), 0)
+
+
+def test_who_may_commit_for_one_group_touches_no_other(guarded):
+    place = Partition("orders", "AB" * 16)
+    with guarded.client("office") as client:
+        said = ("office", "billing", 5), ("shop", "billing", 9), ("shop", "shop", 3)
+        for name, group, position in said:
+            with guarded.producer(name) as producer:
+                key, value = encode(CommitKey(group, place), Commit(position, position, 1))
+                producer.send(TOPIC, value, key=key).result(20)
+        assert {group: client.offsets(group)[place].position for group in client.groups()} == {
+            "billing": 5,
+            "shop": 3,
+        }
+        with guarded.producer("office") as producer:
+            key, value = encode(CommitKey("billing", place), Commit(1, GROUP_NUMBER_MAX, 1))
+            producer.send(TOPIC, value, key=key).result(20)
+        assert client.offsets("billing")[place].position == 5
 
 
 def test_what_is_sent_to_another_cannot_be_overheard(guarded):

@@ -21,6 +21,12 @@ def test_a_cluster_and_those_who_may_use_it(dafka, tmp_path):
     shop = load_credentials(access, where / "shop.1.secret")
     assert shop.rights == Rights(("orders", "a.\u00e9"), ("",), ("e",))
     assert load_credentials(access, where / "idle.secret").rights == Rights()
+    dafka("keys", "member", "--dir", str(where), "--groups", "shop-*", "--groups", "till*")
+    member = load_credentials(access, where / "member.secret").rights
+    assert member == Rights(groups=("shop-", "till"))
+    assert member.may_commit("shop-1")
+    assert not member.may_commit("billing")
+    assert shop.rights.may_commit("billing"), "who has no rule may commit for all"
     assert (where.stat().st_mode & 0o777) == 0o700
 
 

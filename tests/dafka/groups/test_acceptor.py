@@ -19,7 +19,7 @@ from dafka.groups.membership import (
     Pulse,
     encode,
 )
-from dafka.limits import BALLOTS_AHEAD_MAX
+from dafka.limits import GROUP_NUMBERS_AHEAD_MAX
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 
@@ -53,7 +53,7 @@ def test_an_empty_register(registers):
 
 def test_a_ballot_far_ahead_is_refused_and_leaves_nothing(registers):
     # Whoever may have the last number leaves none to the members.
-    far = Ballot(BALLOTS_AHEAD_MAX + 1, "Z")
+    far = Ballot(GROUP_NUMBERS_AHEAD_MAX + 1, "Z")
     for ask in (
         lambda: registers.prepare(Prepare("g", far), 0),
         lambda: take(registers, far, of(1, "Z"), 0),
@@ -61,7 +61,7 @@ def test_a_ballot_far_ahead_is_refused_and_leaves_nothing(registers):
         with pytest.raises(WireError, match="membership"):
             ask()
     assert registers.roster("g", 0) == (NO_BALLOT, b"", 0, False, ())
-    near = Ballot(BALLOTS_AHEAD_MAX, "Z")
+    near = Ballot(GROUP_NUMBERS_AHEAD_MAX, "Z")
     assert registers.prepare(Prepare("g", near), 0).promised == near
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dafka.groups import membership
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit_table import fold
+from dafka.groups.commit_table import GROUPS_TABLE, fold
 from dafka.groups.events import (
     Answered,
     Ask,
@@ -26,6 +26,7 @@ from dafka.groups.membership import Beat, Member, Prepare
 from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
 from dafka.protocol.events import Woke
+from dafka.storage.log import TableEntry
 from dafka.storage.memory import MemoryLog
 from dafka.testing.membership import reply
 from tests.support.lifecycles import assert_follows
@@ -244,10 +245,11 @@ def test_who_does_not_fit_in_is_told_and_those_within_go_on(group, monkeypatch, 
     assert first.machine._membership.members == {"A.1": ABOUT}
 
 
-def test_who_finds_no_generation_left_is_told(group, committed):
-    batch = committed(0, ("g", Partition("orders", "A1"), 3, GROUP_NUMBER_MAX, 1))
+def test_who_finds_no_generation_left_is_told(group):
+    # As a version that did not bound them has left it; and as many as there are have been used.
+    used_up = TableEntry(GROUPS_TABLE, b"g", GROUP_NUMBER_MAX.to_bytes(8, "big"))
     for log in group.logs:
-        log.append([batch], entries=fold(log, [batch]).entries)
+        log.append([], entries=[used_up])
     member = group.member("A")
     group.run(member, ms=100)
     assert f"with epoch {GROUP_NUMBER_MAX}" in member.said[-1].complaint

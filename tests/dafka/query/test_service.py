@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -469,3 +471,7 @@ def test_members_of_groups_are_whoever_may_commit(log):
     for question in questions:
         assert reason(question, Rights(write=("__consumer_offsets",))) == ""
         assert reason(question, Rights(read=("",), write=("orders",))) == "not permitted"
+        some = Rights(write=("__consumer_offsets",), groups=("bill", "shop"))
+        assert reason(question, some) == ""
+        assert reason(question, replace(some, groups=("shop",))) == "not permitted"
+        assert reason(question, replace(some, groups=())) == "not permitted"
