@@ -14,7 +14,7 @@ COMMANDS = {
     "consume": "dafka.cli.clients:consume",
     "topics": "dafka.cli.queries:topics",
     "peek": "dafka.cli.queries:peek",
-    "groups": "dafka.cli.queries:groups",
+    "groups": "dafka.cli.groups:groups",
     "keys": "dafka.cli.keys:keys",
     "schemas": "dafka.cli.schemas:schemas",
 }

@@ -1,4 +1,4 @@
-"""`dafka topics`, `peek` and `groups`: what a store holds, and how far groups of consumers are."""
+"""`dafka topics` and `peek`: what a store holds."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from dafka.cli.options import (
 )
 from dafka.cli.records import to_json
 from dafka.errors import MisuseError
-from dafka.groups.commit import checked_group
 from dafka.model import Partition, Record, checked_topic
 from dafka.plural import counted
-from dafka.process.clock import wall_ms
 from dafka.process.logs import set_up_logs
 from dafka.process.unreadable import pass_over
 from dafka.query.client import StoreClient
@@ -167,98 +165,3 @@ def _some(client: StoreClient, partition: Partition, start: int, count: int) -> 
     batches = client.scan(partition, start, min(start + count, SEQUENCE_MAX + 1))
     records = (record for batch in batches for record in records_of(batch, start, pass_over))
     return islice(records, count)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One group, as `--json` tells it."""
-
-    group: str
-
-
-GROUPS: Columns[GroupRow] = (column("group"),)
-
-
-@dataclass(frozen=True, slots=True)
-class PositionRow:
-    """How far a group is in one partition, as `--json` tells it."""
-
-    group: str
-    topic: str
-    address: str
-    position: int
-    end: int
-    lag: int
-    epoch: int
-    age_s: int
-    metadata: str
-
-
-POSITIONS: Columns[PositionRow] = (
-    column("topic"),
-    column("partition", lambda row: row.address[:8]),
-    number("position"),
-    number("end"),
-    number("lag"),
-    number("epoch"),
-    number("age", lambda row: f"{row.age_s:,} s"),
-)
-
-
-def groups(
-    group: Annotated[
-        str | None, typer.Argument(help="Show this group's position in every partition instead.")
-    ] = None,
-    store: Stores = DEFAULT_QUERY,
-    json_lines: Json = False,
-    timeout: Timeout = 5.0,
-    access: Access = None,
-    key: Key = None,
-) -> None:
-    """List the groups of consumers, or show how far one is and how far behind.
-
-    A position is the first sequence that the group has not processed. The lag is how many records
-    this store has from there on.
-
-    Example: dafka groups billing --store tcp://127.0.0.1:5558
-    """
-    with client_of(store, timeout, access, key) as client:
-        if group is None:
-            found = [GroupRow(name) for name in client.groups()]
-            print_rows(found, GROUPS, as_json=json_lines, lines=True)
-            return
-        rows = _positions(client, checked_group(group))
-    if not rows:
-        raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
-    print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines, lines=True)
-
-
-def _positions(client: StoreClient, group: str) -> list[PositionRow]:
-    commits = {
-        partition: (commit, commit.position)
-        for partition, commit in client.offsets(group).items()
-        if commit.position is not None
-    }
-    ranges = {
-        partition: kept
-        for topic in {partition.topic for partition in commits}
-        for partition, kept in client.ranges(topic).items()
-    }
-    now_ms = wall_ms()
-    rows = []
-    for partition, (commit, position) in sorted(commits.items()):
-        kept = ranges.get(partition, range(0))
-        rows.append(
-            PositionRow(
-                group=group,
-                topic=partition.topic,
-                address=partition.address,
-                position=position,
-                end=kept.stop,
-                lag=max(0, kept.stop - max(position, kept.start)),
-                epoch=commit.epoch,
-                age_s=max(0, now_ms - commit.commit_ms) // 1_000,
-                metadata=commit.metadata,
-            )
-        )
-    return rows

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dafka.cluster import Cluster
 from dafka.groups.commit import CommitKey, checked_group
+from dafka.node.committer import Committer
 from dafka.process.clock import wall_ms
 from distributor.cli.options import File, Json
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
 from distributor.offsets.explanation import OffsetRow, forced
 from distributor.offsets.explanation import explain as explained
-from distributor.offsets.node import Committer
 from distributor.survey import survey_group
 from topology.output import (
     Columns,
@@ -118,7 +119,7 @@ def _asked(declared: Topology, group: str) -> tuple[list[GroupView], list[str]]:
 
 
 def _commit(cluster: ClusterSpec, group: str, commits: list[tuple[Partition, Commit]]) -> None:
-    committer = Committer(cluster, cluster.host)
+    committer = Committer(Cluster.declared(cluster))
     try:
         committer.write([(CommitKey(group, partition), commit) for partition, commit in commits])
     finally:

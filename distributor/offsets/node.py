@@ -7,9 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import BufferFullError, DafkaError, NotStoredError, QueryError
-from dafka.groups.commit import TOPIC, encode
-from dafka.node.producer import Producer
+from dafka.errors import DafkaError, QueryError
+from dafka.node.committer import Committer
 from dafka.process.clock import now_ms, wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
@@ -32,10 +31,6 @@ INTERVAL_MS = 250
 
 RETRY_MS = 2_000
 """When to go on after a store did not answer: the source's commits are then all read again."""
-
-WRITE_TIMEOUT_S = 5.0
-_END_S = 0.5
-"""How long stores may take to acknowledge the last ones: what is lost then is worked out again."""
 
 
 class OffsetsNode:
@@ -117,7 +112,7 @@ class _QueriedCluster:
         self._stores = ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS)
         self._endpoints = [store.query for store in cluster.stores]
         self._index = 0
-        self._committer = Committer(cluster, host)
+        self._committer = Committer(Cluster.declared(cluster).bound_at(host))
 
     def groups(self) -> list[str]:
         return self._store.groups()
@@ -156,52 +151,3 @@ class _QueriedCluster:
     @property
     def _store(self) -> StoreClient:
         return self._stores.store(self._endpoints[self._index])
-
-
-class Committer:
-    """Writes commits to one cluster.
-
-    Args:
-        cluster: Which.
-        host: Where its producer is bound.
-        timeout_s: How long the stores may take to acknowledge commits.
-    """
-
-    def __init__(self, cluster: ClusterSpec, host: str, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        self._cluster = cluster
-        self._host = host
-        self._timeout_s = timeout_s
-        self._producer: Producer | None = None
-        """Opened with the first commit: most clusters have no groups."""
-
-    def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
-        """Publish commits, and wait until a store has them.
-
-        Raises:
-            QueryError: None has in time; they may still get there, which does no harm.
-        """
-        if self._producer is None:
-            self._producer = Producer(
-                Cluster.declared(self._cluster).bound_at(self._host),
-                linger_ms=1,
-                max_block_ms=int(self._timeout_s * 1_000),
-                content="batches",
-            )
-        try:
-            for key, commit in commits:
-                name, value = encode(key, commit)
-                self._producer.send(TOPIC, value, key=name)
-            self._producer.flush(self._timeout_s)
-        except (BufferFullError, NotStoredError) as error:
-            raise QueryError(
-                f"cluster {self._cluster.name} has not taken positions in {self._timeout_s:.0f} s"
-            ) from error
-
-    def close(self) -> None:
-        """Release the connections."""
-        if self._producer is None:
-            return
-        try:
-            self._producer.close(_END_S)
-        except NotStoredError:
-            log.info("the last positions are not stored", extra={"cluster": self._cluster.name})

@@ -5,11 +5,12 @@ from threading import Barrier
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
+from dafka.node.committer import Committer
 from dafka.query.client import StoreClient
 from dafka.records.envelope import Envelope
-from distributor.offsets.node import Committer
 from distributor.survey import (
     Holding,
     at_once,
@@ -148,7 +149,7 @@ KEY = CommitKey("billing", Partition("orders", "PRODUCER"))
 def test_what_clusters_know_of_a_group_and_which_do_not_answer(pair, monkeypatch):
     monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 500)
     with pair.running(1):
-        committer = Committer(pair.topology.clusters[0], "127.0.0.1")
+        committer = Committer(Cluster.declared(pair.topology.clusters[0]))
         committer.write([(KEY, Commit(5, 1, 2))])
         committer.close()
         answers, silent = survey_group(pair.topology, "billing")

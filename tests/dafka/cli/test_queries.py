@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from dafka.cli.queries import RECORDS
-from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.model import Partition, Record
 from dafka.node.mirror import Mirror
 from dafka.node.producer import Producer
@@ -163,61 +162,3 @@ def test_peek_shows_an_address_that_is_markup_as_it_is():
     console = Console(file=StringIO(), width=100)
     console.print(table(RECORDS, [record], "orders"))
     assert "[/x]\\x1b" in console.file.getvalue()
-
-
-@pytest.fixture(scope="module")
-def grouped(other_cluster):
-    """Two groups, one of which is two records behind."""
-    with Producer(other_cluster.tower) as producer:
-        for number in range(5):
-            producer.send("orders", f"value-{number}".encode())
-        place = Partition("orders", producer.address)
-    with Producer(other_cluster.tower) as producer:
-        for group, position in (("billing", 3), ("audit", 5)):
-            key, value = encode(CommitKey(group, place), Commit(position, 4, 1_000, metadata="m"))
-            producer.send(TOPIC, value, key=key)
-    other_cluster.address = place.address
-    return other_cluster
-
-
-def test_groups(grouped, dafka):
-    done = dafka("groups", "--store", grouped.query, "--json")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert rows == [{"group": "audit"}, {"group": "billing"}]
-    assert "billing" in dafka("groups", "--store", grouped.query).stdout.decode()
-
-
-def test_how_far_a_group_is_and_how_far_behind(grouped, dafka):
-    done = dafka("groups", "billing", "--store", grouped.query, "--json")
-    assert done.returncode == 0, done.stderr
-    (row,) = [json.loads(line) for line in done.stdout.splitlines()]
-    assert row.pop("age_s") > 1_000_000
-    assert row == {
-        "group": "billing",
-        "topic": "orders",
-        "address": grouped.address,
-        "position": 3,
-        "end": 5,
-        "lag": 2,
-        "epoch": 4,
-        "metadata": "m",
-    }
-
-
-def test_how_far_a_group_is_as_a_table(grouped, dafka):
-    text = dafka("groups", "billing", "--store", grouped.query).stdout.decode()
-    assert "group billing" in text
-    assert grouped.address[:8] in text
-
-
-def test_a_group_that_nobody_knows(grouped, refused):
-    assert "group 'nobody' has no position" in refused(2, "groups", "nobody", *store(grouped))
-
-
-def test_a_name_that_no_group_can_have(grouped, refused):
-    assert "1 to 249 bytes" in refused(2, "groups", "g" * 250, *store(grouped))
-
-
-def store(grouped):
-    return "--store", grouped.query

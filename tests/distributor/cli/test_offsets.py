@@ -5,11 +5,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from dafka.cluster import Cluster
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
+from dafka.node.committer import Committer
 from distributor.cli.main import app
 from distributor.errors import CommandError, PlanError
-from distributor.offsets.node import Committer
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -23,7 +24,7 @@ def run(*words):
 @pytest.fixture
 def committed(pair):
     with pair.running():
-        committer = Committer(pair.topology.clusters[0], "127.0.0.1")
+        committer = Committer(Cluster.declared(pair.topology.clusters[0]))
         committer.write([(KEY, Commit(5, 1, 2))])
         committer.close()
         yield str(pair.file)

@@ -6,16 +6,15 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
-from dafka.errors import QueryError
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
+from dafka.node.committer import Committer
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
-from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
-from distributor.offsets.node import Committer, OffsetsNode
+from distributor.offsets.node import OffsetsNode
 from topology import plan
-from topology.model import ClusterSpec, OffsetSettings
+from topology.model import OffsetSettings
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -41,7 +40,7 @@ def node(pair):
 
 
 def commit(cluster, *commits):
-    committer = Committer(cluster, "127.0.0.1")
+    committer = Committer(Cluster.declared(cluster))
     committer.write(commits)
     committer.close()
 
@@ -99,17 +98,3 @@ def test_a_target_that_does_not_answer_is_tried_again(pair, node, until):
         with pair.running(2):
             until(lambda: position(second, key) == 2, 20)
         assert started.unwell() == ""
-
-
-def test_commits_that_no_store_takes_are_an_error_and_the_end_does_not_wait(free_ports):
-    key = CommitKey("billing", Partition("orders", "PRODUCER"))
-    with Tower(f"tcp://127.0.0.1:{free_ports(2)}") as tower:
-        cluster = ClusterSpec(name="a", id=1, towers=(tower.endpoint,))
-        committer = Committer(cluster, "127.0.0.1", timeout_s=0.2)
-        with pytest.raises(QueryError, match="cluster a has not taken positions"):
-            committer.write([(key, Commit(5, 1, 2))])
-        committer.close()
-
-
-def test_a_committer_without_commits_opens_nothing():
-    Committer(ClusterSpec(name="a", id=1, towers=("tcp://127.0.0.1:1",)), "127.0.0.1").close()
