@@ -31,6 +31,7 @@ from dafka.schemas.rest import application
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import RunningRegistry, Service
 from dafka.schemas.state import CLUSTERS_MAX
+from dafka.schemas.worker import Judges
 from dafka.wire.dialect import DEFAULT_DIALECT
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,12 @@ def schemas(
         ),
     ] = 1,
     listen: Annotated[str, typer.Option(help="Where clients come, HOST:PORT.")] = DEFAULT_LISTEN,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name by which clients may call it, if not this machine's; repeatedly."
+        ),
+    ] = None,
     host: Host = "127.0.0.1",
     access: Access = None,
     key: Key = None,
@@ -94,10 +101,11 @@ def schemas(
         way: ClusterArguments = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
         schema_log = SchemaLog(entered(tower, store, access=access, key=key, **way))
         opened.callback(schema_log.close)
-        service = Service(schema_log, cluster, number)
+        service = Service(schema_log, cluster, number, opened.enter_context(Judges()))
         if primary and not service.become_first_primary():
             log.warning("another cluster is the primary, this registry is read-only")
-        server = opened.enter_context(WebServer(application(service), bound))
+        names = [listen.rpartition(":")[0], *(allowed_host or ())]
+        server = opened.enter_context(WebServer(application(service, names), bound))
         running = RunningRegistry(service, server)
         health.watch(running)
         facts = {"url": url, "cluster": cluster, "address": schema_log.address}

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _STOP_S = 1
 """How long open connections are waited for."""
 
+_CONNECTIONS_MAX = 500
+"""Open at a time; more are answered that it is busy."""
+
 
 class WebServer:
     """An application, served.
@@ -38,6 +41,7 @@ class WebServer:
             log_level="critical",
             access_log=False,
             timeout_graceful_shutdown=_STOP_S,
+            limit_concurrency=_CONNECTIONS_MAX,
             server_header=False,
         )
         self._server = uvicorn.Server(config)

@@ -20,7 +20,7 @@ from dafka.errors import (
     not_permitted,
 )
 from dafka.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
-from dafka.schemas.compatibility import DEFAULT_LEVEL, LANGUAGES, LEVELS, Source, check, obstacles
+from dafka.schemas.compatibility import DEFAULT_LEVEL, LANGUAGES, LEVELS, Source
 from dafka.schemas.entries import (
     ConfigKey,
     Key,
@@ -32,10 +32,12 @@ from dafka.schemas.entries import (
     Version,
     VersionKey,
 )
+from dafka.schemas.rulings import Case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dafka.schemas.rulings import Rulings
     from dafka.schemas.state import State
 
 
@@ -128,10 +130,12 @@ class Registry:
 
     Args:
         state: What the log adds up to; it may grow under this view.
+        rulings: What is known of schemas. Whatever asks for one may raise `Unjudged`.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, rulings: Rulings) -> None:
         self._state = state
+        self._rulings = rulings
 
     # Questions.
 
@@ -250,7 +254,13 @@ class Registry:
                 for _, version in sorted(self._state.versions.get(subject, {}).items())
                 if not version.deleted
             ]
-        return obstacles(self.level(subject), new, [self.source(one) for one in earlier])
+        level = self.level(subject)
+        if level == "NONE" or not earlier:
+            return []
+        if not level.endswith("_TRANSITIVE"):
+            earlier = earlier[-1:]
+        others = tuple(Source(one.language, one.text, self._used(one)) for one in earlier)
+        return list(self._rulings.of(Case(new, level, others)).obstacles)
 
     def level(self, subject: str | None, *, default: bool = True) -> str:
         """Return the compatibility level of a subject, or of all that have none.
@@ -288,15 +298,17 @@ class Registry:
         Raises:
             RegistryError: 42201.
         """
+        source = Source(schema.language, schema.text, self._used(schema))
+        error = self._rulings.of(Case(source)).error
+        if error:
+            raise invalid_schema(error)
+        return source
+
+    def _used(self, schema: Schema) -> tuple[tuple[str, str], ...]:
         uses = tuple(dict(self._uses(schema, 0)).items())
         if len(uses) > SCHEMA_REFERENCES_MAX:
             raise invalid_schema(f"it uses {len(uses)} others, more than {SCHEMA_REFERENCES_MAX}")
-        source = Source(schema.language, schema.text, uses)
-        try:
-            check(source)
-        except ValueError as error:
-            raise invalid_schema(str(error)) from error
-        return source
+        return uses
 
     # Decisions.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
@@ -16,12 +19,13 @@ from starlette.routing import Route
 
 from dafka.errors import RegistryError
 from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.model import is_address
 from dafka.process import metrics
 from dafka.schemas.compatibility import LANGUAGES
 from dafka.schemas.registry import checked_id, checked_version, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,9 +39,28 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _BODY_BYTES_MAX = 8 * SCHEMA_BYTES_MAX
 """A schema within JSON, where an octet may take six, and what it refers to."""
 
+_BODIES_MAX = 8
+"""Requests with a body that are read and answered at once; others wait for their turn."""
 
-def application(service: Service) -> Starlette:
-    """Return the application that speaks for a service."""
+_BODY_S_MAX = 10.0
+"""How long the body of a request may take to come."""
+
+_WRITES = {"POST", "PUT", "DELETE"}
+
+_JSON_TYPES = {
+    *(MEDIA_TYPE, "application/json", "application/vnd.schemaregistry+json"),
+    "application/octet-stream",
+}
+"""Those that Confluent's registry takes."""
+
+
+def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
+    """Return the application that speaks for a service.
+
+    Args:
+        service: See there.
+        hosts: Names by which clients may call it, besides addresses and this machine's own names.
+    """
 
     def route(path: str, **handlers: Callable[[Service, Request, object], object]) -> Route:
         by_method = {method.upper(): handler for method, handler in handlers.items()}
@@ -45,7 +68,7 @@ def application(service: Service) -> Starlette:
 
     subject, version = "/subjects/{subject}", "/subjects/{subject}/versions/{version}"
     compatibility = "/compatibility/subjects/{subject}/versions"
-    return Starlette(
+    served = Starlette(
         routes=[
             route("/", get=lambda *_: {}),
             route("/contexts", get=lambda *_: ["."]),
@@ -68,8 +91,39 @@ def application(service: Service) -> Starlette:
             route("/mode/{subject}", get=_mode, put=_set_mode, delete=_unset_mode),
         ],
         exception_handlers={HTTPException: _refuse_path},
-        middleware=[Middleware(_RawPaths)],
+        middleware=[Middleware(_OwnHosts, {*hosts, *own_names()}), Middleware(_RawPaths)],
     )
+    served.state.bodies = asyncio.Semaphore(_BODIES_MAX)
+    return served
+
+
+def own_names() -> set[str]:
+    """What this machine is called."""
+    return {"localhost", socket.gethostname().lower()}
+
+
+class _OwnHosts:
+    """Refuses requests for other hosts, which a page of somebody else's site may have made.
+
+    A browser sends such a page's requests here if its name is made to lead here (DNS rebinding).
+    An address is nobody else's name.
+    """
+
+    def __init__(self, inner: ASGIApp, names: set[str]) -> None:
+        self._inner = inner
+        self._names = {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_ours(Headers(scope=scope).get("host", "")):
+            message = "This registry is not called so: see `dafka schemas --allowed-host`."
+            refusal = _response(421, {"error_code": 421, "message": message})
+            await refusal(scope, receive, send)
+            return
+        await self._inner(scope, receive, send)
+
+    def _is_ours(self, told: str) -> bool:
+        host = told.lower() if told.endswith("]") else told.lower().rpartition(":")[0] or told
+        return host.lower() in self._names or is_address(host)
 
 
 class _RawPaths:
@@ -91,10 +145,11 @@ async def _answer(
 ) -> Response:
     method = "GET" if request.method == "HEAD" else request.method
     try:
-        body = await _body(request)
-        with metrics.REGISTRY_SECONDS.time():
-            # The log is asked with calls that wait: they get a thread, other requests go on.
-            answer = await run_in_threadpool(handlers[method], service, request, body)
+        if method in _WRITES:
+            async with _bodies(request):
+                answer = await _asked(service, handlers[method], request, await _body(request))
+        else:
+            answer = await _asked(service, handlers[method], request, None)
         response = _response(200, answer)
     except RegistryError as error:
         response = _response(error.status, {"error_code": error.code, "message": str(error)})
@@ -102,14 +157,38 @@ async def _answer(
     return response
 
 
+async def _asked(
+    service: Service,
+    handler: Callable[[Service, Request, object], object],
+    request: Request,
+    body: object,
+) -> object:
+    with metrics.REGISTRY_SECONDS.time():
+        # The log is asked with calls that wait: they get a thread, other requests go on.
+        return await run_in_threadpool(handler, service, request, body)
+
+
+def _bodies(request: Request) -> asyncio.Semaphore:
+    """Of all requests to an application."""
+    bodies: asyncio.Semaphore = request.app.state.bodies
+    return bodies
+
+
 async def _body(request: Request) -> object:
     octets = bytearray()
-    async for part in request.stream():
-        octets += part
-        if len(octets) > _BODY_BYTES_MAX:
-            raise RegistryError(413, f"The request is longer than {_BODY_BYTES_MAX} bytes.")
+    try:
+        async with asyncio.timeout(_BODY_S_MAX):
+            async for part in request.stream():
+                octets += part
+                if len(octets) > _BODY_BYTES_MAX:
+                    raise RegistryError(413, f"The request is longer than {_BODY_BYTES_MAX} bytes.")
+    except TimeoutError:
+        raise RegistryError(408, f"The request took more than {_BODY_S_MAX:g} s to come.") from None
     if not octets:
         return None
+    # What a page of another site may send without asking first is of another type.
+    if request.headers.get("content-type", "").partition(";")[0].strip() not in _JSON_TYPES:
+        raise RegistryError(415, f"The request is not of type {MEDIA_TYPE} or application/json.")
     try:
         parsed: object = json.loads(octets)
     except (ValueError, RecursionError) as error:

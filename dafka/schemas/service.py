@@ -6,6 +6,7 @@ A registry process, as `/health` and `/ready` see it.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from dafka.errors import BufferFullError, NotStoredError, QueryError, RegistryEr
 from dafka.process import metrics
 from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from dafka.schemas.registry import Registry
+from dafka.schemas.rulings import Rulings, Unjudged, judge
 from dafka.schemas.state import EPOCH_MAX, State, id_range, next_epoch
 
 if TYPE_CHECKING:
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
     from dafka.errors import DafkaError
     from dafka.process.web import WebServer
     from dafka.schemas.registry import Decision
+    from dafka.schemas.rulings import Case, Ruling
 
 
 A = TypeVar("A")
+
+CASES_MAX = 20
+"""Rulings that one request may need: one or two, and again whenever somebody was faster."""
 
 CLAIMS_MAX = 5
 """Claims in a row that others contested before a request is given back."""
@@ -56,14 +62,24 @@ class Service:
         log: The cluster's log.
         cluster: Its name.
         number: Its number among clusters that may become the primary: epochs belong to it by that.
+        judge: Finds out what is to be known of a schema; may take a while, nobody waits for it but
+            who has asked.
     """
 
-    def __init__(self, log: EntryLog, cluster: str, number: int = 1) -> None:
+    def __init__(
+        self,
+        log: EntryLog,
+        cluster: str,
+        number: int = 1,
+        judge: Callable[[Case], Ruling] = judge,
+    ) -> None:
         self._log = log
         self._cluster = cluster
         self._number = number
         self._state = State()
-        self._registry = Registry(self._state)
+        self._rulings = Rulings()
+        self._registry = Registry(self._state, self._rulings)
+        self._judge = judge
         self._lock = Lock()
         self._unsettled = False
         """Whether entries may still come to be of which nobody was told that they are."""
@@ -94,9 +110,7 @@ class Service:
         Raises:
             RegistryError: As the question does; 50001 if the log cannot be read.
         """
-        with self._lock:
-            self._read(1)
-            return question(self._registry)
+        return self._judged(partial(self._ask, question))
 
     def decide(self, decision: Callable[[Registry, int], Decision]) -> object:
         """Carry out a decision; return its answer once it is on disk.
@@ -112,6 +126,26 @@ class Service:
             RegistryError: As the decision does; 42205, this is not the primary; 50001, the log
                 cannot be read or written; 50003, another registry has taken over meanwhile.
         """
+        return self._judged(partial(self._decide, decision))
+
+    def _judged(self, attempt: Callable[[], A]) -> A:
+        """Try until all that has to be known of schemas is known; that is found out in between."""
+        for _ in range(CASES_MAX):
+            try:
+                return attempt()
+            except Unjudged as missing:
+                case = missing.case
+            ruling = self._judge(case)
+            with self._lock:
+                self._rulings.found(case, ruling)
+        raise RegistryError(50301, "Too many others register here: repeat the request later.")
+
+    def _ask(self, question: Callable[[Registry], A]) -> A:
+        with self._lock:
+            self._read(1)
+            return question(self._registry)
+
+    def _decide(self, decision: Callable[[Registry, int], Decision]) -> object:
         with self._lock:
             self._read(self._log.majority)
             decided = decision(self._registry, self._next_id())

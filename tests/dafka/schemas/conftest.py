@@ -31,4 +31,4 @@ def client(registry_of):
     """Speaks to the registry of the primary."""
     service = registry_of()
     assert service.become_first_primary()
-    return TestClient(application(service))
+    return TestClient(application(service), base_url="http://localhost:8081")

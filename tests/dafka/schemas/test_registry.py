@@ -8,6 +8,7 @@ from dafka.errors import RegistryError
 from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas.entries import Reference, Schema, SchemaEntry, Stamp
 from dafka.schemas.registry import Registry, checked_id, checked_version, schema_of
+from dafka.schemas.rulings import Rulings, judge
 from dafka.schemas.state import State
 
 
@@ -67,11 +68,18 @@ ORDER = Schema(
 )
 
 
+class Judged(Rulings):
+    """Rulings that are found at once."""
+
+    def of(self, question):
+        return judge(question)
+
+
 class Decided(Registry):
     """A registry whose decisions hold at once."""
 
     def __init__(self):
-        super().__init__(State())
+        super().__init__(State(), Judged())
 
     def apply(self, decision):
         for key, value in decision.changes:

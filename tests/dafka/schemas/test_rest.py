@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 
@@ -8,7 +9,10 @@ from prometheus_client import REGISTRY
 from starlette.testclient import TestClient
 
 from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.schemas import rest
 from dafka.schemas.rest import MEDIA_TYPE, application
+
+JSON = {"content-type": "application/json"}
 
 INT, LONG, TEXT = ({"schema": f'"{name}"'} for name in ("int", "long", "string"))
 
@@ -20,7 +24,9 @@ def test_the_largest_schema_is_taken_however_json_writes_its_letters(client):
     assert answer.status_code == 200, answer.text
     escaped = json.dumps({"schema": fields % letters})
     assert len(escaped) > 2 * SCHEMA_BYTES_MAX
-    answer = client.post("/subjects/long/versions", content=escaped)
+    answer = client.post(
+        "/subjects/long/versions", content=escaped, headers={"content-type": MEDIA_TYPE}
+    )
     assert (answer.status_code, answer.json()) == (200, {"id": 1})
 
 
@@ -95,7 +101,7 @@ def test_compatibility_config_and_mode(client):
     ],
 )
 def test_a_refusal_has_a_code_and_a_sentence(client, method, path, octets, status, code):
-    answer = client.request(method, path, content=octets)
+    answer = client.request(method, path, content=octets, headers=JSON)
     assert answer.status_code == status
     assert answer.json()["error_code"] == code
     assert answer.json()["message"]
@@ -105,7 +111,8 @@ def test_odd_values_anywhere_in_a_request_are_refused_or_taken(client):
     chance = random.Random(7)
     for _ in range(400):
         method, path, document = chance.choice(REQUESTS)
-        answer = client.request(method, path, content=json.dumps(replaced(chance, document)))
+        content = json.dumps(replaced(chance, document))
+        answer = client.request(method, path, content=content, headers=JSON)
         assert answer.status_code < 500
         assert isinstance(answer.json(), dict)
 
@@ -142,7 +149,7 @@ def replaced(chance, document):
 
 def test_a_registry_elsewhere_answers_and_does_not_register(client, registry_of):
     client.post("/subjects/a/versions", json=INT)
-    other = TestClient(application(registry_of("two", "B")))
+    other = TestClient(application(registry_of("two", "B")), base_url="http://127.0.0.1")
     assert other.get("/schemas/ids/1").json() == INT
     answer = other.post("/subjects/a/versions", json=TEXT)
     assert answer.json()["error_code"] in (409, 42205)
@@ -169,3 +176,52 @@ def test_requests_are_counted_by_what_became_of_them(client):
     assert (counted("200"), counted("404")) == (before[0] + 1, before[1] + 1)
     assert REGISTRY.get_sample_value("dafka_registry_primary", {"cluster": "one"}) == 1
     assert REGISTRY.get_sample_value("dafka_registry_epoch", {"cluster": "one"}) == 1
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_web_page_may_send_unasked_registers_nothing(client, kind):
+    body = json.dumps({"schema": '"int"'})
+    refused = client.post("/subjects/a/versions", content=body, headers={"content-type": kind})
+    assert (refused.status_code, refused.json()["error_code"]) == (415, 415)
+    assert client.get("/subjects").json() == []
+    for kind in ("application/json; charset=utf-8", "application/vnd.schemaregistry.v1+json"):
+        taken = client.post("/subjects/a/versions", content=body, headers={"content-type": kind})
+        assert taken.json() == {"id": 1}
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "localhost.evil", ""])
+def test_a_name_that_is_not_its_own_is_refused(client, host):
+    refused = client.get("/subjects", headers={"host": host})
+    assert (refused.status_code, refused.json()["error_code"]) == (421, 421)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "10.1.2.3:8081", "[::1]:8081", "[::1]", "registry.corp"]
+)
+def test_its_own_names_and_addresses_are_taken(registry_of, host):
+    client = TestClient(application(registry_of(), ["Registry.corp"]))
+    assert client.get("/subjects", headers={"host": host}).status_code == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(registry_of, monkeypatch):
+    monkeypatch.setattr(rest, "_BODY_S_MAX", 0.05)
+    sent = []
+
+    async def receive():
+        await asyncio.sleep(60)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/subjects/a/versions",
+        "headers": headers,
+        "raw_path": b"/subjects/a/versions",
+        "query_string": b"",
+        "http_version": "1.1",
+    }
+    asyncio.run(application(registry_of())(scope, receive, send))
+    assert sent[0]["status"] == 408

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.schemas import rulings
+from dafka.schemas.compatibility import Source
+from dafka.schemas.rulings import (
+    OBSTACLE_CHARACTERS_MAX,
+    OBSTACLES_MAX,
+    Case,
+    Ruling,
+    Rulings,
+    Unjudged,
+    judge,
+)
+
+INT, TEXT = Source("AVRO", '"int"'), Source("AVRO", '"string"')
+
+
+def test_a_schema_by_itself_and_after_others():
+    assert judge(Case(INT)) == Ruling()
+    assert "not known" in judge(Case(Source("AVRO", '"nothing"'))).error
+    assert judge(Case(INT, "BACKWARD", (INT,))) == Ruling()
+    (obstacle,) = judge(Case(INT, "BACKWARD", (TEXT,))).obstacles
+    assert "cannot read data of an earlier one" in obstacle
+
+
+def test_what_is_said_is_bounded():
+    fields = ",".join(f'"{"f" * 600}{n}": {{"minLength": {n + 1}}}' for n in range(40))
+    new = Source("JSON", f'{{"type": "object", "properties": {{{fields}}}}}')
+    old = Source("JSON", '{"type": "object"}')
+    found = judge(Case(new, "BACKWARD", (old,))).obstacles
+    assert len(found) == OBSTACLES_MAX + 1
+    assert found[-1] == "and 20 more"
+    assert max(map(len, found)) == OBSTACLE_CHARACTERS_MAX
+    assert len(judge(Case(Source("AVRO", '"' + "x" * 5_000 + '"'))).error) < 600
+
+
+def test_what_is_not_known_is_asked_for_and_the_oldest_is_forgotten(monkeypatch):
+    monkeypatch.setattr(rulings, "RULINGS_MAX", 2)
+    known = Rulings()
+    questions = [Case(INT), Case(TEXT), Case(INT, "FULL", (TEXT,))]
+    for question in questions:
+        with pytest.raises(Unjudged) as missing:
+            known.of(question)
+        assert missing.value.case == question
+    for number, question in enumerate(questions):
+        known.found(question, Ruling(str(number)))
+        known.of(questions[0])  # asked for again and again, it stays
+    assert known.of(questions[2]).error == "2"
+    with pytest.raises(Unjudged):
+        known.of(questions[1])
