@@ -17,7 +17,7 @@ from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.doctor import examine
-from distributor.operations.status import status_of
+from distributor.operations.status import ILL, status_of
 from topology import plan, spread
 from topology.cli import top_level, trace_table
 from topology.model import ClusterName
@@ -49,7 +49,8 @@ def status(
     """Show every cluster and the lag of every link, worked out from both ends' heads.
 
     Every link is judged by the target it serves, if the topology has `control` ports; else by its
-    preferred one. Exit code 1 if a cluster does not answer, or a link does not copy a partition.
+    preferred one. Exit code 1 if a cluster does not answer, or a link does not run, stands still,
+    or does not copy a partition.
 
     Example: distributor status config/four-clusters.yaml --json
     """
@@ -119,7 +120,7 @@ def _state_of(link: LinkStatus) -> Text:
     if without:
         return Text(f"does not copy {counted(without, 'partition')}", style="red")
     if link.state not in ("", "serving"):
-        return Text(link.state, style="yellow")
+        return Text(link.state, style="red" if link.state in ILL else "yellow")
     if link.shortened:
         shortened = counted(link.shortened, "partition")
         return Text(f"ok; {shortened} without the beginning", style="yellow")

@@ -20,7 +20,7 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.local.pidfile import PidFile, find, forget, refuse_second
-from distributor.local.processes import processes_of, refuse_elsewhere
+from distributor.local.processes import processes_of, refuse_elsewhere, refuse_taken
 from distributor.local.supervisor import Supervisor
 from distributor.operations.status import status_of
 from topology import plan
@@ -83,6 +83,7 @@ def supervisor_of(the_plan: Plan, file: Path, logs: Path) -> Supervisor:
     """
     refuse_elsewhere(the_plan.topology)
     refuse_second(logs)
+    refuse_taken(the_plan)
     return Supervisor(processes_of(the_plan, file), logs)
 
 

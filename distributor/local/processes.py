@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
+import time
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from topology.model import ClusterSpec, Topology
     from topology.plan import Distributor, Plan
 
+
+GIVEN_UP_S = 2.0
+"""How long a process that has just ended may keep its ports."""
 
 _HEARTBEATS_KEPT = RetentionSpec(topics=HEARTBEATS, age_s=3_600)
 """They are of interest while they are young."""
@@ -186,6 +191,49 @@ def hosts_of(topology: Topology) -> dict[str, str]:
         for host in (cluster.host, *(host_and_port(endpoint)[0] for endpoint in endpoints)):
             hosts.setdefault(host, cluster.name)
     return hosts
+
+
+def endpoints_of(plan: Plan) -> list[str]:
+    """Every endpoint of TCP that processes of a plan listen at and the file names."""
+    topology = plan.topology
+    named = [
+        endpoint
+        for cluster in topology.clusters
+        for endpoint in (*cluster.towers, *(store.query for store in cluster.stores))
+    ]
+    named += [cluster.registry for cluster in topology.clusters if cluster.registry]
+    named += [endpoint for _, endpoint in control_endpoints(plan) if endpoint]
+    return [endpoint for endpoint in named if not endpoint.startswith(("ipc:", "inproc:"))]
+
+
+def refuse_taken(plan: Plan) -> None:
+    """Make sure that nobody listens yet where a plan's processes are to.
+
+    Raises:
+        PlanError: Somebody does; what is started now would die and be started again without end.
+    """
+    for endpoint in endpoints_of(plan):
+        host, port = host_and_port(endpoint)
+        deadline = time.monotonic() + GIVEN_UP_S
+        while _is_taken(host, port):
+            if time.monotonic() >= deadline:
+                raise PlanError(
+                    f"{endpoint} is taken: is {plan.topology.name!r} up already? Stop what listens "
+                    "there, or write other ports into the file"
+                )
+            time.sleep(GIVEN_UP_S / 20)
+
+
+def _is_taken(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As our processes bind: what has just been given up by one that ended is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]*"), port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:

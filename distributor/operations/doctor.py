@@ -23,10 +23,12 @@ from distributor.operations.status import status_of
 from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from dafka.model import Partition
     from distributor.local.processes import Process
     from distributor.operations.status import ClusterStatus, LinkStatus
+    from distributor.survey import Holding
     from topology.model import ClusterSpec, Topology
     from topology.plan import Plan
 
@@ -60,7 +62,7 @@ def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[
     """Ask every process, store and link of a topology; what is wrong, causes first."""
     status = status_of(plan, now_wall_ms)
     return [
-        *_of_processes(probe(processes)),
+        *_of_processes(plan.topology, probe(processes)),
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
         *_of_links(status.links, status.clusters),
@@ -86,15 +88,21 @@ _WAITS_FOR = {
 }
 
 
-def _of_processes(all_vitals: list[Vitals]) -> Iterator[Diagnosis]:
+def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diagnosis]:
     for vitals in all_vitals:
         process = vitals.process
         reasons = "; ".join(vitals.reasons)
         means = _MEANS[process.kind]
+        if process.kind is ProcessKind.STORE and len(topology.cluster(process.cluster).stores) == 1:
+            means = "nothing that is published on its cluster is stored"
         match vitals.state:
             case "no answer":
                 what = f"does not answer ({reasons}): {means}"
                 yield Diagnosis(process.name, what, f"start it: {_command(process)}")
+            case "hangs":
+                what = f"is there but does not answer ({reasons}): {means}"
+                do = "it hangs or was stopped: let it go on (kill -CONT), else kill -9 and start it"
+                yield Diagnosis(process.name, what, f"{do}: {_command(process)}")
             case "unwell":
                 what = f"runs but does not work ({reasons}): {means}"
                 yield Diagnosis(process.name, what, "read the end of its log, then restart it")
@@ -197,11 +205,11 @@ def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Diagno
         return  # that is said already, or under way
     before = survey(topology)
     due = furthest(holding.heads for holding in before)
-    if all(holding.heads == due for holding in before):
+    if not any(_lacks(topology, due, holding) for holding in before):
         return
     time.sleep(SETTLE_S)
     for holding in survey(topology):
-        lacks = lacking(due, holding.heads).values()
+        lacks = _lacks(topology, due, holding)
         if lacks:
             yield Diagnosis(
                 holding.cluster,
@@ -210,3 +218,12 @@ def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Diagno
                 "wait a minute, as links repair that by themselves; if it stays, run distributor "
                 "verify to see which",
             )
+
+
+def _lacks(topology: Topology, due: Mapping[Partition, int], holding: Holding) -> list[int]:
+    """How many records a cluster lacks of each partition that it is to have, where it lacks any."""
+    return [
+        records
+        for partition, records in lacking(due, holding.heads).items()
+        if topology.wants(partition.topic, holding.cluster)
+    ]

@@ -31,7 +31,8 @@ class Vitals:
 
     Attributes:
         process: Which.
-        state: `ok`, `not ready`, `unwell`, `no answer`, or `unknown` where it serves no metrics.
+        state: `ok`, `not ready`, `unwell`, `hangs` where it is there and says nothing, `no
+            answer`, or `unknown` where it serves no metrics.
         reasons: Why it is not ok.
         exposition: Its metrics, as Prometheus reads them; empty if it does not serve them.
     """
@@ -56,7 +57,8 @@ def _probe(process: Process) -> Vitals:
         _, exposition = _get(process.metrics, "/metrics")
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        return Vitals(process, "no answer", (f"{process.metrics}: {reason}",))
+        state = "hangs" if isinstance(reason, TimeoutError) else "no answer"
+        return Vitals(process, state, (f"{process.metrics}: {reason}",))
     if not well:
         return Vitals(process, "unwell", tuple(unwell_reasons.splitlines()), exposition)
     if not ready:

@@ -77,7 +77,8 @@ def recovery_points(topology: Topology, now_wall_ms: int) -> list[RecoveryPoint]
             recovery.heard(record, now_wall_ms)
         for origin in names:
             sent_ms = recovery.point_ms(origin)
-            seconds = (now_wall_ms - sent_ms) / 1_000 if sent_ms else None
+            # What was sent after the clock was read is no older than that.
+            seconds = max(0, now_wall_ms - sent_ms) / 1_000 if sent_ms else None
             points.append(RecoveryPoint(origin, cluster.name, seconds))
     return points
 

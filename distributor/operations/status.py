@@ -126,7 +126,8 @@ class LinkStatus:
         lag_records: Records the target lacks.
         lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
         error: Why nothing is known.
-        state: What it says it does: `serving`, `draining`, `silent`; empty if it says nothing.
+        state: What it says it does, see `LinkRow`; `no answer` if it does not say so where it has a
+            control port, empty where it has none.
         diverged: Partitions it does not copy, as the target has other records of them.
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         shortened: Partitions it copied without their beginning, which the source kept no more.
@@ -151,6 +152,13 @@ class LinkStatus:
     topics: str = ""
 
 
+NO_ANSWER = "no answer"
+"""The state of a link whose distributor does not answer at its control port."""
+
+ILL = (NO_ANSWER, "silent", "stuck")
+"""States in which nothing is copied, and nobody has asked for that."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """One cluster: whether it answers, and what it holds; None if that is not known."""
@@ -171,9 +179,9 @@ class Status:
 
     @property
     def well(self) -> bool:
-        """Whether every cluster answered, and every link copies all its partitions."""
+        """Whether every cluster answered, and every link runs and copies all its partitions."""
         return not any(cluster.error for cluster in self.clusters) and not any(
-            link.diverged or link.overtaken for link in self.links
+            link.diverged or link.overtaken or link.state in ILL for link in self.links
         )
 
 
@@ -181,6 +189,7 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
     """Ask every cluster and compare the ends of every link."""
     holdings = {holding.cluster: holding for holding in survey(plan.topology)}
     rows = ask_links(plan).rows
+    unsaid = NO_ANSWER if plan.topology.control else ""
     return Status(
         clusters=[_cluster_status(holding) for holding in holdings.values()],
         links=[
@@ -189,6 +198,7 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
                     plan, link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
                 ),
                 rows.get(link),
+                unsaid,
             )
             for link in plan.links
         ],
@@ -208,10 +218,10 @@ def _target(link: Link, rows: Mapping[Link, LinkRow]) -> str:
     return link.target if row is None or row.target not in link.targets else row.target
 
 
-def _with_row(status: LinkStatus, row: LinkRow | None) -> LinkStatus:
+def _with_row(status: LinkStatus, row: LinkRow | None, unsaid: str) -> LinkStatus:
     """The same, and what the link itself says."""
     if row is None:
-        return status
+        return replace(status, state=unsaid)
     return replace(
         status,
         state=row.state,

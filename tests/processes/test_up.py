@@ -220,6 +220,25 @@ def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_no
     assert up.stop() == 0
 
 
+def test_the_same_topology_is_not_up_twice_wherever_its_logs_are(
+    up, topology_file, tmp_path, wait_until
+):
+    wait_until((tmp_path / "logs" / "up.json").exists, "it has noted that it runs")
+    before = up.children()
+    other = tmp_path / "other-logs"
+    done = subprocess.run(
+        [*(sys.executable, "-m", "distributor"), "up", str(topology_file), "--logs", str(other)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "is taken: is 'test' up already?" in done.stderr
+    assert up.children() == before
+    assert up.stop() == 0
+
+
 @pytest.mark.parametrize("command", ["up", "demo", "drill"])
 def test_a_second_one_beside_it_is_refused_and_leaves_it_alone(
     up, topology_file, tmp_path, wait_until, command

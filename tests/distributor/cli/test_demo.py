@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,26 +25,41 @@ def test_a_number_of_rows_that_makes_no_sense_is_refused(rows):
     assert done.exit_code == 2
 
 
+def demo_of(pair, tmp_path):
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "distributor", "demo", str(pair.file)),
+            *("--rows", "1", "--logs", str(tmp_path / "logs")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @pytest.mark.net
 @pytest.mark.slow
-def test_a_port_that_is_taken_ends_the_demo_with_exit_code_1_and_stops_everything(pair, tmp_path):
-    query = pair.topology.clusters[0].stores[0].query
-    port = int(query.rpartition(":")[2])
-    with socket.create_server(("127.0.0.1", port)):
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "distributor", "demo", str(pair.file)),
-                *("--rows", "1", "--logs", str(tmp_path / "logs")),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+def test_a_process_that_cannot_start_ends_the_demo_with_exit_code_1_and_stops_all(pair, tmp_path):
+    data = Path(pair.topology.clusters[0].stores[0].data)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    data.write_text("no directory")
+    done = demo_of(pair, tmp_path)
     assert done.returncode == 1
     assert "c1-store-1 has ended with exit code 2" in done.stderr
     assert "Traceback" not in done.stderr
-    assert query in (tmp_path / "logs" / "c1-store-1.log").read_text()
+    assert str(data) in (tmp_path / "logs" / "c1-store-1.log").read_text()
+
+
+@pytest.mark.net
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_said_before_anything_is_started(pair, tmp_path):
+    query = pair.topology.clusters[0].stores[0].query
+    with socket.create_server(("127.0.0.1", int(query.rpartition(":")[2]))):
+        done = demo_of(pair, tmp_path)
+    assert done.returncode == 2
+    assert f"{query} is taken: is 'pair' up already?" in done.stderr
+    assert not (tmp_path / "logs").exists()
 
 
 def test_a_cluster_that_is_not_there_cannot_be_lost(run, four):

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from dafka.model import Partition
 from dafka.records.envelope import Envelope
 from distributor.local.processes import processes_of
 from distributor.operations import doctor as module
@@ -11,8 +13,11 @@ from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus
 from topology import plan
+from topology.model import Placement
 
 pytestmark = pytest.mark.net
+
+PLACE = Partition("orders", "AB" * 16)
 
 
 def examined(pair, processes=()):
@@ -74,6 +79,7 @@ def test_a_process_that_does_not_answer_comes_with_its_command(make_pair, free_p
     [
         ("unwell", "runs but does not work (stuck)", "restart it"),
         ("not ready", "runs but waits (stuck)", "it goes on by itself"),
+        ("hangs", "is there but does not answer (stuck)", "kill -CONT"),
     ],
 )
 def test_a_process_that_is_not_well_says_why(pair, monkeypatch, state, what, do):
@@ -113,9 +119,26 @@ def test_what_nobody_brings_is_named(pair, make_batch, monkeypatch):
     assert finding.what.startswith("lacks 3 records in 1 partition that other clusters have")
 
 
+def test_what_is_not_to_be_on_a_cluster_is_not_lacking_there(pair, make_batch, monkeypatch):
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+    done = Envelope(origin=1, copy_flags=1, epoch=0)
+    pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
+    placed = replace(pair.topology, placement=(Placement(topics="*", clusters=("c1",)),))
+    with pair.running():
+        assert examine(plan(placed), [], LATE_S * 1_000) == []
+
+
+def test_an_only_store_is_told_from_one_of_several(pair, monkeypatch):
+    store = processes_of(plan(pair.topology), pair.file)[2]
+    monkeypatch.setattr(module, "probe", lambda _: [Vitals(store, "no answer", ("x",))])
+    with pair.running():
+        (finding,) = examined(pair)
+    assert "nothing that is published on its cluster is stored" in finding.what
+
+
 def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
-    everything = [SimpleNamespace(cluster=name, heads={"p": 5}) for name in ("c1", "c2")]
-    short = [everything[0], SimpleNamespace(cluster="c2", heads={"p": 4})]
+    everything = [SimpleNamespace(cluster=name, heads={PLACE: 5}) for name in ("c1", "c2")]
+    short = [everything[0], SimpleNamespace(cluster="c2", heads={PLACE: 4})]
     looks = iter([short, everything])
     monkeypatch.setattr(module, "survey", lambda _: next(looks))
     monkeypatch.setattr(module, "SETTLE_S", 0.0)

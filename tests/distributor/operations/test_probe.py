@@ -66,6 +66,13 @@ def test_where_nobody_listens_there_is_no_answer(free_ports):
     assert endpoint in vitals.reasons[0]
 
 
+def test_what_is_there_and_says_nothing_hangs(monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")])
+    assert vitals.state == "hangs"
+
+
 @pytest.mark.parametrize("says", [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200\r\n"])
 def test_what_does_not_speak_http_or_says_nothing_gives_no_answer(says, monkeypatch):
     monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
@@ -81,5 +88,5 @@ def test_what_does_not_speak_http_or_says_nothing_gives_no_answer(says, monkeypa
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")])
-        assert vitals.state == "no answer"
+        assert vitals.state == ("no answer" if b"garbage" in says else "hangs")
         thread.join(5)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -175,8 +176,12 @@ def test_what_links_say_of_themselves_is_shown_and_links_are_judged_by_the_targe
     assert (judged.target, judged.state, judged.error) == (used, "serving", "")
     assert (judged.diverged, judged.overtaken, judged.shortened) == (1, 2, 3)
     assert judged.stopped == (StoppedPartition("orders", "AB", "diverged", 7, 8),)
-    others = [one for one in found.links if one.source == link.source and one is not judged]
-    assert not any(one.state for one in others)
+    others = [one for one in found.links if one is not judged]
+    assert {one.state for one in others} == {"no answer"}
+    assert not found.well
+    no_ports = plan(replace(four.topology, control=None))
+    monkeypatch.setattr(module, "ask_links", lambda _: Told())
+    assert {one.state for one in status_of(no_ports, NOW).links} == {""}
 
 
 def test_a_partition_that_is_not_copied_is_not_well():
@@ -184,6 +189,13 @@ def test_a_partition_that_is_not_copied_is_not_well():
     assert Status(clusters, [LinkStatus("c1", "c2", 1, shortened=1)]).well
     assert not Status(clusters, [LinkStatus("c1", "c2", 1, diverged=1)]).well
     assert not Status(clusters, [LinkStatus("c1", "c2", 1, overtaken=1)]).well
+
+
+@pytest.mark.parametrize("state", ["no answer", "silent", "stuck", "serving", "draining", ""])
+def test_a_link_that_copies_nothing_unasked_is_not_well(state):
+    clusters = [ClusterStatus("c1", 1, 2, "")]
+    copies = state in ("serving", "draining", "")
+    assert Status(clusters, [LinkStatus("c1", "c2", 1, state=state)]).well == copies
 
 
 def test_as_json_it_is_plain_values(capsys):
