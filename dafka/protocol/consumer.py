@@ -237,6 +237,11 @@ class ConsumerMachine:
         assert not self._next.keys() & self._unpositioned.keys()
 
     @property
+    def buffer_bytes_max(self) -> int:
+        """What it takes in at most that its owner has not finished with."""
+        return self._settings.buffer_bytes_max
+
+    @property
     def state(self) -> ConsumerState:
         """What it listens to."""
         return self._lifecycle.state

@@ -116,7 +116,7 @@ def _age(point: RecoveryPoint, silent: Container[str]) -> float | Text | None:
 def _state_of(link: LinkStatus) -> Text:
     if link.error:
         return Text(link.error, style="red")
-    without = link.diverged + link.overtaken
+    without = link.diverged + link.overtaken + link.refused
     if without:
         return Text(f"does not copy {counted(without, 'partition')}", style="red")
     if link.state not in ("", "serving"):
@@ -171,7 +171,7 @@ STOPPED_SHOWN_MAX = 20
 def _stopped(links: Sequence[LinkStatus]) -> Table:
     """Partitions that links do not copy."""
     rows = [(link, one) for link in links for one in link.stopped][:STOPPED_SHOWN_MAX]
-    stopped = sum(link.diverged + link.overtaken for link in links)
+    stopped = sum(link.diverged + link.overtaken + link.refused for link in links)
     return table(STOPPED, rows, "not copied", more=stopped - len(rows))
 
 

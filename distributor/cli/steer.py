@@ -204,7 +204,7 @@ def _state(row: LinkRow) -> str:
     state = f"draining for {row.next}" if row.next else row.state
     if row.waits_for:
         state += f": {row.waits_for}"
-    stopped = row.diverged + row.overtaken
+    stopped = row.diverged + row.overtaken + row.refused
     if stopped:
         state += f", without {counted(stopped, 'partition')}: see distributor status"
     return state

@@ -113,6 +113,7 @@ class SteeredLink:
             stall_ms=steering.stall_ms,
             diverged=reasons.count(StopReason.DIVERGED),
             overtaken=reasons.count(StopReason.OVERTAKEN),
+            refused=reasons.count(StopReason.REFUSED),
             shortened=self._node.shortened,
             stopped=tuple(_stopped_row(*one) for one in islice(stops.items(), STOPPED_MAX)),
             topics=self._link.topics,

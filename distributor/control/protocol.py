@@ -70,8 +70,8 @@ class StoppedRow(Struct, frozen=True, array_like=True):
     Attributes:
         topic: Of the partition.
         address: Of the partition.
-        reason: `diverged` or `overtaken`; see `distributor.link.events`.
-        first: The first sequence that differs, or that the source keeps no more.
+        reason: `diverged`, `overtaken` or `refused`; see `distributor.link.events`.
+        first: The first sequence that differs, that the source keeps no more, or that is refused.
         end: The sequence after the last one that is known to.
     """
 
@@ -102,6 +102,8 @@ class LinkRow(Struct, frozen=True, array_like=True):
         shortened: Partitions it copied without their beginning, which the source kept no more.
         stopped: The first of those it does not copy.
         topics: What it carries, if not what is on all clusters.
+        refused: Partitions it does not copy for the moment, as the target acknowledges nothing of
+            them.
     """
 
     source: ClusterText
@@ -118,6 +120,7 @@ class LinkRow(Struct, frozen=True, array_like=True):
     shortened: int = 0
     stopped: tuple[StoppedRow, ...] = ()
     topics: str = ""
+    refused: int = 0
 
 
 class LinkRows(Struct, frozen=True, array_like=True, tag="rows"):

@@ -7,6 +7,9 @@ one of the ends has been emptied.
 link. It goes on when another link has brought that, when the target keeps nothing of the partition
 any more either, when the source has it again, or behind the hole when an operator says so.
 
+`refused`: the target acknowledges nothing of it, though it answers and takes others, or though what
+it does not take leaves no room for others. It is tried again after a while, and after twice that.
+
 All other partitions go on. Copying on behind a hole would keep another link from bringing what is
 missing there; copying on behind another history would mix the two.
 """
@@ -32,6 +35,7 @@ class StopReason(Enum):
 
     DIVERGED = "diverged"
     OVERTAKEN = "overtaken"
+    REFUSED = "refused"
 
 
 class Stop(NamedTuple):
@@ -39,13 +43,21 @@ class Stop(NamedTuple):
 
     Attributes:
         reason: Why.
-        first: The first sequence that differs, or that the source keeps no more.
+        first: The first sequence that differs, that the source keeps no more, or that is refused.
         end: The sequence after the last one that is known to.
+        until_ms: When it is tried again; None if something else has to happen first.
     """
 
     reason: StopReason
     first: int
     end: int
+    until_ms: int | None = None
+
+
+REFUSED_REST_MS = 10_000
+"""When a partition that was refused is tried again, at first."""
+
+REFUSED_REST_MS_MAX = 320_000
 
 
 class Stops:
@@ -53,6 +65,8 @@ class Stops:
 
     def __init__(self) -> None:
         self.by_partition: dict[Partition, Stop] = {}
+        self._rests_ms: dict[Partition, int] = {}
+        """How long partitions rest that were refused: until something of them is stored."""
 
     def __contains__(self, partition: Partition) -> bool:
         return partition in self.by_partition
@@ -68,6 +82,18 @@ class Stops:
         self.by_partition[partition] = stop
         return stop
 
+    def refused(self, partition: Partition, first: int, end: int, now_ms: int) -> Stop:
+        """The target takes nothing of a partition, from `first` on."""
+        rest_ms = self._rests_ms.get(partition, REFUSED_REST_MS)
+        self._rests_ms[partition] = min(2 * rest_ms, REFUSED_REST_MS_MAX)
+        stop = Stop(StopReason.REFUSED, first, end, now_ms + rest_ms)
+        self.by_partition[partition] = stop
+        return stop
+
+    def stored(self, partition: Partition) -> None:
+        """The target has taken something of a partition."""
+        self._rests_ms.pop(partition, None)
+
     def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
         """What of a topic is overtaken goes on behind the holes; returns what stood still."""
         passed = overtaken_of(topic, self.by_partition)
@@ -75,7 +101,7 @@ class Stops:
             del self.by_partition[partition]
         return passed
 
-    def take(self, heads: HeadsRead) -> tuple[list[Partition], list[Partition]]:
+    def take(self, heads: HeadsRead, now_ms: int) -> tuple[list[Partition], list[Partition]]:
         """Take in what a survey has found; returns the partitions that stop and that go on."""
         begun: list[Partition] = []
         for partition, first in heads.diverged.items():
@@ -86,7 +112,7 @@ class Stops:
         ended = [
             partition
             for partition, stop in self.by_partition.items()
-            if _is_over(partition, stop, heads)
+            if _is_over(partition, stop, heads, now_ms)
         ]
         for partition in ended:
             del self.by_partition[partition]
@@ -102,7 +128,9 @@ def overtaken_of(topic: str, stops: Mapping[Partition, Stop]) -> dict[Partition,
     }
 
 
-def _is_over(partition: Partition, stop: Stop, heads: HeadsRead) -> bool:
+def _is_over(partition: Partition, stop: Stop, heads: HeadsRead, now_ms: int) -> bool:
+    if stop.until_ms is not None:
+        return now_ms >= stop.until_ms or heads.target.get(partition, -1) >= stop.first
     if stop.reason is StopReason.DIVERGED:
         return partition not in heads.diverged
     if partition not in heads.target or partition in heads.empty:

@@ -57,6 +57,17 @@ ASK_AGAIN_MS = 500
 """Wait before the target's heads are asked for again: after no answer, and between rewinds."""
 
 
+PASSED_BY_MS = 30_000
+"""A partition is refused of which nothing is stored while batches are that were sent so much later:
+what was lost on its way is repeated within seconds."""
+
+STALLED_MS = 10_000
+"""The same of those that take most room, where nothing at all is stored for so long."""
+
+STALLED_SHARE = 4
+"""And the others have such a part of the room at most."""
+
+
 class LinkState(Enum):
     """What a link does."""
 
@@ -156,6 +167,8 @@ class LinkMachine:
         """Somebody at the target asks for what the mirror does not hold any more."""
         self._unread = False
         """Whether the target's stores did not say what they hold when they were asked last."""
+        self._stalled = False
+        """Whether partitions were stopped as the target took nothing at all, and still does not."""
         self._taken_ms = 0
         """When the target last took something, or nothing waited for it."""
         self._ask_due_ms = 0
@@ -234,7 +247,7 @@ class LinkMachine:
         Whatever the reason: no node of it is found, it refuses, or its stores do not say where to
         begin. To be asked often: what waits in between is not noticed.
         """
-        if not self._hops and not (self._unread and self._unplaced):
+        if not self._hops and not self._stalled and not (self._unread and self._unplaced):
             self._taken_ms = now_ms
         return now_ms - self._taken_ms
 
@@ -287,6 +300,7 @@ class LinkMachine:
         self._survey_due_ms = now_ms + self._settings.survey_interval_ms
         self._empty = heads.empty
         effects = self._stop_and_resume(heads, now_ms)
+        effects += self._stop_refused(now_ms)
         effects += self._place(heads, now_ms)
         effects += self._confirm(heads.source, now_ms)
         placed = self._source.heads.keys() - self.stops.by_partition.keys()
@@ -318,17 +332,37 @@ class LinkMachine:
         What comes of a stopped partition is left out.
         """
         effects: list[SidedEffect] = []
-        begun, ended = self.stops.take(heads)
+        begun, ended = self.stops.take(heads, now_ms)
         for partition in begun:
-            self._hops.forget(partition)
-            effects += self._drain(self._mirror.forget(partition), now_ms)
-            stopped = Stopped(partition, self.stops.by_partition[partition])
-            effects.append((Side.TARGET, stopped))
+            effects += self._stop(partition, now_ms)
         for partition in ended:
             effects.append((Side.TARGET, Resumed(partition)))
             self._moved_ms[partition] = now_ms
             effects += self._rewind(partition, heads.target.get(partition, -1) + 1, now_ms)
         return effects
+
+    def _stop_refused(self, now_ms: int) -> list[SidedEffect]:
+        """Give up what is under way of partitions of which the target takes nothing.
+
+        All share one buffer: they would leave no room for others.
+        """
+        refused = self._hops.passed_by(PASSED_BY_MS)
+        if self._hops and now_ms - self._taken_ms >= STALLED_MS:
+            refused = self._hops.largest(self._source.buffer_bytes_max // STALLED_SHARE)
+            self._stalled = self._stalled or bool(refused)
+        effects: list[SidedEffect] = []
+        for partition in refused:
+            first, end = self._done(partition), self._sent[partition]
+            self.stops.refused(partition, first, end, now_ms)
+            effects += self._stop(partition, now_ms)
+        return effects
+
+    def _stop(self, partition: Partition, now_ms: int) -> list[SidedEffect]:
+        """A partition is not copied from now on; what is under way of it is given up."""
+        self._hops.forget(partition)
+        effects = self._drain(self._mirror.forget(partition), now_ms)
+        stopped = Stopped(partition, self.stops.by_partition[partition])
+        return [*effects, (Side.TARGET, stopped)]
 
     def _lost(self, lost: Lost) -> SidedEffect:
         """No store of the source has the next records any more.
@@ -431,6 +465,8 @@ class LinkMachine:
                 return [(Side.SOURCE, Dropped(error.reason)), *self._drain(size, now_ms)]
             effects += self._drain(size - len(batch.content), now_ms)
         mirrored = Mirrored(self._copied(batch, envelope, flags))
+        if not self._hops:
+            self._taken_ms = now_ms
         hop = InflightBatch(batch.end, batch.count, len(batch.content), now_ms, pulled)
         self._hops.add(partition, hop)
         self._sent[partition] = batch.end
@@ -455,8 +491,10 @@ class LinkMachine:
         sided: list[SidedEffect] = []
         self._comparison.stored(stored.partition, stored.end)
         self._passing.discard(stored.partition)
+        self.stops.stored(stored.partition)
         for hop in self._hops.stored(stored.partition, stored.end):
             self._moved_ms[stored.partition] = self._taken_ms = now_ms
+            self._stalled = False
             latency_ms = now_ms - hop.taken_ms
             hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
             sided.append((Side.TARGET, hopped))

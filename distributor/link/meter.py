@@ -47,6 +47,11 @@ OVERTAKEN_PARTITIONS = Gauge(
     "Partitions not copied, as the source keeps no more what follows at the target",
     _LINK,
 )
+REFUSED_PARTITIONS = Gauge(
+    "distributor_refused_partitions",
+    "Partitions not copied for the moment, as the target acknowledges nothing of them",
+    _LINK,
+)
 SHORTENED_PARTITIONS = Gauge(
     "distributor_shortened_partitions",
     "Partitions that the target got without their beginning, as the source kept it no more",
@@ -76,6 +81,7 @@ class LinkMeter:
         self._standstill = STANDSTILL_SECONDS.labels(*labels)
         self._diverged = DIVERGED_PARTITIONS.labels(*labels)
         self._overtaken = OVERTAKEN_PARTITIONS.labels(*labels)
+        self._refused = REFUSED_PARTITIONS.labels(*labels)
         self._shortened = SHORTENED_PARTITIONS.labels(*labels)
         self._lag_records = LAG_RECORDS.labels(*labels)
         self._lag_seconds = LAG_SECONDS.labels(*labels)
@@ -106,6 +112,7 @@ class LinkMeter:
         """How many partitions are not copied, by reason, and are copied without their beginning."""
         self._diverged.set(counts[StopReason.DIVERGED])
         self._overtaken.set(counts[StopReason.OVERTAKEN])
+        self._refused.set(counts[StopReason.REFUSED])
         self._shortened.set(shortened)
 
     def lag(self, records: int, age_ms: int) -> None:

@@ -366,14 +366,17 @@ class LinkRole:
         if isinstance(effect, Resumed):
             log.warning("partition is copied again", extra=facts)
             return
-        reason, first, end = effect.stop
-        log.error(_MEANS[reason], extra={**facts, "first": first, "end": end})
+        stop = effect.stop
+        log.error(_MEANS[stop.reason], extra={**facts, "first": stop.first, "end": stop.end})
 
 
 _MEANS = {
     StopReason.DIVERGED: "partition has diverged, same name, other record: it is not copied",
     StopReason.OVERTAKEN: (
         "partition is overtaken, the source keeps no more what follows: it is not copied"
+    ),
+    StopReason.REFUSED: (
+        "partition is refused, the target acknowledges nothing of it: it is tried again later"
     ),
 }
 

@@ -169,7 +169,7 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
             yield Diagnosis(name, what, "mend that first; the link catches up by itself")
         elif link.error:
             yield Diagnosis(name, link.error, "run distributor status again in a moment")
-        elif link.diverged or link.overtaken:
+        elif link.diverged or link.overtaken or link.refused:
             yield _of_stopped(name, link)
         elif (link.lag_seconds or 0) > LATE_S:
             yield Diagnosis(
@@ -192,6 +192,11 @@ def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
         what.append(
             f"does not copy {counted(link.overtaken, 'partition')} of which {link.source} keeps no "
             f"more what {link.target} lacks"
+        )
+    if link.refused:
+        what.append(
+            f"does not copy {counted(link.refused, 'partition')} for the moment, of which "
+            f"{link.target} acknowledges nothing"
         )
     do = "see distributor status for which, and docs/operations.md for what to decide"
     if link.overtaken:

@@ -76,8 +76,8 @@ class StoppedPartition:
     Attributes:
         topic: Of the partition.
         address: Of the partition.
-        reason: `diverged` or `overtaken`; see `distributor.link.events`.
-        first: The first sequence that differs, or that the source keeps no more.
+        reason: `diverged`, `overtaken` or `refused`; see `distributor.link.events`.
+        first: The first sequence that differs, that the source keeps no more, or that is refused.
         end: The sequence after the last one that is known to.
     """
 
@@ -130,6 +130,7 @@ class LinkStatus:
             control port, empty where it has none.
         diverged: Partitions it does not copy, as the target has other records of them.
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
+        refused: Partitions it does not copy for the moment, as the target takes nothing of them.
         shortened: Partitions it copied without their beginning, which the source kept no more.
         stopped: The first of those it does not copy.
         late: The partitions that lag, the latest first.
@@ -146,6 +147,7 @@ class LinkStatus:
     state: str = ""
     diverged: int = 0
     overtaken: int = 0
+    refused: int = 0
     shortened: int = 0
     stopped: tuple[StoppedPartition, ...] = ()
     late: tuple[LatePartition, ...] = ()
@@ -181,7 +183,8 @@ class Status:
     def well(self) -> bool:
         """Whether every cluster answered, and every link runs and copies all its partitions."""
         return not any(cluster.error for cluster in self.clusters) and not any(
-            link.diverged or link.overtaken or link.state in ILL for link in self.links
+            link.diverged or link.overtaken or link.refused or link.state in ILL
+            for link in self.links
         )
 
 
@@ -227,6 +230,7 @@ def _with_row(status: LinkStatus, row: LinkRow | None, unsaid: str) -> LinkStatu
         state=row.state,
         diverged=row.diverged,
         overtaken=row.overtaken,
+        refused=row.refused,
         shortened=row.shortened,
         stopped=tuple(map(StoppedPartition.of, row.stopped)),
     )

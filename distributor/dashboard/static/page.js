@@ -172,7 +172,7 @@ async function trace(name) {
 
 function linkState(link) {
   if (link.error) return ["bad", link.error];
-  const stopped = link.diverged + link.overtaken;
+  const stopped = link.diverged + link.overtaken + link.refused;
   if (stopped) return ["bad", `does not copy ${plural(stopped, "partition")}`];
   if (link.lag_seconds > LATE_S) return ["warn", "late"];
   return ["ok", link.lag_records ? "catching up" : "in step"];

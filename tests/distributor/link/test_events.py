@@ -7,6 +7,7 @@ from dafka.protocol.effects import Dropped, Lost, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.wire import messages
 from distributor.link.events import (
+    REFUSED_REST_MS_MAX,
     AskHeads,
     HeadsRead,
     PassOver,
@@ -30,34 +31,35 @@ from tests.support.link_bench import (
 from tests.support.link_bench import P as FLIGHTS
 
 P, Q = (Partition("orders", letter * 32) for letter in "PQ")
+NONE = dict.fromkeys(StopReason, 0)
 
 
 def test_other_histories_stop_once_and_until_they_are_found_no_more():
     stops = Stops()
-    assert stops.take(HeadsRead({P: 4}, diverged={P: 3})) == ([P], [])
-    assert stops.take(HeadsRead({P: 4}, diverged={P: 3})) == ([], [])
+    assert stops.take(HeadsRead({P: 4}, diverged={P: 3}), 0) == ([P], [])
+    assert stops.take(HeadsRead({P: 4}, diverged={P: 3}), 0) == ([], [])
     assert P in stops
     assert stops.by_partition == {P: Stop(StopReason.DIVERGED, 3, 4)}
-    assert stops.counts() == {StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 0}
-    assert stops.take(HeadsRead({P: 4})) == ([], [P])
+    assert stops.counts() == {**NONE, StopReason.DIVERGED: 1}
+    assert stops.take(HeadsRead({P: 4}), 0) == ([], [P])
     assert P not in stops
 
 
 def test_a_hole_stops_until_it_is_filled():
     stops = Stops()
     assert stops.overtaken(P, 5, 10) == Stop(StopReason.OVERTAKEN, 5, 10)
-    assert stops.take(HeadsRead({P: 4}, {P: 30}, begins={P: 12})) == ([], [])
-    assert stops.take(HeadsRead({P: 8}, {P: 30}, begins={P: 12})) == ([], [])
-    assert stops.take(HeadsRead({P: 8})) == ([], []), "a source that is silent says nothing"
-    assert stops.take(HeadsRead({P: 9}, {P: 30}, begins={P: 12})) == ([], [P])
+    assert stops.take(HeadsRead({P: 4}, {P: 30}, begins={P: 12}), 0) == ([], [])
+    assert stops.take(HeadsRead({P: 8}, {P: 30}, begins={P: 12}), 0) == ([], [])
+    assert stops.take(HeadsRead({P: 8}), 0) == ([], []), "a source that is silent says nothing"
+    assert stops.take(HeadsRead({P: 9}, {P: 30}, begins={P: 12}), 0) == ([], [P])
 
 
 def test_a_hole_in_another_history_is_another_history():
     stops = Stops()
     stops.overtaken(P, 5, 10)
     stops.overtaken(Q, 5, 10)
-    assert stops.take(HeadsRead({P: 4, Q: 4}, diverged={P: 2})) == ([P], [])
-    assert stops.counts() == {StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 1}
+    assert stops.take(HeadsRead({P: 4, Q: 4}, diverged={P: 2}), 0) == ([P], [])
+    assert stops.counts() == {**NONE, StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 1}
 
 
 def test_a_partition_with_another_history_at_the_target_is_not_copied():
@@ -175,7 +177,7 @@ def test_what_was_passed_over_by_hand_once_stops_when_it_is_overtaken_again():
     assert stops.pass_over(Q.topic + "-other") == {}
     assert stops.pass_over(P.topic) == {P: Stop(StopReason.OVERTAKEN, 5, 10)}
     assert stops.counts()[StopReason.OVERTAKEN] == 0
-    assert stops.take(HeadsRead({Q: 4}, diverged={Q: 3})) == ([Q], [])
+    assert stops.take(HeadsRead({Q: 4}, diverged={Q: 3}), 0) == ([Q], [])
     assert stops.pass_over(Q.topic) == {}, "another history is nobody's to pass over"
 
 
@@ -184,3 +186,68 @@ def test_topics_that_are_to_be_skipped_never_stop():
     assert of(Lost, effects) == [Lost(FLIGHTS, 5, 10)]
     assert not of(Stopped, effects)
     assert sequences(bench.source(live(batch(10)))) == [10, 11]
+
+
+def test_what_is_refused_is_tried_again_ever_later_until_something_is_stored():
+    stops = Stops()
+    rests = []
+    for now_ms in (0, 1_000_000, 2_000_000):
+        stop = stops.refused(P, 5, 9, now_ms)
+        rests.append(stop.until_ms - now_ms)
+        assert stops.take(HeadsRead({P: 4}, {P: 8}), stop.until_ms - 1) == ([], [])
+        assert stops.take(HeadsRead({P: 4}, {P: 8}), stop.until_ms) == ([], [P])
+    assert rests == [10_000, 20_000, 40_000]
+    for _ in range(10):
+        rest_ms = stops.refused(P, 5, 9, 0).until_ms
+    assert rest_ms == REFUSED_REST_MS_MAX
+    assert stops.take(HeadsRead({P: 5}, {P: 8}), 1) == ([], [P]), "somebody else has brought it"
+    stops.stored(P)
+    assert stops.refused(P, 5, 9, 0).until_ms == 10_000
+
+
+OTHER = Partition("flights", "BB")
+
+
+def refusing(bench, seconds, *, others):
+    """Let time pass in which the target acknowledges nothing of `FLIGHTS`; returns the effects."""
+    effects = []
+    for second in range(seconds):
+        bench.now_ms += 1_000
+        effects += bench.source(Woke())
+        if others:
+            effects += bench.source(
+                Received(messages.Ack(*OTHER, "SOURCE-STORE", 2 * second + 1)),
+                live_of(OTHER, 2 * second),
+            )
+            effects += bench.target(Received(messages.Ack(*OTHER, "TARGET-STORE", 2 * second + 1)))
+        if of(AskHeads, effects[-20:]):
+            effects += bench.target(HeadsRead({OTHER: 2 * second + 1}, {FLIGHTS: 1}))
+    return effects
+
+
+def live_of(partition, sequence):
+    one = batch(sequence)
+    return Received(messages.Records(*partition, sequence, one.count, one.content))
+
+
+def test_a_partition_that_is_passed_by_is_set_aside_and_others_go_on():
+    bench = Bench().placed()
+    bench.source(live(batch(0)), Received(messages.Ack(*OTHER, "SOURCE-STORE", 1)))
+    bench.target(HeadsRead({}))
+    assert not of(Stopped, refusing(bench, 25, others=True))
+    effects = refusing(bench, 30, others=True)
+    stopped = [one for one in of(Stopped, effects) if one.partition == FLIGHTS]
+    assert (stopped[0].stop.reason, stopped[0].stop.first) == (StopReason.REFUSED, 0)
+    assert bench.link.stuck_ms(bench.now_ms) < 5_000, "the target takes others"
+    assert of(Resumed, effects + refusing(bench, 15, others=True)), "it is tried again"
+
+
+def test_what_fills_the_room_and_is_not_taken_is_set_aside():
+    bench = Bench(buffer_bytes_max=1_000).placed()
+    bench.source(*(live(batch(number, size=100)) for number in (0, 2, 4)))
+    effects = refusing(bench, 20, others=False)
+    assert [one.stop.reason for one in of(Stopped, effects)][:1] == [StopReason.REFUSED]
+    assert bench.link.stuck_ms(bench.now_ms) >= 15_000, "it is still said that it takes nothing"
+    bench.source(Received(messages.Ack(*OTHER, "SOURCE-STORE", 1)))
+    bench.target(HeadsRead({}))
+    assert sequences(bench.source(live_of(OTHER, 0))) == [0, 1]

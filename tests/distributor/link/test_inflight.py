@@ -30,3 +30,16 @@ def test_nothing_is_kept_of_what_is_forgotten():
     hops.forget(P)
     assert hops.oldest(P) is None
     assert list(hops.stored(P, 9)) == []
+
+
+def test_who_is_passed_by_and_who_has_most_under_way():
+    hops = Hops()
+    for partition, end, size in ((P, 1_000, 30), (Q, 2_000, 10), (Q, 9_000, 15)):
+        hops.add(partition, InflightBatch(end, 1, size, taken_ms=end, pulled=False))
+    assert hops.passed_by(500) == []
+    assert list(hops.stored(Q, 2_000))
+    assert hops.passed_by(1_000) == [P]
+    assert hops.passed_by(1_001) == []
+    assert hops.largest(45) == []
+    assert hops.largest(44) == [P]
+    assert hops.largest(0) == [P, Q]

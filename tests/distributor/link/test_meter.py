@@ -95,9 +95,11 @@ def test_a_quantile_is_a_bound_that_so_many_are_below():
 
 def test_what_a_survey_finds_can_be_read(meter):
     meter.standstill(3, 4_500)
-    meter.stopped({StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 2}, 5)
+    counts = {StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 2, StopReason.REFUSED: 4}
+    meter.stopped(counts, 5)
     assert value("distributor_behind_partitions") == 3
     assert value("distributor_standstill_seconds") == 4.5
     assert value("distributor_diverged_partitions") == 1
     assert value("distributor_overtaken_partitions") == 2
+    assert value("distributor_refused_partitions") == 4
     assert value("distributor_shortened_partitions") == 5

@@ -218,6 +218,7 @@ def test_as_json_it_is_plain_values(capsys):
                 "state": "serving",
                 "diverged": 1,
                 "overtaken": 0,
+                "refused": 0,
                 "shortened": 0,
                 "stopped": [
                     {

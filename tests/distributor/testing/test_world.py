@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dafka.model import Batch, Partition
+from dafka.protocol.effects import Dropped
+from dafka.protocol.store import StoreMachine
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
@@ -165,6 +167,33 @@ def test_it_goes_on_behind_the_hole_by_hand_or_by_topic_and_keeps_what_lies_befo
     kept = log.read(OTHER, 0, READ_ALL, READ_ALL) + log.read(OTHER, 5, READ_ALL, READ_ALL)
     sequences = [number for one in kept for number in range(one.sequence, one.end)]
     assert sequences == [*range(5), *range(10, 20)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_partition_that_the_target_refuses_is_set_aside_and_arrives_when_it_is_taken(
+    seed, monkeypatch
+):
+    refused, take = {OTHER}, StoreMachine._take
+
+    def refusing(store, message, now_ms):
+        if "c2" in store._address.lower() and (message.topic, message.address) in refused:
+            return [Dropped("disputed partition")]
+        return take(store, message, now_ms)
+
+    monkeypatch.setattr(StoreMachine, "_take", refusing)
+    world = with_logs(PAIR, seed, c1=[written(0, 10), written(10, 10)])
+    producer = world.clusters["c1"].producers[0]
+    for second in range(60):
+        world.world.run_until(2_000 + second * 1_000)
+        producer.send("flights", 1)
+    (healthy,) = producer.partitions
+    stops = [one for one in reported(world, "c1") if isinstance(one, Stopped)]
+    assert {(one.partition, one.stop.reason) for one in stops} == {(OTHER, StopReason.REFUSED)}
+    assert world.clusters["c2"].store.log.heads()[healthy] >= 57
+    refused.clear()
+    world.world.run_until(120_000)
+    assert values(world, "c2") == [b"v"] * 20
+    assert reported(world, "c1")[-1] == Resumed(OTHER)
 
 
 @pytest.mark.parametrize("seed", range(10))
