@@ -278,6 +278,11 @@ class GroupMachine:
         return self._member.generation
 
     @property
+    def lease_ms(self) -> int | None:
+        """See `MemberMachine`."""
+        return self._member.lease_ms
+
+    @property
     def lag(self) -> int:
         """Records there are behind what was delivered, in what this member owns."""
         heads = self._consumer.heads

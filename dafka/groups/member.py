@@ -192,6 +192,11 @@ class MemberMachine:
             self._proposer.due_ms if proposes else None,
         )
 
+    @property
+    def lease_ms(self) -> int | None:
+        """Until when it may do its work, unless it hears from the stores; None: not at all."""
+        return self._lease_ms
+
     def check(self) -> None:
         """Assert that what it has and has said fits its state."""
         generation = self._membership.generation

@@ -104,6 +104,9 @@ class GroupOptions(NamedTuple):
 
 log = logging.getLogger(__name__)
 
+_RENEWAL_S = 0.01
+"""How often it is looked whether a lease has been renewed."""
+
 _LAG_INTERVAL_MS = 1_000
 """Between two times that the lag is added up."""
 
@@ -198,6 +201,8 @@ class GroupRole:
         """Set once it is out of the group, or has ended."""
         self._lines = StoreLines(options.group, cluster, connect, clock)
         self._clock = clock
+        self._lease_ms: int | None = None
+        """Until when records may be handed over; set by the node, read by the application."""
         self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)
         self._lag_due_ms = 0
 
@@ -215,7 +220,9 @@ class GroupRole:
                 self._lag_due_ms = now_ms + _LAG_INTERVAL_MS
                 self._lag.set(self.machine.lag)
             return ()
-        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
+        effects = self.machine.handle(event, now_ms)
+        self._lease_ms = self.machine.lease_ms
+        return [(side, effect) for effect in effects]
 
     def wakeup_ms(self) -> int | None:
         """When the machine wants to be woken."""
@@ -256,7 +263,9 @@ class GroupRole:
         """The records of the batch that is held, as long as they may be handed over."""
         hand = self.hand
         for record in records:
-            if hand.stopped:
+            while self._has_lapsed() and not (hand.stopped or self.left.is_set()):
+                self._clock.sleep(_RENEWAL_S)
+            if hand.stopped or self.left.is_set():
                 return
             hand.record = record
             yield record
@@ -278,9 +287,20 @@ class GroupRole:
             except queue.Empty:
                 self._check()
                 return None
+            while self._has_lapsed() and not self.left.is_set():
+                self._clock.sleep(_RENEWAL_S)
             if self.hand.take(handed, whole=whole):
                 return handed
             self._posted(Consumed(len(handed.batch.content)))
+
+    def _has_lapsed(self) -> bool:
+        """Whether others may have taken over, and this member's thread has not found out yet.
+
+        As after the process was stopped for a while: which of its threads goes on first, nobody
+        knows. A moment later the lease is renewed, or the member out of the group.
+        """
+        lease_ms = self._lease_ms
+        return lease_ms is not None and self._clock.now_ms() >= lease_ms
 
     def commit(self, timeout: float) -> None:
         """Commit what was handed over, and wait until a store has that.

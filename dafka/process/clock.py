@@ -10,9 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""It goes on while the machine is suspended, as the leases that others have given do."""
+
+
 def now_ms() -> int:
-    """Milliseconds of the monotonic clock."""
-    return time.monotonic_ns() // 1_000_000
+    """Milliseconds of the monotonic clock, those included that the machine was suspended."""
+    return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
 def wall_ms() -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack
 
 import pytest
@@ -13,6 +16,7 @@ from dafka.errors import MisuseError
 from dafka.limits import GROUP_TOPICS_MAX
 from dafka.model import Partition
 from dafka.node.group import GroupOptions, joined
+from dafka.process.clock import Clock, now_ms
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 
 OPTIONS = GroupOptions("billing", ("tcp://127.0.0.1:1",), 5_000, 10_000, 300_000)
@@ -118,3 +122,59 @@ def test_a_member_of_as_many_topics_as_it_may_have(stored, take):
     settings = {"group": "wide", "stores": stored.query, "session_timeout_ms": 1_000}
     with stored.consumer(*topics, **settings) as consumer:
         take(consumer, 1)
+
+
+class Jumping:
+    """A clock that is ahead of the node's, as after the process was stopped."""
+
+    def __init__(self, consumer):
+        self.ahead_ms = 0
+        consumer._group._clock = Clock(now_ms=lambda: now_ms() + self.ahead_ms)
+
+
+@pytest.fixture
+def member(stored, take):
+    """A member that has the first of ten records, and the clock that its application goes by."""
+    producer = stored.producer()
+    producer.send_many("orders", [b"%d" % number for number in range(10)])
+    producer.flush(10)
+    settings = {"group": "stopped", "stores": stored.query, "session_timeout_ms": 1_000}
+    with stored.consumer("orders", **settings) as consumer:
+        take(consumer, 1)
+        yield consumer, Jumping(consumer), producer
+
+
+def test_nothing_of_a_batch_is_handed_over_when_the_lease_has_lapsed(member):
+    consumer, clock, _ = member
+    clock.ahead_ms = 5_000
+    with ThreadPoolExecutor(1) as pool:
+        polled = pool.submit(consumer.poll, 5)
+        with pytest.raises(FutureTimeoutError):
+            polled.result(0.3)
+        clock.ahead_ms = 0  # it was renewed
+        assert polled.result(5).value == b"1", "and nothing is passed over"
+
+
+def test_nor_is_another_batch(member, take):
+    consumer, clock, producer = member
+    take(consumer, 9)
+    clock.ahead_ms = 5_000
+    producer.send("orders", b"next")
+    with ThreadPoolExecutor(1) as pool:
+        polled = pool.submit(consumer.poll, 5)
+        with pytest.raises(FutureTimeoutError):
+            polled.result(0.3)
+        clock.ahead_ms = 0
+        assert polled.result(5).value == b"next"
+
+
+def test_whoever_waits_for_a_renewal_is_let_go_when_the_member_ends(member):
+    consumer, clock, _ = member
+    clock.ahead_ms = 5_000
+    with ThreadPoolExecutor(1) as pool:
+        polled = pool.submit(consumer.poll, 0.1)
+        time.sleep(0.1)
+        consumer._node.stop()
+        assert polled.exception(5) is None
+        assert polled.result() is None
+        clock.ahead_ms = 0
