@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import QueryError
+from dafka.errors import QueryError, StorageError
 from dafka.plural import counted
 from dafka.query.cluster_client import ClusterClient
+from dafka.storage.lmdb_log import LmdbLog
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
@@ -99,6 +101,10 @@ class Applying:
         self._before.unlink(missing_ok=True)
 
     @property
+    def _drains(self) -> list[Step]:
+        return [step for step in self.change.steps if step.action is Action.DRAIN]
+
+    @property
     def _plan(self) -> Plan:
         return self._plans[self._switched]
 
@@ -140,6 +146,10 @@ class Applying:
 
     def _switch(self) -> str:
         if self._place.read_bytes() != self._octets:
+            # Since they were drained somebody may have published: who does so rarely seems silent.
+            waiting = [waits for step in self._drains if (waits := self._drain(step))]
+            if waiting:
+                return waiting[0]
             write_whole(self._before, self._place.read_bytes())
             write_whole(self._place, self._octets)
         self._switched = True
@@ -149,8 +159,30 @@ class Applying:
                 raise CommandError(f"`distributor up` does not take the file: {running.problem}")
             os.kill(running.pid, signal.SIGHUP)
             return "`distributor up` to read its file again"
-        silent = [holding.cluster for holding in survey(self._topology) if holding.store is None]
-        return f"{', '.join(silent)} to answer" if silent else ""
+        holdings = survey(self._topology)
+        silent = [holding.cluster for holding in holdings if holding.store is None]
+        if silent:
+            return f"{', '.join(silent)} to answer"
+        return next(filter(None, (self._left_behind(step, holdings) for step in self._drains)), "")
+
+    def _left_behind(self, step: Step, holdings: list[Holding]) -> str:
+        """What a cluster that is stopped acknowledged at the last moment, if it is nowhere else."""
+        for store in self._plans[False].topology.cluster(step.cluster).stores:
+            data = Path(store.data)
+            if step.topics or not data.exists():
+                continue
+            try:
+                with closing(LmdbLog(data)) as log:
+                    due = {one: head for one, head in log.heads().items() if _is_about(step, one)}
+            except StorageError:
+                return f"the store of {step.cluster} to end"
+            lacks = self._lacking(due, holdings)
+            if lacks:
+                return (
+                    f"{lacks}: {step.cluster} took them as it was stopped, and has them in {data}; "
+                    f"apply {self._before} to bring it back"
+                )
+        return ""
 
     def _silence(self, step: Step) -> str:
         holding = self._holding(step.cluster)
@@ -177,12 +209,11 @@ class Applying:
         return ""
 
     def _drain(self, step: Step) -> str:
-        if step not in self._due:
-            holding = self._holding(step.cluster)
-            if holding.store is None:
-                return f"{step.cluster} to answer"
-            self._due[step] = _about(step, holding)
-        return self._lacking(self._due[step], survey(self._topology))
+        holdings = survey(self._topology)
+        (holding,) = [one for one in holdings if one.cluster == step.cluster]
+        if holding.store is None:
+            return f"{step.cluster} to answer"
+        return self._lacking(_about(step, holding), holdings)
 
     def _fill(self, step: Step) -> str:
         holdings = survey(self._topology)

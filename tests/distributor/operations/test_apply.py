@@ -4,6 +4,7 @@ import os
 import signal
 from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.net
 
 ORDERS = Partition("orders", "AB" * 16)
 COPIED = Envelope(origin=1, copy_flags=1)
+WANTS = {"wants": lambda *_: True}
 
 
 @pytest.fixture
@@ -129,9 +131,59 @@ def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_
     pair.fill(2, make_batch([b"1", b"2"], envelope=COPIED))
     pair.fill(1, make_batch([b"3"], 2))
     with pair.running():
-        # What has come since is under way as ever.
-        assert applying.look(drain) == applying.look(fill) == ""
+        assert applying.look(fill) == "", "what has come since is under way as ever"
+        assert applying.look(drain) == lacking, "but nobody brings it when the cluster is gone"
+    pair.fill(2, make_batch([b"3"], 2, envelope=COPIED))
+    with pair.running():
+        assert applying.look(drain) == ""
     assert applying.look(drain) == "c1 to answer"
+
+
+@pytest.fixture
+def leaving(pair, logs, hangups, make_batch):
+    """A change by which c1 goes, drained; and its last step."""
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"1", b"2"], envelope=COPIED))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    drain, switch = step(Action.DRAIN, "c1"), step(Action.SWITCH)
+    applying.change = replace(applying.change, steps=(drain, switch))
+    with pair.running():
+        assert applying.look(drain) == ""
+    return applying, switch
+
+
+def test_who_publishes_after_the_drain_is_waited_for_before_the_switch(
+    leaving, pair, make_batch, hangups
+):
+    applying, switch = leaving
+    pair.fill(1, make_batch([b"late"], 2))
+    with pair.running():
+        assert applying.look(switch) == "c2, which lacks records of 1 partition"
+        assert hangups == []
+    pair.fill(2, make_batch([b"late"], 2, envelope=COPIED))
+    with pair.running():
+        assert applying.look(switch) == "`distributor up` to read its file again"
+
+
+def test_what_a_cluster_takes_as_it_is_stopped_is_said_and_where_it_is(
+    leaving, pair, logs, make_batch, monkeypatch
+):
+    applying, switch = leaving
+    with pair.running():
+        applying.look(switch)
+    PidFile.of(pair.file).note(logs)
+    pair.fill(1, make_batch([b"late"], 2))
+    only_c2 = SimpleNamespace(
+        topology=SimpleNamespace(clusters=pair.topology.clusters[1:], **WANTS)
+    )
+    monkeypatch.setitem(applying._plans, True, only_c2)
+    with pair.running(2):
+        waits = applying.look(switch)
+        assert waits.startswith("c2, which lacks records of 1 partition: c1 took them")
+        assert pair.topology.clusters[0].stores[0].data in waits
+    pair.fill(2, make_batch([b"late"], 2, envelope=COPIED))
+    with pair.running(2):
+        assert applying.look(switch) == ""
 
 
 class FakeLink:
