@@ -7,9 +7,11 @@ LOCK := .ci/constraints.txt
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 SEEDS ?= 200
 REPEAT ?= 5
+ROUNDS ?= 50
+SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo drill test lint types imports unit sim fuzz bench screenshot lock clean
+.PHONY: help install tools demo drill test lint types imports unit sim fuzz chaos bench screenshot lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +67,9 @@ unit: $(VENV)/installed-dev $(VENV)/installed-data
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
 	$(BIN)/python -m dafka.testing.scenario --count $(SEEDS)
 	$(BIN)/python -m distributor.testing.scenario --count $(SEEDS)
+
+chaos: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make chaos: random trees of real processes, broken at random
+	$(BIN)/python -m distributor.testing.chaos --seed $(SEED) --rounds $(ROUNDS)
 
 bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
 	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json
