@@ -48,6 +48,7 @@ from dafka.process.clock import CLOCK
 from dafka.protocol.consumer import Start
 from dafka.protocol.events import Consumed, Event, TurnEnded
 from dafka.query.cluster_client import ClusterClient
+from dafka.transport.binding import Binding
 from dafka.transport.request import QueryClient
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.primitives import octets_of
@@ -130,8 +131,9 @@ def joined(
     Raises:
         MisuseError: Something of it cannot be used.
     """
-    # What is advertised is the consumer's own.
-    producer = Producer(cluster.bound_at(cluster.host), linger_ms=1, content="batches")
+    # A port, and what is advertised, is the consumer's own.
+    beside = str(Binding.parse(cluster.host)._replace(port=0))
+    producer = Producer(cluster.bound_at(beside), linger_ms=1, content="batches")
     opened.callback(producer.close, 0)
     role = GroupRole(options, consumer, start, producer, cluster)
     opened.callback(role.close)

@@ -244,7 +244,7 @@ class Turn(Generic[S, E]):
         """Report what nobody has any more. From 0 on it is only where the log starts by now."""
         place = {
             "topic": lost.partition.topic,
-            "partition": lost.partition.address,
+            "address": lost.partition.address,
             "start": lost.start,
             "end": lost.end,
         }

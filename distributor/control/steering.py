@@ -190,7 +190,7 @@ class Steering:
                 self._stood_ms = self._now_ms()
                 self._node.hold()
             case Switch():
-                log.warning("link aims elsewhere", extra={**facts, "planned": effect.planned})
+                log.warning("link is retargeted", extra={**facts, "planned": effect.planned})
                 self.switches += 1
                 self._reopen()
             case _:

@@ -15,6 +15,7 @@ from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.limits import GROUP_TOPICS_MAX
 from dafka.model import Partition
+from dafka.node.consumer import Consumer
 from dafka.node.group import GroupOptions, joined
 from dafka.process.clock import Clock, now_ms
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
@@ -178,3 +179,13 @@ def test_whoever_waits_for_a_renewal_is_let_go_when_the_member_ends(member):
         assert polled.exception(5) is None
         assert polled.result() is None
         clock.ahead_ms = 0
+
+
+def test_a_member_may_have_a_port_of_its_own(stored, take, free_ports):
+    producer = stored.producer()
+    producer.send("orders", b"0")
+    producer.flush(10)
+    there = Cluster(stored.endpoint, stored.query, host=f"127.0.0.1:{free_ports(1)}")
+    with Consumer(there, "orders", group="ported", session_timeout_ms=1_000) as consumer:
+        take(consumer, 1)
+        consumer.commit()
