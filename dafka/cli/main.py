@@ -1,4 +1,4 @@
-"""`dafka`: tower, store, produce, consume, topics, peek, groups, keys, schemas."""
+"""`dafka`: tower, store, produce, consume, topics, peek, holes, groups, keys, schemas."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ COMMANDS = {
     "consume": "dafka.cli.clients:consume",
     "topics": "dafka.cli.queries:topics",
     "peek": "dafka.cli.queries:peek",
+    "holes": "dafka.cli.queries:holes",
     "groups": "dafka.cli.groups:groups",
     "keys": "dafka.cli.keys:keys",
     "schemas": "dafka.cli.schemas:schemas",

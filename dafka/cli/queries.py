@@ -1,4 +1,4 @@
-"""`dafka topics` and `peek`: what a store holds."""
+"""`dafka topics`, `peek` and `holes`: what a store holds, and what it waits for in vain."""
 
 from __future__ import annotations
 
@@ -93,6 +93,70 @@ def topics(
                 records[partition.topic] += len(kept)
     rows = [TopicRow(topic, partitions[topic], records[topic]) for topic in sorted(partitions)]
     print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines, lines=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HoleRow:
+    """What lacks of one partition, as `--json` tells it.
+
+    Attributes:
+        topic: Of the partition.
+        address: Of the partition.
+        first: The first sequence that lacks.
+        end: The one behind the last.
+        records: How many lack.
+    """
+
+    topic: str
+    address: str
+    first: int
+    end: int
+    records: int
+
+
+HOLES: Columns[HoleRow] = (
+    column("topic"),
+    column("partition", lambda row: row.address[:8]),
+    number("from", "first"),
+    number("to", lambda row: row.end - 1),
+    number("records"),
+)
+
+
+def holes(
+    store: Stores = DEFAULT_QUERY,
+    skip: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Go on without what lacks of this topic, for good."),
+    ] = None,
+    json_lines: Json = False,
+    timeout: Timeout = 5.0,
+    access: Access = None,
+    key: Key = None,
+) -> None:
+    """List what a store waits for that nobody has: what is behind it is not acknowledged.
+
+    As after a store has lost its disk, and with it records that no other has. Look first whether a
+    store that is down has them. Exit code 1 if there is any, and with --skip if there is none.
+
+    Example: dafka holes --store tcp://127.0.0.1:5558 --skip orders
+    """
+    with client_of(store, timeout, access, key) as client:
+        rows = [
+            HoleRow(*partition, hole.start, hole.stop, len(hole))
+            for partition, hole in sorted(client.holes().items())
+            if skip is None or partition.topic == skip
+        ]
+        if skip is not None:
+            for row in rows:
+                client.skip(Partition(row.topic, row.address), row.end)
+    print_rows(rows, HOLES, f"holes of {store}", as_json=json_lines, lines=True)
+    if skip is not None and not json_lines:
+        places = counted(len(rows), "partition")
+        gone = counted(sum(row.records for row in rows), "record")
+        say(f"{store} goes on with {places} of {skip!r}, without {gone}")
+    if bool(rows) is (skip is None):
+        raise typer.Exit(1)
 
 
 RECORDS: Columns[Record] = (

@@ -15,7 +15,15 @@ from dafka.node.loop import Node
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
 from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
-from dafka.protocol.events import Appended, AppendFailed, Compared, Event, RangeRead, TurnEnded
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    Compared,
+    Event,
+    HoleSkipped,
+    RangeRead,
+    TurnEnded,
+)
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import ROWS_MAX, answer
 from dafka.storage.lmdb_log import Durability, LmdbLog
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never, Self
 
-    from dafka.model import Batch
+    from dafka.model import Batch, Partition
     from dafka.node.turn import Role
     from dafka.process.clock import Clock
     from dafka.reasons import Reason
@@ -51,6 +59,9 @@ REQUESTS_S_MAX = 0.02
 
 RETENTION_INTERVAL_MS = 5_000
 """How often to look for what need not be kept."""
+
+HOLES_TOLD_MAX = 10
+"""So many are named in the log at once; `dafka holes` has them all."""
 
 RETENTION_PAUSE_MS = 50
 """Between the steps while there is some: most of the time is for storing."""
@@ -167,12 +178,17 @@ class StoreRole:
         self._rows_max = rows_max
         self._clock = clock
         self._registers = Registers(record_log)
+        self._skipped: list[HoleSkipped] = []
+        """What the operator wants to go on without, asked for in this turn."""
+        self._told_of: set[Partition] = set()
+        """Partitions with holes that the log has."""
         self.machine = StoreMachine(record_log.identity, record_log.heads())
         self._observe()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine; at the end of a turn, see what need not be kept."""
         if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
+            self._tell_of_holes()
             dropped = self._retain()
             self._retention_due_ms = now_ms + (
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
@@ -206,7 +222,7 @@ class StoreRole:
     def close(self) -> None:
         """Release the query port and the log."""
         self._server.close()
-        for gauge in (metrics.PARTITIONS, metrics.STORED_BYTES, metrics.HEADS):
+        for gauge in (metrics.PARTITIONS, metrics.HOLES, metrics.STORED_BYTES, metrics.HEADS):
             gauge.remove(self._log.identity)  # they hold on to all that it kept
         self._log.close()
 
@@ -309,6 +325,7 @@ class StoreRole:
                 deletable=self._deletable,
                 registers=self._registers,
                 rows_max=self._rows_max,
+                holes=self,
                 read_bytes_max=min(READ_BYTES_MAX, self._server.room(client)),
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,
@@ -317,12 +334,39 @@ class StoreRole:
                 _drop("not read")
             if self._clock.seconds() - began > REQUESTS_S_MAX:
                 break
-        return ()
+        skipped, self._skipped = self._skipped, []
+        return [(None, event) for event in skipped]
+
+    def holes(self) -> Mapping[Partition, range]:
+        """See `Holes`."""
+        return self.machine.holes()
+
+    def skip(self, partition: Partition, end: int) -> None:
+        """See `Holes`."""
+        self._skipped.append(HoleSkipped(partition, end))
+
+    def _tell_of_holes(self) -> None:
+        """Say once of each partition that it stands still; how many there are, every time."""
+        holes = self.machine.holes()
+        metrics.HOLES.labels(self._log.identity).set(len(holes))
+        for partition in [one for one in holes if one not in self._told_of][:HOLES_TOLD_MAX]:
+            hole = holes[partition]
+            log.error(
+                "partition waits for records that nobody has: `dafka holes` goes on without them",
+                extra={
+                    "topic": partition.topic,
+                    "address": partition.address,
+                    "first": hole.start,
+                    "end": hole.stop,
+                },
+            )
+        self._told_of = set(holes)
 
     def _observe(self) -> None:
         address = self._log.identity
         heads = self.machine.heads
         metrics.PARTITIONS.labels(address).set_function(lambda: len(heads))
+        metrics.HOLES.labels(address).set(0)
         extents = self._log.extents()
         metrics.STORED_BYTES.labels(address).set_function(
             lambda: sum(one.size for one in list(extents.values()))

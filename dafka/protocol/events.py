@@ -116,6 +116,13 @@ class Compared(Value, frozen=True):
     held: tuple[Batch, ...]
 
 
+class HoleSkipped(Value, frozen=True):
+    """Store: the operator says that nobody has what lacks of a partition below `end`."""
+
+    partition: Partition
+    end: int
+
+
 Event = (
     Received
     | ReceivedTogether
@@ -129,6 +136,7 @@ Event = (
     | Consumed
     | Appended
     | AppendFailed
+    | HoleSkipped
     | RangeRead
     | Compared
 )

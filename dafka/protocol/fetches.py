@@ -100,6 +100,10 @@ class Turns:
             del self._owners[owner]
         return True
 
+    def rests(self) -> Iterator[tuple[Partition, int]]:
+        """Each, with how long it is to rest."""
+        return chain.from_iterable(waiting.items() for waiting in self._owners.values())
+
     def take(self) -> tuple[Partition, int]:
         """Take out the next one."""
         owner, waiting = self._owners.popitem(last=False)
@@ -134,6 +138,9 @@ class RecordSize:
 
 FETCH_SILENCE_MS = 250
 """A FETCH that has brought nothing for this long is given up and its place given to another."""
+
+IN_VAIN_MS = 4_000
+"""A FETCH that rests for so long has been sent five times, in eight seconds."""
 
 FETCH_REST_MS_MAX = 8_000
 """The rest before asking again doubles up to this: an unanswerable FETCH costs next to nothing."""
@@ -207,6 +214,16 @@ class Gaps:
         due_ms = now_ms + FETCH_REST_MS_MAX
         self._resting[partition] = Window(0, 0, due_ms, FETCH_REST_MS_MAX, None, 0)
         self._due_ms = min(self._due_ms, due_ms)
+
+    def in_vain(self) -> list[Partition]:
+        """Those that were asked for several times, for seconds, and nothing has come."""
+        windows = chain(self._windows.items(), self._resting.items())
+        rests = ((partition, window.rest_ms) for partition, window in windows)
+        return [
+            partition
+            for partition, rest_ms in chain(rests, self._retried.rests())
+            if rest_ms >= IN_VAIN_MS
+        ]
 
     def close(self, partition: Partition) -> None:
         """What was asked for has come, or is waited for no more."""

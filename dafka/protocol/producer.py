@@ -28,7 +28,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.machine import Lifecycle, earliest
-from dafka.protocol.unacked import Unacked, contradicts, records
+from dafka.protocol.unacked import Unacked, contradicts, direct_records, records
 from dafka.records.batch import enclosed
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -233,12 +233,22 @@ class ProducerMachine:
             case messages.Ack():
                 return self._acknowledged(message, now_ms)
             case messages.Fetch():
-                answers = self._unacked.answer(message)
-                return [] if answers is None else [Publish(answer) for answer in answers]
+                return [Publish(answer) for answer in self._answers(message)]
             case messages.GetHeads():
                 return self._direct_heads(message)
             case _:
                 return [Dropped("not for a producer")]
+
+    def _answers(self, fetch: messages.Fetch) -> list[messages.Message]:
+        """What it has of what is asked for; where it has that no more, what it has first.
+
+        By that a store that has lost its disk sees that it lacks something, and what.
+        """
+        answers = self._unacked.answer(fetch)
+        if answers is not None:
+            return answers
+        batch = self._unacked.first(Partition(fetch.topic, fetch.address))
+        return [] if batch is None else [direct_records(fetch.requester, batch)]
 
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)

@@ -294,6 +294,18 @@ class Inflow:
         # The least: somebody has the records from there on.
         return min(start for start in window.without.values() if start > stream.expected)
 
+    def holes(self) -> dict[Partition, range]:
+        """What lacks before something that has come, and that nobody sends, asked again and again.
+
+        Not what is only spoken of: anybody can say that there is more.
+        """
+        streams = ((partition, self._streams[partition]) for partition in self._gaps.in_vain())
+        return {
+            partition: range(stream.expected, min(stream.ahead))
+            for partition, stream in streams
+            if stream.ahead
+        }
+
     def skip(self, partition: Partition, sequence: int) -> None:
         """Go on at `sequence`: what lies before it will not come. Everything ready was taken."""
         stream = self._streams[partition]

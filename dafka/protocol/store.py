@@ -31,6 +31,7 @@ from dafka.protocol.events import (
     AppendFailed,
     Compared,
     Event,
+    HoleSkipped,
     PeerListened,
     RangeRead,
     Received,
@@ -92,14 +93,14 @@ class StoreMachine:
                 return self._receive_all(event.messages, now_ms)
             case TurnEnded():
                 return self._flush()
-            case Appended():
-                return self._written(event.token, now_ms)
-            case AppendFailed():
-                return self._append_failed(event.token)
+            case Appended() | AppendFailed():
+                return self._append_ended(event, now_ms)
             case RangeRead():
                 return self._answer(event)
             case Compared():
                 return self._compared(event, now_ms)
+            case HoleSkipped():
+                return self._skip_hole(event, now_ms)
             case PeerListened():
                 return self._hello(event)
             case Woke():
@@ -117,6 +118,10 @@ class StoreMachine:
         self._inflow.check()
         for partition, head in self._durable.items():
             assert head < self._inflow.expected(partition)
+
+    def holes(self) -> dict[Partition, range]:
+        """What it lacks before records that it has been sent, and nobody has."""
+        return self._inflow.holes()
 
     @property
     def heads(self) -> dict[Partition, int]:
@@ -242,8 +247,16 @@ class StoreMachine:
         if partition not in self._inflow:
             return []
         end = self._inflow.log_start(partition, message.sender, message.sequence, now_ms)
-        if end is None:
-            return []
+        return [] if end is None else self._go_on(partition, end, now_ms)
+
+    def _skip_hole(self, event: HoleSkipped, now_ms: int) -> list[Effect]:
+        hole = self._inflow.holes().get(event.partition)
+        if hole is None or hole.stop != event.end:
+            return []  # something has come meanwhile
+        return self._go_on(event.partition, event.end, now_ms)
+
+    def _go_on(self, partition: Partition, end: int, now_ms: int) -> list[Effect]:
+        """Go on at `end`: nobody has what lacks before it."""
         start = self._inflow.expected(partition)
         # What is staged of it would be dropped by the append that it belongs to.
         self._staged = [batch for batch in self._staged if batch.partition != partition]
@@ -285,6 +298,11 @@ class StoreMachine:
         self._staged, self._skipped = [], {}
         self._appending[self._token] = append
         return [append]
+
+    def _append_ended(self, event: Appended | AppendFailed, now_ms: int) -> list[Effect]:
+        if isinstance(event, AppendFailed):
+            return self._append_failed(event.token)
+        return self._written(event.token, now_ms)
 
     def _written(self, token: int, now_ms: int) -> list[Effect]:
         for batch in self._appending[token].batches:

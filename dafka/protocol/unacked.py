@@ -144,6 +144,11 @@ class Unacked:
             if window.batches
         }
 
+    def first(self, partition: Partition) -> Batch | None:
+        """The first batch that is not stored yet; None if all are."""
+        window = self._windows.get(partition)
+        return window.batches[0] if window is not None and window.batches else None
+
     def answer(self, fetch: messages.Fetch) -> list[messages.Message] | None:
         """The messages that answer `fetch` from the window; None if it begins below the window.
 

@@ -240,6 +240,23 @@ class StoreClient:
             if answer.records == 0:
                 raise self._error("does not get on with deleting")
 
+    def holes(self) -> dict[Partition, range]:
+        """Return what the store waits for that nobody has; of very many only the first.
+
+        Their producers' records are behind it, and not acknowledged.
+        """
+        answer = self._ask(messages.HolesRequest(), messages.HolesResponse)
+        return _ranges(answer.holes)
+
+    def skip(self, partition: Partition, end: int) -> int:
+        """Let the store go on at `end` of a partition that has a hole up to there.
+
+        Returns:
+            How many records it goes on without.
+        """
+        topic, address = map(octets_of, partition)
+        return self._ask(messages.SkipRequest(topic, address, end), messages.SkipResponse).records
+
     def groups(self) -> list[str]:
         """Return the groups of consumers that have ever committed something."""
         found: list[str] = []

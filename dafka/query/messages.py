@@ -124,6 +124,18 @@ class DeleteRequest(Struct, frozen=True, array_like=True, tag="delete"):
     topic: Name
 
 
+class HolesRequest(Struct, frozen=True, array_like=True, tag="holes"):
+    """What do you wait for that nobody has?"""
+
+
+class SkipRequest(Struct, frozen=True, array_like=True, tag="skip"):
+    """Go on without what lacks of a partition before `end`: nobody has it, nor will."""
+
+    topic: Name
+    address: Name
+    end: Sequence
+
+
 class GroupsRequest(Struct, frozen=True, array_like=True, tag="groups"):
     """Which groups of consumers have ever committed something, in order?"""
 
@@ -178,7 +190,8 @@ RecordQuestion = (
     | DigestsRequest
     | HealthRequest
 )
-Question = RecordQuestion | DeleteRequest | GroupQuestion | GroupRequest
+HoleQuestion = HolesRequest | SkipRequest
+Question = RecordQuestion | DeleteRequest | HoleQuestion | GroupQuestion | GroupRequest
 
 
 class TopicsResponse(Struct, frozen=True, array_like=True, tag="topics"):
@@ -272,6 +285,18 @@ class DeleteResponse(Struct, frozen=True, array_like=True, tag="deleted"):
     more: bool
 
 
+class HolesResponse(Struct, frozen=True, array_like=True, tag="holes"):
+    """For each hole, of the first so many: topic, address, the first sequence, the one behind."""
+
+    holes: tuple[Kept, ...]
+
+
+class SkipResponse(Struct, frozen=True, array_like=True, tag="skipped"):
+    """So many records are gone."""
+
+    records: int
+
+
 class GroupsResponse(Struct, frozen=True, array_like=True, tag="groups"):
     """Some groups."""
 
@@ -345,6 +370,8 @@ Answer = (
     | DigestResponse
     | DigestsResponse
     | DeleteResponse
+    | HolesResponse
+    | SkipResponse
     | HealthResponse
     | ErrorResponse
     | GroupAnswer

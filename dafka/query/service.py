@@ -5,7 +5,7 @@ The store's side of what is asked and agreed on about groups of consumers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import MisuseError, RecordError, StorageError, WireError
 from dafka.groups.acceptor import Registers
@@ -24,7 +24,7 @@ from dafka.transport.access import ANYBODY
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from dafka.model import Batch
     from dafka.query.messages import (
@@ -113,6 +113,7 @@ def answer(
     registers: Registers | None = None,
     rows_max: int = ROWS_MAX,
     read_bytes_max: int = READ_BYTES_MAX,
+    holes: Holes | None = None,
     now_ms: int = 0,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
@@ -126,6 +127,7 @@ def answer(
         registers: Of the groups' members, if this store keeps them.
         rows_max: Groups or commits in one answer.
         read_bytes_max: Batches in one answer, at least one of them.
+        holes: What the store waits for in vain, if it can be asked.
         now_ms: The time, by a clock that does not jump.
     """
     try:
@@ -135,6 +137,8 @@ def answer(
             return encode(messages.ErrorResponse("not permitted", "this key has no right to that"))
         if isinstance(asked, GROUP_QUESTIONS):
             return encode(answered(asked, log, registers or Registers(log), now_ms, rows_max))
+        if isinstance(asked, messages.HolesRequest | messages.SkipRequest):
+            return encode(_of_holes(asked, holes))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log) if deletable else _NOT_DELETABLE)
         return encode(_answer(asked, log, read_bytes_max))
@@ -146,6 +150,33 @@ def answer(
 
 
 _NOT_DELETABLE = messages.ErrorResponse("delete", "this store was not started to allow that")
+
+
+class Holes(Protocol):
+    """What a store waits for that nobody has: its role."""
+
+    def holes(self) -> Mapping[Partition, range]:
+        """By partition."""
+
+    def skip(self, partition: Partition, end: int) -> None:
+        """Go on without that, a moment later."""
+
+
+HOLES_MAX = 1_000
+"""So many are listed."""
+
+
+def _of_holes(question: messages.HoleQuestion, holes: Holes | None) -> Answer:
+    found = {} if holes is None else holes.holes()
+    if isinstance(question, messages.HolesRequest):
+        rows = [(*_octets(place), hole.start, hole.stop) for place, hole in found.items()]
+        return messages.HolesResponse(tuple(sorted(rows)[:HOLES_MAX]))
+    partition = Partition(text(question.topic), text(question.address))
+    hole = found.get(partition)
+    if holes is None or hole is None or hole.stop != question.end:
+        return messages.ErrorResponse("skip", "this store waits for nothing of it up to there")
+    holes.skip(partition, hole.stop)
+    return messages.SkipResponse(len(hole))
 
 
 def _delete(question: messages.DeleteRequest, log: RecordLog) -> messages.DeleteResponse:
@@ -169,8 +200,10 @@ def _permitted(question: Question, rights: Rights) -> bool:
     match question:
         case messages.HealthRequest():
             return True  # only numbers
-        case messages.TopicsRequest() | messages.ChangesRequest():
+        case messages.TopicsRequest() | messages.ChangesRequest() | messages.HolesRequest():
             return rights.may_read("")
+        case messages.SkipRequest():
+            return rights.may_mirror(text(question.topic))
         case messages.DeleteRequest():
             return rights.may_write(text(question.topic))
         case messages.DigestsRequest():

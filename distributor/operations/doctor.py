@@ -124,6 +124,18 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
     for cluster in topology.clusters:
         with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
             answers = stores.all(lambda store: store.health())
+            holes = stores.all(lambda store: store.holes())
+        for endpoint, found in holes.given.items():
+            if found:
+                records = counted(sum(map(len, found.values())), "record")
+                topics = sorted({partition.topic for partition in found})
+                yield Diagnosis(
+                    f"{cluster.name} {endpoint}",
+                    f"waits for {records} of {counted(len(found), 'partition')} ({topics[0]!r} "
+                    "among them) that nobody has: what their producers send now is not stored",
+                    "start whatever store of the cluster is down; if none has them, go on without: "
+                    f"dafka holes --store {endpoint} --skip {topics[0]}",
+                )
         for error in answers.failures.values():
             what = f"its store does not answer ({error})"
             if len(cluster.stores) == 1:

@@ -144,6 +144,8 @@ QUESTIONS = [
     query.DigestRequest(b"flights", b"AA", 7, 3, True),
     query.DigestsRequest(((b"flights", b"AA", 7, 3), (b"flights", b"BB", 0, 1))),
     query.DeleteRequest(b"flights"),
+    query.HolesRequest(),
+    query.SkipRequest(b"flights", b"AA", 7),
     query.GroupsRequest(b"g"),
     query.CommitsRequest(b"g", (b"flights", b"AA")),
     query.HealthRequest(),
@@ -159,6 +161,8 @@ ANSWERS = [
     query.GroupsResponse((b"g",), True),
     query.CommitsResponse(((b"key", b"value"),), False),
     query.DeleteResponse(3, False),
+    query.HolesResponse(((b"flights", b"AA", 0, 10),)),
+    query.SkipResponse(10),
     query.HealthResponse("AA", 1, 2),
     query.ErrorResponse("storage", "no room"),
 ]

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.slow
 
 COMMANDS = (
     *("tower", "store", "produce", "consume", "topics", "peek", "keys", "schemas"),
+    "holes",
     "groups",
 )
 

@@ -436,3 +436,19 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
     given = change and partial(change, producer)
     assert_follows(producer._lifecycle, PRODUCER_STATES, following, given)
     producer.check()
+
+
+def test_who_asks_for_what_is_stored_is_shown_what_is_not():
+    producer = ProducerMachine("AA", ProducerSettings())
+    for _ in range(3):
+        builder = BatchBuilder(1 << 16)
+        builder.append(1, None, b"v", ())
+        producer.handle(Submitted("flights", 1, builder.build()), 0)
+    producer.handle(Received(messages.Ack("flights", "AA", "S1", 0)), 1)
+    below = messages.Fetch("flights", "AA", "NEW", 0, 1_000)
+    (shown,) = sent(producer.handle(Received(below), 2))
+    assert (shown.id, shown.requester, shown.sequence) == (MessageId.DIRECT_RECORDS, "NEW", 1)
+    named = messages.Fetch("flights", "AA", "NEW", 0, 1_000, "S1")
+    assert producer.handle(Received(named), 3) == []
+    producer.handle(Received(messages.Ack("flights", "AA", "S1", 2)), 4)
+    assert producer.handle(Received(below), 5) == [], "all is stored: others have it"

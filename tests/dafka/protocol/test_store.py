@@ -23,6 +23,7 @@ from dafka.protocol.events import (
     AppendFailed,
     Compared,
     Consumed,
+    HoleSkipped,
     PeerListened,
     RangeRead,
     Received,
@@ -449,3 +450,35 @@ def test_there_is_room_for_what_has_records_however_many_are_spoken_of(batch, mo
     assert effects.count(Dropped("too many partitions")) == 10
     bench.append(live(batch(0, 2)))
     assert bench.machine.heads == {P: 1}
+
+
+def behind_a_hole(batch, seconds):
+    """A store without a disk's contents, whose producer has not what comes first any more."""
+    bench, now_ms = Bench(), 0
+    bench.hear(live(batch(10, 2)), live(batch(12, 2)))
+    while now_ms < seconds * 1_000:
+        now_ms = max(now_ms + 1, bench.machine.wakeup_ms() or 0)
+        bench.machine.handle(Woke(), now_ms)
+    return bench
+
+
+def test_what_nobody_has_is_a_hole_after_a_while(batch):
+    assert behind_a_hole(batch, 3).machine.holes() == {}
+    bench = behind_a_hole(batch, 30)
+    assert bench.machine.holes() == {P: range(10)}
+    bench.hear(messages.Head("orders", "BB", 7))
+    assert bench.machine.holes().keys() == {P}, "what is only spoken of is none"
+
+
+def test_by_the_operators_word_it_goes_on_behind_a_hole(batch):
+    bench = behind_a_hole(batch, 30)
+    assert bench.give(HoleSkipped(P, 9)) == []
+    assert bench.give(HoleSkipped(Partition("flights", "ZZ"), 10)) == []
+    effects = bench.give(HoleSkipped(P, 10))
+    assert [one for one in effects if isinstance(one, Lost)] == [Lost(P, 0, 10)]
+    (write,) = bench.give(TurnEnded())
+    assert (write.skips, [one.sequence for one in write.batches]) == (((P, 10),), [10, 12])
+    (ack,) = sent(bench.give(Appended(write.token)), messages.Ack)
+    assert ack.sequence == 13
+    assert bench.machine.holes() == {}
+    assert bench.give(HoleSkipped(P, 10)) == [], "it is there no more"

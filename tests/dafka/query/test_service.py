@@ -436,6 +436,8 @@ def test_any_bytes_are_answered(octets):
         (messages.DigestsRequest(((b"b", b"1", 0, 1), (b"a", b"1", 0, 1))), False, False),
         (messages.DeleteRequest(b"b"), False, True),
         (messages.DeleteRequest(b"a"), False, False),
+        (messages.HolesRequest(), False, False),
+        (messages.SkipRequest(b"b", b"1", 7), False, False),
     ],
     ids=repr,
 )
@@ -447,7 +449,7 @@ def test_questions_take_the_right_to_what_they_ask_for(log, question, reads, wri
     assert permitted(Rights(read=("b",))) is reads
     assert permitted(Rights(write=("b",))) is writes
     assert permitted(Rights()) is isinstance(question, messages.HealthRequest)
-    assert permitted(Rights(EVERYTHING, EVERYTHING))
+    assert permitted(Rights(EVERYTHING, EVERYTHING, EVERYTHING))
 
 
 @pytest.mark.parametrize(

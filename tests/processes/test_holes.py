@@ -1,0 +1,67 @@
+"""A store that has lost its disk, and a producer that goes on: nobody has what it lacks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from dafka.errors import RefusedError
+from dafka.model import Partition
+from dafka.node.consumer import Consumer
+from dafka.node.producer import Producer
+from dafka.node.store import Store
+from dafka.node.tower import Tower
+from dafka.query.client import StoreClient
+from dafka.storage.lmdb_log import Durability
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+def holes(query, *words):
+    done = subprocess.run(
+        [sys.executable, "-m", "dafka", "holes", "--store", query, "--json", *words],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.timeout(150)
+def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
+    tmp_path, free_ports, reopened, until
+):
+    first = free_ports(3)
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    data = tmp_path / "store"
+    opened = partial(Store, data, tower, query=query, durability=Durability.OS)
+    with reopened(partial(Tower, tower)), Producer(tower) as producer:
+        with reopened(opened):
+            for number in range(10):
+                producer.send("orders", b"%d" % number)
+            producer.flush(20)
+            assert holes(query) == (0, [])
+        shutil.rmtree(data)
+        with reopened(opened), StoreClient(query) as client:
+            stuck = [producer.send("orders", b"%d" % number) for number in range(10, 15)]
+            place = Partition("orders", producer.address)
+            until(lambda: client.holes() == {place: range(10)}, 60)
+            assert not any(one.done() for one in stuck)
+            row = {**place._asdict(), "first": 0, "end": 10, "records": 10}
+            assert holes(query) == (1, [row])
+            with pytest.raises(RefusedError, match="waits for nothing of it up to there"):
+                client.skip(place, 9)
+            assert holes(query, "--skip", "other") == (1, [])
+            assert holes(query, "--skip", "orders") == (0, [row])
+            producer.flush(20)
+            assert all(one.done() for one in stuck)
+            until(lambda: client.holes() == {}, 20)
+            with Consumer(tower, "orders") as consumer:
+                assert [consumer.poll(20).value for _ in range(5)] == [
+                    b"%d" % number for number in range(10, 15)
+                ]
