@@ -10,6 +10,7 @@ from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import anybody, fold
+from dafka.groups.lag import GroupLags
 from dafka.limits import BATCH_BYTES_MAX, READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node.loop import Node
 from dafka.process import metrics
@@ -59,6 +60,9 @@ REQUESTS_S_MAX = 0.02
 
 RETENTION_INTERVAL_MS = 5_000
 """How often to look for what need not be kept."""
+
+COMMITS_LOOKED_AT = 500
+"""So many positions are looked at each time for how far groups are: some milliseconds."""
 
 HOLES_TOLD_MAX = 10
 """So many are named in the log at once; `dafka holes` has them all."""
@@ -180,6 +184,9 @@ class StoreRole:
         self._registers = Registers(record_log)
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""
+        self._lags = GroupLags(record_log)
+        self._metered: set[str] = set()
+        """Groups of which the lag is told."""
         self._told_of: set[Partition] = set()
         """Partitions with holes that the log has."""
         self.machine = StoreMachine(record_log.identity, record_log.heads())
@@ -189,6 +196,7 @@ class StoreRole:
         """Pass an event to the machine; at the end of a turn, see what need not be kept."""
         if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
             self._tell_of_holes()
+            self._tell_of_groups()
             dropped = self._retain()
             self._retention_due_ms = now_ms + (
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
@@ -224,6 +232,8 @@ class StoreRole:
         self._server.close()
         for gauge in (metrics.PARTITIONS, metrics.HOLES, metrics.STORED_BYTES, metrics.HEADS):
             gauge.remove(self._log.identity)  # they hold on to all that it kept
+        for group in self._metered:
+            metrics.STORE_GROUP_LAG.remove(self._log.identity, group)
         self._log.close()
 
     def _append(self, effect: Append) -> Event:
@@ -344,6 +354,20 @@ class StoreRole:
     def skip(self, partition: Partition, end: int) -> None:
         """See `Holes`."""
         self._skipped.append(HoleSkipped(partition, end))
+
+    def _tell_of_groups(self) -> None:
+        address = self._log.identity
+        try:
+            for group, lag in self._lags.step(COMMITS_LOOKED_AT):
+                if lag is not None:
+                    metrics.STORE_GROUP_LAG.labels(address, group).set(lag)
+                    self._metered.add(group)
+                elif group in self._metered:
+                    metrics.STORE_GROUP_LAG.remove(address, group)
+                    self._metered.remove(group)
+        except StorageError as error:
+            metrics.READ_FAILURES.inc()
+            log.warning("cannot tell how far groups are: %s", error)
 
     def _tell_of_holes(self) -> None:
         """Say once of each partition that it stands still; how many there are, every time."""

@@ -41,6 +41,11 @@ GROUP_COMMITS = Counter("dafka_group_commits", "Positions committed by consumers
 GROUP_LAG = Gauge(
     "dafka_group_lag_records", "Not delivered yet, of a member's", ["group", "member"]
 )
+STORE_GROUP_LAG = Gauge(
+    "dafka_store_group_lag_records",
+    "Records that a store has and a group has not processed, of all its partitions",
+    ["address", "group"],
+)
 REBALANCES = Counter("dafka_group_rebalances", "Generations a member has settled in", ["group"])
 STORED_BYTES = Gauge("dafka_store_bytes", "Bytes of the batches a store keeps", ["address"])
 APPEND_SECONDS = Histogram(

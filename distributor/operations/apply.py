@@ -169,7 +169,7 @@ class Applying:
         """What a cluster that is stopped acknowledged at the last moment, if it is nowhere else."""
         for store in self._plans[False].topology.cluster(step.cluster).stores:
             data = Path(store.data)
-            if step.topics or not data.exists():
+            if step.topics or not (data / "data.mdb").exists():
                 continue
             try:
                 with closing(LmdbLog(data)) as log:

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
+from dafka.query.client import StoreClient
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -89,6 +91,17 @@ def test_a_group_that_nobody_knows(grouped, refused):
 
 def test_a_name_that_no_group_can_have(grouped, refused):
     assert "1 to 249 bytes" in refused(2, "groups", "g" * 250, *store(grouped))
+
+
+def test_a_store_tells_the_lag_of_every_group(grouped, until):
+    with StoreClient(grouped.query) as client:
+        address = client.health().identity
+
+    def lag(group):
+        labels = {"address": address, "group": group}
+        return REGISTRY.get_sample_value("dafka_store_group_lag_records", labels)
+
+    until(lambda: (lag("billing"), lag("audit")) == (2, 0), 20)
 
 
 def position(told, group, cluster):
