@@ -312,7 +312,9 @@ class _Decoder:
     def offsets(self, values: object, path: str) -> OffsetSettings:
         fields = self.mapping(values, path, "offsets")
         default = OffsetSettings()
-        chosen = fields.get("translation", default.translation)
+        # Whoever gives margins means what has them.
+        implied = "timestamp" if {"margin_ms", "groups"} & fields.keys() else default.translation
+        chosen = fields.get("translation", implied)
         return OffsetSettings(
             translation=self.choice(chosen, f"{path}.translation", _TRANSLATIONS),
             margin_ms=self.margin(fields.get("margin_ms", default.margin_ms), path),

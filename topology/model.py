@@ -223,13 +223,13 @@ class OffsetSettings:
     """How the positions of groups are brought to other clusters.
 
     Attributes:
-        translation: `timestamp`: to the first record of the committed one's time less a margin;
-            `exact`: as they are, as a record has the same sequence everywhere.
+        translation: `exact`: as they are, as a record has the same sequence everywhere;
+            `timestamp`: to the first record of the committed one's time less a margin.
         margin_ms: The margin, for groups of which nothing else is said.
         groups: Other margins; the first pattern that matches holds.
     """
 
-    translation: str = "timestamp"
+    translation: str = "exact"
     margin_ms: int = 60_000
     groups: tuple[GroupMargin, ...] = ()
 

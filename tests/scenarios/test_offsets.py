@@ -89,7 +89,7 @@ def bound(margin_ms):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_record_is_unseen_and_few_are_seen_twice_by_timestamp(seed):
-    again = run(seed, OffsetSettings(margin_ms=250))
+    again = run(seed, OffsetSettings(translation="timestamp", margin_ms=250))
     assert min(again.values()) >= 0  # below 0, records would be passed over
     assert max(again.values()) <= bound(250)
 

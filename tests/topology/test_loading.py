@@ -353,6 +353,19 @@ def test_how_positions_are_translated(written):
 
 
 @pytest.mark.parametrize(
+    ("values", "translation"),
+    [
+        ({}, "exact"),
+        ({"margin_ms": 5}, "timestamp"),
+        ({"groups": [{"pattern": "a", "margin_ms": 5}]}, "timestamp"),
+        ({"margin_ms": 5, "translation": "exact"}, "exact"),
+    ],
+)
+def test_who_gives_margins_means_what_has_them(written, values, translation):
+    assert load(written(with_offsets(values))).offsets.translation == translation
+
+
+@pytest.mark.parametrize(
     ("values", "path", "message"),
     [
         ([], "$.offsets", "[] is not a mapping"),

@@ -83,8 +83,10 @@ def test_a_topic_is_copied_if_it_is_included_and_not_excluded(topics, topic, wan
 
 def test_the_first_pattern_that_matches_gives_a_groups_margin():
     rules = (GroupMargin(pattern="a*", margin_ms=1), GroupMargin(pattern="*", margin_ms=2))
-    assert [OffsetSettings(groups=rules).margin_of(group) for group in ("ab", "b")] == [1, 2]
-    assert OffsetSettings().margin_of("b") == 60_000
+    by_time = OffsetSettings(translation="timestamp", groups=rules)
+    assert [by_time.margin_of(group) for group in ("ab", "b")] == [1, 2]
+    assert OffsetSettings(translation="timestamp").margin_of("b") == 60_000
+    assert OffsetSettings().margin_of("b") is None
 
 
 def test_exact_positions_have_no_margin():

@@ -34,7 +34,7 @@ def test_where_a_group_stands_and_why(committed):
     table = run("explain", "billing", committed)
     assert table.exit_code == 0
     assert "the records are not here yet" in table.stdout
-    assert "60.0 s" in table.stdout
+    assert "exact" in table.stdout
     facts = json.loads(run("explain", "billing", committed, "--json").stdout)
     assert [(row["cluster"], row["position"], row["behind"]) for row in facts["positions"]] == [
         ("c1", 5, 0),

@@ -23,7 +23,7 @@ repeatable = settings(derandomize=True, deadline=None, max_examples=60)
 PLACE = Partition("orders", "PRODUCER")
 KEY = CommitKey("billing", PLACE)
 EXACT = OffsetSettings(translation="exact")
-NO_MARGIN = OffsetSettings(margin_ms=0)
+NO_MARGIN = OffsetSettings(translation="timestamp", margin_ms=0)
 PAIR = topology_of(tree_of((1, "a", "b")))
 
 
@@ -49,7 +49,7 @@ def skipped(world):
 
 
 def test_in_the_middle_of_the_log_the_time_of_the_last_processed_counts():
-    world = pair(OffsetSettings(margin_ms=25))
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=25))
     world.publish(PLACE, every(range(100, 200, 10)))
     assert brought(world, 8) == 5  # the last one processed is of 170
     assert world.clusters["b"].holds(KEY).record_ms == 170
@@ -75,7 +75,7 @@ def test_gone_by_retention_at_the_source():
 
 
 def test_a_new_cluster_that_never_saw_1_to_24():
-    world = pair(OffsetSettings(margin_ms=20))
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=20))
     for sequence in range(36):
         world.clusters["a"].publish(PLACE, every([1_000 + 10 * sequence]))
     target = world.clusters["b"].log
@@ -184,7 +184,7 @@ def test_an_intended_step_back_is_taken_everywhere():
 
 
 def test_the_margin_does_not_undo_what_the_target_has():
-    world = pair(OffsetSettings(margin_ms=1_000))
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=1_000))
     world.publish(PLACE, every(range(100, 200)))
     world.clusters["b"].commit(KEY, Commit(40, epoch=1, commit_ms=1))
     assert brought(world, 50) == 40
@@ -214,7 +214,7 @@ def test_a_target_that_lost_its_disk_gets_everything_again():
 
 
 def test_a_link_that_begins_anew_writes_nothing_again():
-    world = pair(OffsetSettings(margin_ms=50))
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=50))
     world.publish(PLACE, every(range(100, 200)))
     assert brought(world, 90) == 39
     before = len(world.clusters["b"].arrivals)
@@ -225,7 +225,8 @@ def test_a_link_that_begins_anew_writes_nothing_again():
 
 def test_margins_do_not_add_up_along_the_way():
     world = LogWorld(
-        topology_of(tree_of((3, (1, "a", "b"), (1, "c", "d")))), OffsetSettings(margin_ms=10)
+        topology_of(tree_of((3, (1, "a", "b"), (1, "c", "d")))),
+        OffsetSettings(translation="timestamp", margin_ms=10),
     )
     world.publish(PLACE, every(range(100)))
     world.clusters["a"].commit(KEY, Commit(50, 1, 1))
@@ -423,7 +424,7 @@ def test_what_waits_does_not_keep_others_from_their_turn(source, target):
 def test_what_is_translated_never_passes_what_was_processed(
     times, position, margin_ms, gone, behind
 ):
-    world = pair(OffsetSettings(margin_ms=margin_ms))
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=margin_ms))
     position = min(position, len(times))
     there = times[: max(0, len(times) - behind)]
     for cluster, records in ((world.clusters["a"], times), (world.clusters["b"], there)):
@@ -441,7 +442,12 @@ def test_what_is_translated_never_passes_what_was_processed(
 def test_every_cluster_gets_every_commit_once_and_the_last_writer_wins(seed, exact):
     chance = random.Random(seed)
     topology = random_topology(chance, chance.randint(2, 7))
-    world = LogWorld(topology, EXACT if exact else OffsetSettings(margin_ms=chance.randint(0, 50)))
+    world = LogWorld(
+        topology,
+        EXACT
+        if exact
+        else OffsetSettings(translation="timestamp", margin_ms=chance.randint(0, 50)),
+    )
     world.publish(PLACE, every(sorted(chance.randint(0, 300) for _ in range(60))))
     newest = None
     for step in range(chance.randint(1, 5)):

@@ -10,7 +10,10 @@ PLACE = Partition("orders", "PRODUCER")
 OWN = Partition("_own", "PRODUCER")
 AT_A = Commit(100, epoch=2, commit_ms=1_000, metadata="mine", record_ms=900)
 AT_B = replace(AT_A, position=60, origin=1, copy_flags=1)
-TOPOLOGY = replace(topology_of(tree_of((1, "a", "b"))), offsets=OffsetSettings(margin_ms=40))
+TOPOLOGY = replace(
+    topology_of(tree_of((1, "a", "b"))),
+    offsets=OffsetSettings(translation="timestamp", margin_ms=40),
+)
 A = GroupView("a", 1, {PLACE: AT_A}, {PLACE: 120})
 
 

@@ -58,7 +58,7 @@ def test_a_position_comes_across_by_time(pair, node, make_batch, until):
     key = CommitKey("by-time", batch.partition)
     first, second = pair.topology.clusters
     with pair.running():
-        started = node(OffsetSettings(margin_ms=0))
+        started = node(OffsetSettings(translation="timestamp", margin_ms=0))
         commit(first, (key, Commit(7, 1, 1)))
         until(lambda: position(second, key) == 0)  # all are of one time
         assert started.unwell() == ""
