@@ -24,6 +24,7 @@ from dafka.groups.events import (
     Collect,
     Collected,
     CommitDone,
+    CommitFailed,
     Committed,
     CommitWanted,
     Expelled,
@@ -60,6 +61,10 @@ PATIENCE_MS = 1_000
 
 RETRY_MS = 500
 """When to ask a store again that has not answered."""
+
+
+COMMIT_AGAIN_MS = 1_000
+"""Wait before commits are published again that could not be."""
 
 
 class Loading:
@@ -213,6 +218,10 @@ class GroupMachine:
         """Token of a `Revoke` under way, and when it is overdue."""
         self._then: dict[int, list[Callable[[int], list[GroupEffect]]]] = {}
         """What to do when commits are stored, in the order in which they were published."""
+        self._failed: dict[int, tuple[Partition, ...]] = {}
+        """Of the same, those that have to be published again."""
+        self._again_ms: int | None = None
+        """When."""
         self._auto_ms = 0
         self._collecting = False
         self._token = 0
@@ -235,8 +244,8 @@ class GroupMachine:
                 return self._collected(event)
             case CommitWanted():
                 return self._commit(event, now_ms)
-            case Committed():
-                return [one for then in self._then.pop(event.token) for one in then(now_ms)]
+            case Committed() | CommitFailed():
+                return self._commit_ended(event, now_ms)
             case Sought():
                 return self._seek(event, now_ms)
             case Closing():
@@ -252,6 +261,7 @@ class GroupMachine:
             self._auto_ms if self._commits_by_itself else None,
             None if self._loading is None else self._loading.wakeup_ms(),
             None if self._revoking is None else self._revoking[1],
+            self._again_ms,
         )
 
     def check(self) -> None:
@@ -306,6 +316,8 @@ class GroupMachine:
             self._closing = True
             effects += [Overdue(), *self._drop(now_ms)]
             effects += self._follow(self._member.handle(Leave(), now_ms), now_ms)
+        if self._again_ms is not None and now_ms >= self._again_ms:
+            effects += self._publish_again()
         interval_ms = self._settings.auto_commit_ms
         if interval_ms is not None and self._commits_by_itself and now_ms >= self._auto_ms:
             self._auto_ms = now_ms + interval_ms
@@ -473,6 +485,29 @@ class GroupMachine:
         self._token += 1
         self._then[self._token] = [then]
         return [PublishCommits(self._token, self._epoch, news)]
+
+    def _commit_ended(self, event: Committed | CommitFailed, now_ms: int) -> list[GroupEffect]:
+        if isinstance(event, Committed):
+            return [one for then in self._then.pop(event.token) for one in then(now_ms)]
+        self._failed[event.commits.token] = tuple(event.commits.positions)
+        self._again_ms = now_ms + COMMIT_AGAIN_MS
+        return []
+
+    def _publish_again(self) -> list[GroupEffect]:
+        """Publish what could not be; where it has come further meanwhile, that.
+
+        Of what is others' by now nothing: who waits for it is told by its own time.
+        """
+        failed, self._failed, self._again_ms = self._failed, {}, None
+        effects: list[GroupEffect] = []
+        for token, partitions in failed.items():
+            news = {one: self._published[one] for one in partitions if one in self._published}
+            if news:
+                effects.append(PublishCommits(token, self._epoch, news))
+            else:
+                self._then.pop(token, None)
+                self._collecting = False
+        return effects
 
     def _close(self, event: Closing, now_ms: int) -> list[GroupEffect]:
         self._closing = True

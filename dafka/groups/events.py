@@ -176,6 +176,13 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitFailed:
+    """What was to be published was not, or is not stored: it has to be published again."""
+
+    commits: PublishCommits
+
+
+@dataclass(frozen=True, slots=True)
 class Sought:
     """The application wants to go on elsewhere in a partition."""
 
@@ -199,5 +206,13 @@ MemberEvent = Woke | Answered | Released | Leave
 MemberEffect = Ask | Assigned | Rebalanced | Expelled | Left | Barred
 
 GroupEvent = (
-    Answered | OffsetsAnswered | Revoked | Collected | CommitWanted | Committed | Sought | Closing
+    Answered
+    | OffsetsAnswered
+    | Revoked
+    | Collected
+    | CommitWanted
+    | Committed
+    | CommitFailed
+    | Sought
+    | Closing
 )

@@ -24,6 +24,7 @@ from dafka.groups.events import (
     Collect,
     Collected,
     CommitDone,
+    CommitFailed,
     Committed,
     CommitWanted,
     Expelled,
@@ -419,16 +420,21 @@ class GroupRole:
             )
             try:
                 last = self._producer.send(TOPIC, value, key=key)
-            except (BufferFullError, NotStoredError, MisuseError) as error:
-                log.warning("cannot commit: %s", error)
+            except MisuseError:
+                return  # it has been closed
+            except (BufferFullError, NotStoredError) as error:
+                log.warning("cannot commit, it is tried again: %s", error)
+                self._posted(CommitFailed(effect))
                 return
         if last is not None:
             last.add_done_callback(lambda done: self._stored(effect, done))
 
     def _stored(self, effect: PublishCommits, done: Future[Delivery]) -> None:
-        if done.exception() is None:
-            metrics.GROUP_COMMITS.labels(self._options.group).inc(len(effect.positions))
-            self._posted(Committed(effect.token))
+        if done.exception() is not None:
+            self._posted(CommitFailed(effect))
+            return
+        metrics.GROUP_COMMITS.labels(self._options.group).inc(len(effect.positions))
+        self._posted(Committed(effect.token))
 
     def _report(self, effect: object) -> None:
         group = self._options.group

@@ -8,6 +8,7 @@ import pytest
 
 from dafka.groups.commit import Commit, CommitKey
 from dafka.groups.consumer import (
+    COMMIT_AGAIN_MS,
     GROUP_STATES,
     PATIENCE_MS,
     RETRY_MS,
@@ -23,6 +24,7 @@ from dafka.groups.events import (
     Collect,
     Collected,
     CommitDone,
+    CommitFailed,
     Committed,
     CommitWanted,
     Expelled,
@@ -432,3 +434,32 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
     change = CHANGES.get((state, following))
     given = change and partial(change, scene)
     assert_follows(scene.machine._lifecycle, GROUP_STATES, following, given)
+
+
+def test_what_could_not_be_committed_is_published_again_as_far_as_it_has_come(scene):
+    scene.now_ms = 100
+    assert scene.tell(Woke()) == [Collect()]
+    (publish,) = scene.tell(Collected({A1: 8}))
+    assert scene.tell(CommitFailed(publish)) == []
+    (later,) = scene.tell(CommitWanted(1, {A1: 9}))
+    assert later.positions == {A1: 9}
+    assert scene.machine.wakeup_ms() <= 100 + COMMIT_AGAIN_MS
+    scene.now_ms = 99 + COMMIT_AGAIN_MS
+    assert not [one for one in scene.tell(Woke()) if isinstance(one, PublishCommits)]
+    scene.now_ms = 100 + COMMIT_AGAIN_MS
+    again = [one for one in scene.tell(Woke()) if isinstance(one, PublishCommits)]
+    assert again == [PublishCommits(publish.token, 1, {A1: 9})], "never behind what came later"
+    scene.tell(Committed(publish.token))
+    scene.now_ms += 100
+    assert Collect() in scene.tell(Woke()), "and committing by itself goes on"
+
+
+def test_what_is_others_by_now_is_not_published_again(scene):
+    scene.now_ms = 100
+    scene.tell(Woke())
+    (publish,) = scene.tell(Collected({A1: 8}))
+    scene.tell(CommitFailed(publish))
+    scene.comes(Expelled())
+    scene.now_ms += COMMIT_AGAIN_MS
+    assert not [one for one in scene.tell(Woke()) if isinstance(one, PublishCommits)]
+    assert not scene.machine._then
