@@ -342,8 +342,11 @@ def values_of(
         raise RecordError("batch count")
     try:
         with _reading():
-            values = [record.value for _, record in _numbered(batch.content)]
+            numbered = _numbered(batch.content)
+            values = [record.value for place, record in numbered if record.offset == place]
     except RecordError:
+        values = []
+    if len(values) != batch.count:
         values = [record.value for record in records_of(batch, passed_over=passed_over)]
     return values[max(0, start - batch.sequence) :]
 

@@ -200,6 +200,12 @@ def test_records_that_do_not_follow_each_other_are_refused():
     assert checked_count(octets, 0) == 2
     with pytest.raises(RecordError, match="batch records"):
         list(raw_records(octets))
+    forged_batch, told = Batch(ORDERS, 0, 2, octets), []
+    for read in (records_of, values_of):
+        with pytest.raises(RecordError, match="batch records"):
+            list(read(forged_batch))
+    assert values_of(forged_batch, 0, lambda *place: told.append(place)) == [b"a"]
+    assert told == [(forged_batch, 1)], "every reader passes over the same"
 
 
 @pytest.mark.parametrize("place", range(4))
