@@ -139,7 +139,7 @@ def member(stored, take):
     producer = stored.producer()
     producer.send_many("orders", [b"%d" % number for number in range(10)])
     producer.flush(10)
-    settings = {"group": "stopped", "stores": stored.query, "session_timeout_ms": 1_000}
+    settings = {"group": "stopped", "stores": stored.query}
     with stored.consumer("orders", **settings) as consumer:
         take(consumer, 1)
         yield consumer, Jumping(consumer), producer
@@ -147,7 +147,7 @@ def member(stored, take):
 
 def test_nothing_of_a_batch_is_handed_over_when_the_lease_has_lapsed(member):
     consumer, clock, _ = member
-    clock.ahead_ms = 5_000
+    clock.ahead_ms = 60_000  # far beyond any lease
     with ThreadPoolExecutor(1) as pool:
         polled = pool.submit(consumer.poll, 5)
         with pytest.raises(FutureTimeoutError):
@@ -159,7 +159,7 @@ def test_nothing_of_a_batch_is_handed_over_when_the_lease_has_lapsed(member):
 def test_nor_is_another_batch(member, take):
     consumer, clock, producer = member
     take(consumer, 9)
-    clock.ahead_ms = 5_000
+    clock.ahead_ms = 60_000  # far beyond any lease
     producer.send("orders", b"next")
     with ThreadPoolExecutor(1) as pool:
         polled = pool.submit(consumer.poll, 5)
@@ -171,7 +171,7 @@ def test_nor_is_another_batch(member, take):
 
 def test_whoever_waits_for_a_renewal_is_let_go_when_the_member_ends(member):
     consumer, clock, _ = member
-    clock.ahead_ms = 5_000
+    clock.ahead_ms = 60_000  # far beyond any lease
     with ThreadPoolExecutor(1) as pool:
         polled = pool.submit(consumer.poll, 0.1)
         time.sleep(0.1)
