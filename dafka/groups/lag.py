@@ -43,17 +43,16 @@ class GroupLags:
         Raises:
             StorageError: The disk refused to read.
         """
-        looked_at = 0
-        for done in self._round:
+        for looked_at, done in self._round:
             if done is not None:
                 yield done
-            looked_at += PAGE_COMMITS
-            if looked_at >= commits_max:
+            commits_max -= max(looked_at, 1)
+            if commits_max <= 0:
                 return
         self._round = self._worked_out()
 
-    def _worked_out(self) -> Iterator[tuple[str, int | None] | None]:
-        """One round; None after a page that was not the last of its group."""
+    def _worked_out(self) -> Iterator[tuple[int, tuple[str, int | None] | None]]:
+        """One round, page by page: how many commits it has, and the group, if it was its last."""
         for group in groups_of(self._log, GROUPS_METERED_MAX):
             lag: int | None = None
             after: Partition | None = None
@@ -70,8 +69,8 @@ class GroupLags:
                         lag = (lag or 0) + self._behind(key.partition, commit.position)
                 if len(page) < PAGE_COMMITS or after == before:
                     break
-                yield None
-            yield group, lag
+                yield len(page), None
+            yield len(page), (group, lag)
 
     def _behind(self, partition: Partition, position: int) -> int:
         extent = self._log.extents().get(partition)

@@ -59,7 +59,7 @@ REQUESTS_S_MAX = 0.02
 """After so long no further question is begun in that turn, for the same reason: some take long."""
 
 RETENTION_INTERVAL_MS = 5_000
-"""How often to look for what need not be kept."""
+"""How often to look for what need not be kept, and to tell how things are."""
 
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
@@ -177,7 +177,7 @@ class StoreRole:
         self._log = record_log
         self._server = server
         self._retainer = retainer
-        self._retention_due_ms = 0
+        self._retention_due_ms = self._told_due_ms = 0
         self._deletable = deletable
         self._rows_max = rows_max
         self._clock = clock
@@ -194,9 +194,11 @@ class StoreRole:
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine; at the end of a turn, see what need not be kept."""
-        if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
+        if now_ms >= self._told_due_ms and isinstance(event, TurnEnded):
+            self._told_due_ms = now_ms + RETENTION_INTERVAL_MS
             self._tell_of_holes()
             self._tell_of_groups()
+        if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
             dropped = self._retain()
             self._retention_due_ms = now_ms + (
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
