@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dafka.schemas import avro_schema, json_schema
 from dafka.schemas.entries import AVRO, JSON
@@ -15,6 +15,8 @@ LEVELS = (
     *("FULL", "FULL_TRANSITIVE"),
 )
 DEFAULT_LEVEL = "BACKWARD"
+
+E = TypeVar("E")
 
 LANGUAGES = {AVRO: avro_schema, JSON: json_schema}
 
@@ -36,6 +38,13 @@ def check(source: Source) -> None:
     LANGUAGES[source.language].check(source.text, source.uses)
 
 
+def compared(level: str, earlier: Sequence[E]) -> Sequence[E]:
+    """Return those of the earlier schemas, the oldest first, that a level compares with."""
+    if level == "NONE":
+        return ()
+    return earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
+
+
 def obstacles(level: str, new: Source, earlier: Sequence[Source]) -> list[str]:
     """Why `new` may not follow; empty if it may.
 
@@ -45,12 +54,8 @@ def obstacles(level: str, new: Source, earlier: Sequence[Source]) -> list[str]:
         new: The schema that comes.
         earlier: Those that are there, the oldest first.
     """
-    if level == "NONE":
-        return []
-    if not level.endswith("_TRANSITIVE"):
-        earlier = earlier[-1:]
     found: list[str] = []
-    for old in earlier:
+    for old in compared(level, earlier):
         if level.startswith(("BACKWARD", "FULL")):
             found += _unreadable(new, old, "new schema cannot read data of an earlier one")
         if level.startswith(("FORWARD", "FULL")):

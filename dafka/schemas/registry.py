@@ -20,7 +20,7 @@ from dafka.errors import (
     not_permitted,
 )
 from dafka.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
-from dafka.schemas.compatibility import DEFAULT_LEVEL, LANGUAGES, LEVELS, Source
+from dafka.schemas.compatibility import DEFAULT_LEVEL, LANGUAGES, LEVELS, Source, compared
 from dafka.schemas.entries import (
     ConfigKey,
     Key,
@@ -255,11 +255,11 @@ class Registry:
                 if not version.deleted
             ]
         level = self.level(subject)
-        if level == "NONE" or not earlier:
+        others = tuple(
+            Source(one.language, one.text, self._used(one)) for one in compared(level, earlier)
+        )
+        if not others:
             return []
-        if not level.endswith("_TRANSITIVE"):
-            earlier = earlier[-1:]
-        others = tuple(Source(one.language, one.text, self._used(one)) for one in earlier)
         return list(self._rulings.of(Case(new, level, others)).obstacles)
 
     def level(self, subject: str | None, *, default: bool = True) -> str:

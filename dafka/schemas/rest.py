@@ -91,13 +91,13 @@ def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
             route("/mode/{subject}", get=_mode, put=_set_mode, delete=_unset_mode),
         ],
         exception_handlers={HTTPException: _refuse_path},
-        middleware=[Middleware(_OwnHosts, {*hosts, *own_names()}), Middleware(_RawPaths)],
+        middleware=[Middleware(_OwnHosts, {*hosts, *_own_names()}), Middleware(_RawPaths)],
     )
     served.state.bodies = asyncio.Semaphore(_BODIES_MAX)
     return served
 
 
-def own_names() -> set[str]:
+def _own_names() -> set[str]:
     """What this machine is called."""
     return {"localhost", socket.gethostname().lower()}
 
@@ -122,7 +122,7 @@ class _OwnHosts:
         await self._inner(scope, receive, send)
 
     def _is_ours(self, told: str) -> bool:
-        host = told.lower() if told.endswith("]") else told.lower().rpartition(":")[0] or told
+        host = told if told.endswith("]") else told.rpartition(":")[0] or told
         return host.lower() in self._names or is_address(host)
 
 
