@@ -6,6 +6,7 @@ which mostly suffer from one of the others; and last what no link has to bring.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
                     f"waits for {records} of {counted(len(found), 'partition')} ({topics[0]!r} "
                     "among them) that nobody has: what their producers send now is not stored",
                     "start whatever store of the cluster is down; if none has them, go on without: "
-                    f"dafka holes --store {endpoint} --skip {topics[0]}",
+                    f"dafka holes --store {endpoint} --skip {shlex.quote(topics[0])}",
                 )
         for error in answers.failures.values():
             what = f"its store does not answer ({error})"

@@ -57,7 +57,8 @@ def _probe(process: Process) -> Vitals:
         _, exposition = _get(process.metrics, "/metrics")
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        state = "hangs" if isinstance(reason, TimeoutError) else "no answer"
+        # Where nobody can be connected to in time, that is the reason, and not the error itself.
+        state = "hangs" if isinstance(error, TimeoutError) else "no answer"
         return Vitals(process, state, (f"{process.metrics}: {reason}",))
     if not well:
         return Vitals(process, "unwell", tuple(unwell_reasons.splitlines()), exposition)
