@@ -32,7 +32,6 @@ from dafka.model import checked_topic
 from dafka.node.committer import Committer
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
-from dafka.query.cluster_client import ClusterClient
 from dafka.wire.primitives import text
 from topology.output import Columns, column, number, open_console, print_json, print_rows, table
 from topology.terminal import say
@@ -306,9 +305,8 @@ def reset(
 
     Example: dafka groups reset billing --by-duration 2h --execute
     """
-    cluster = entered(tower, store, access=access, key=key, host=host)
-    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
-        client = stores.store()
+    cluster = entered(tower, access=access, key=key, host=host)
+    with client_of(store, timeout, access, key) as client:
         given = {
             "--to-earliest": ways.to_earliest if to_earliest else None,
             "--to-latest": ways.to_latest if to_latest else None,
@@ -360,9 +358,8 @@ def delete(
 
     Example: dafka groups delete billing --execute
     """
-    cluster = entered(tower, store, access=access, key=key, host=host)
-    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
-        client = stores.store()
+    cluster = entered(tower, access=access, key=key, host=host)
+    with client_of(store, timeout, access, key) as client:
         commits = client.offsets(checked_group(group))
         held = ways.positions_of(commits)
         forgotten = {one: None for one in held if not topic or one.topic in topic}

@@ -266,8 +266,7 @@ class GroupRole:
         """The records of the batch that is held, as long as they may be handed over."""
         hand = self.hand
         for record in records:
-            while self._has_lapsed() and not (hand.stopped or self.left.is_set()):
-                self._clock.sleep(_RENEWAL_S)
+            self._await_lease()
             if hand.stopped or self.left.is_set():
                 return
             hand.record = record
@@ -290,20 +289,21 @@ class GroupRole:
             except queue.Empty:
                 self._check()
                 return None
-            while self._has_lapsed() and not self.left.is_set():
-                self._clock.sleep(_RENEWAL_S)
+            self._await_lease()
             if self.hand.take(handed, whole=whole):
                 return handed
             self._posted(Consumed(len(handed.batch.content)))
 
-    def _has_lapsed(self) -> bool:
-        """Whether others may have taken over, and this member's thread has not found out yet.
+    def _await_lease(self) -> None:
+        """Wait while others may have taken over and this member's thread has not found out yet.
 
         As after the process was stopped for a while: which of its threads goes on first, nobody
         knows. A moment later the lease is renewed, or the member out of the group.
         """
-        lease_ms = self._lease_ms
-        return lease_ms is not None and self._clock.now_ms() >= lease_ms
+        while (lease_ms := self._lease_ms) is not None and self._clock.now_ms() >= lease_ms:
+            if self.hand.stopped or self.left.is_set():
+                return
+            self._clock.sleep(_RENEWAL_S)
 
     def commit(self, timeout: float) -> None:
         """Commit what was handed over, and wait until a store has that.
