@@ -215,7 +215,7 @@ def refuse_taken(plan: Plan) -> None:
     for endpoint in endpoints_of(plan):
         host, port = host_and_port(endpoint)
         deadline = time.monotonic() + GIVEN_UP_S
-        while _is_taken(host, port):
+        while is_taken(host, port):
             if time.monotonic() >= deadline:
                 raise PlanError(
                     f"{endpoint} is taken: is {plan.topology.name!r} up already? Stop what listens "
@@ -224,7 +224,8 @@ def refuse_taken(plan: Plan) -> None:
             time.sleep(GIVEN_UP_S / 20)
 
 
-def _is_taken(host: str, port: int) -> bool:
+def is_taken(host: str, port: int) -> bool:
+    """Whether somebody listens there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         # As our processes bind: what has just been given up by one that ended is free.

@@ -18,7 +18,6 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.process.logs import set_up_logs
 from distributor.demo import drill, job
-from distributor.local.processes import ProcessKind, processes_of
+from distributor.local.processes import ProcessKind, is_taken, processes_of
 from distributor.local.supervisor import Supervisor
 from topology import load, plan
 from topology.model import Branch, StoreSpec
@@ -189,8 +188,7 @@ class ChaosTree:
             self._wait(3.0)
             for place in range(rounds):
                 faults = self._drawn()
-                self._break(faults, load_)
-                healed_s = self._heal()
+                healed_s = self._heal() if self._break(faults, load_) else None
                 yield ChaosRound(self._seed, place, faults, healed_s)
             published = load_.finish()
             if self._heal() is None:
@@ -211,14 +209,16 @@ class ChaosTree:
         (child,) = [one for one in self._supervisor.children if one.process.name == name]
         return child
 
-    def _break(self, faults: Sequence[ChaosFault], load_: drill.Load) -> None:
+    def _break(self, faults: Sequence[ChaosFault], load_: drill.Load) -> bool:
+        """Let faults begin and end; False if what has to be copied before one of them is not."""
         for fault in faults:
-            if fault.kind is FaultKind.EMPTY:
-                self._empty(fault.process, load_)
+            if fault.kind is FaultKind.EMPTY and not self._empty(fault.process, load_):
+                return False
         with ExitStack() as mended:
             for fault in faults:
                 mended.callback(self._begin(fault))
             self._wait(max(fault.seconds for fault in faults))
+        return True
 
     def _begin(self, fault: ChaosFault) -> Callable[[], None]:
         """Let a fault begin; returns what mends it."""
@@ -247,12 +247,12 @@ class ChaosTree:
 
         return make_room
 
-    def _empty(self, name: str, load_: drill.Load) -> None:
-        """Take a store's disk away, once others have all that is on it."""
+    def _empty(self, name: str, load_: drill.Load) -> bool:
+        """Take a store's disk away, once others have all that is on it; False if they do not."""
         child, data = self._child(name), Path(self._disks[name].data)
         with load_.paused([child.process.cluster]):
             if self._heal() is None:
-                return  # it is said at the end of the round
+                return False
             child.held = True
             if child.running is not None:
                 child.running.kill()
@@ -261,6 +261,7 @@ class ChaosTree:
             shutil.rmtree(data)
             child.held, child.due_s = False, 0.0
             self._wait(0.5)
+        return True
 
     def _wait(self, seconds: float) -> None:
         drill.watch_until(lambda _: False, seconds, self.topology, self._supervisor)
@@ -281,7 +282,7 @@ class ChaosTree:
         for each in _by_store(self.topology):
             for proof in job.prove(each, published, lambda _: None):
                 if not proof.flawless:
-                    (store,) = each.cluster(proof.cluster).stores[:1]
+                    store = each.cluster(proof.cluster).stores[0]
                     yield (
                         f"store {store.query} of {proof.cluster}: {proof.lost} lost, "
                         f"{proof.duplicated} twice, {proof.disordered} out of order "
@@ -306,19 +307,10 @@ def _nothing() -> None:
 
 def free_block(first: int) -> int:
     """The first port from here on of a block in which nobody listens."""
-    while not all(map(_is_free, range(first, first + _PORTS_EACH * (CLUSTERS_MAX + 3)))):
+    size = _PORTS_EACH * (CLUSTERS_MAX + 3)
+    while any(is_taken("127.0.0.1", port) for port in range(first, first + size)):
         first += 100
     return first
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def run(
