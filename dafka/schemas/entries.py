@@ -89,8 +89,36 @@ class Schema:
     references: tuple[Reference, ...] = ()
 
     def identity(self) -> tuple[str, str, tuple[Reference, ...]]:
-        """What is the same for schemas that differ in white space and the order of keys only."""
-        return self.language, json.dumps(json.loads(self.text), sort_keys=True), self.references
+        """What is the same for schemas that differ in white space and the order of keys only.
+
+        And in how a type of Avro's is written that has nothing but its name.
+        """
+        parsed = json.loads(self.text)
+        if self.language == AVRO:
+            parsed = _plain(parsed)
+        return self.language, json.dumps(parsed, sort_keys=True), self.references
+
+
+def _plain(avro: object) -> object:
+    """A schema of Avro's in which each type that has nothing but a name is that name."""
+    if isinstance(avro, list):
+        return [_plain(branch) for branch in avro]
+    if not isinstance(avro, dict):
+        return avro
+    plain = {**avro}
+    for key in ("type", "items", "values"):
+        if key in plain:
+            plain[key] = _plain(plain[key])
+    fields = plain.get("fields")
+    if isinstance(fields, list):
+        # A field is no type, though it has one.
+        plain["fields"] = [
+            {**field, "type": _plain(field["type"])}
+            if isinstance(field, dict) and "type" in field
+            else field
+            for field in fields
+        ]
+    return plain["type"] if plain.keys() == {"type"} else plain
 
 
 class Version(NamedTuple):

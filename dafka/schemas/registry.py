@@ -2,13 +2,10 @@
 
 Questions return answers, decisions return a `Decision`: an answer and the changes that make it
 true. Source: Confluent Schema Registry API reference (resources, error codes).
-
-What a request holds, checked: the text a client sent becomes values of ours.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import (
@@ -19,19 +16,19 @@ from dafka.errors import (
     no_version,
     not_permitted,
 )
-from dafka.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
-from dafka.schemas.compatibility import DEFAULT_LEVEL, LANGUAGES, LEVELS, Source, compared
+from dafka.limits import SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
+from dafka.schemas.compatibility import DEFAULT_LEVEL, LEVELS, Source, compared
 from dafka.schemas.entries import (
     ConfigKey,
     Key,
     ModeKey,
-    Reference,
     Schema,
     SchemaKey,
     Value,
     Version,
     VersionKey,
 )
+from dafka.schemas.requests import ANYWHERE, Place, checked_version
 from dafka.schemas.rulings import Case
 
 if TYPE_CHECKING:
@@ -41,72 +38,22 @@ if TYPE_CHECKING:
     from dafka.schemas.state import State
 
 
-VERSION_MAX = ID_MAX = 2**31 - 1
+MODES = ("READWRITE", "READONLY", "IMPORT")
+"""In the last one registrations say ids and versions themselves, and nothing is compared."""
 
-
-def schema_of(body: object) -> Schema:
-    """Return the schema that a request holds: `schema`, `schemaType`, `references`.
-
-    Raises:
-        RegistryError: 42201.
-    """
-    if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
-        raise invalid_schema("the request has no text under 'schema'")
-    text, language = body["schema"], body.get("schemaType") or "AVRO"
-    if not isinstance(language, str) or language not in LANGUAGES:
-        raise invalid_schema(f"type {language!r} is not known: {', '.join(LANGUAGES)} are")
-    try:
-        if len(text.encode()) > SCHEMA_BYTES_MAX:
-            raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
-        json.loads(text)
-        references = tuple(_reference(one) for one in body.get("references") or ())
-    except RecursionError as error:
-        raise invalid_schema("it is nested too deeply") from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise invalid_schema(str(error)) from error
-    return Schema(language, text, references)
-
-
-def _reference(says: object) -> Reference:
-    match says:
-        case {"name": str(name), "subject": str(subject), "version": int(version)}:
-            return Reference(name, subject, version)
-        case _:
-            raise ValueError("a reference has a 'name', a 'subject' and a 'version'")
-
-
-def checked_id(text: str) -> int:
-    """Return the id of a schema.
-
-    Raises:
-        RegistryError: 404, it is no number; 40403, no schema has one so large.
-    """
-    if not text.isascii() or not text.isdigit():
-        raise RegistryError(404, "HTTP Not Found")
-    if int(text[:11]) > ID_MAX:
-        raise no_schema()
-    return int(text[:11])
-
-
-def checked_version(text: str) -> int:
-    """Return a version number.
-
-    Raises:
-        RegistryError: 42202.
-    """
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:11]) <= VERSION_MAX:
-        raise RegistryError(
-            42202,
-            f"The specified version '{text[:63]}' is not a valid version id. Allowed values are"
-            f' between [1, {VERSION_MAX}] and the string "latest"',
-        )
-    return int(text[:11])
-
-
-MODES = ("READWRITE", "READONLY")
-"""IMPORT is not offered: ids come from the primary, everywhere the same."""
+CONTEXT = ":."
+"""What a subject begins with that is in another context than the one there is."""
 
 Changes = tuple[tuple[Key, Value | None], ...]
+
+
+def _check_subject(subject: str) -> None:
+    if not 0 < len(subject.encode(errors="replace")) <= SUBJECT_BYTES_MAX or "\0" in subject:
+        raise RegistryError(42208, f"The specified subject '{subject[:63]}' is not valid.")
+    if subject.startswith(CONTEXT):
+        raise RegistryError(
+            42208, f"The specified subject '{subject[:63]}' is not valid: there are no contexts"
+        )
 
 
 class Decision(NamedTuple):
@@ -139,26 +86,48 @@ class Registry:
 
     # Questions.
 
-    def subjects(self, *, deleted: bool = False, prefix: str = "") -> list[str]:
-        """Return the subjects, with `deleted` also those that are deleted softly."""
-        return sorted(
-            subject
+    def subjects(self, *, deleted: bool = False, live: bool = True, prefix: str = "") -> list[str]:
+        """Return the subjects.
+
+        Args:
+            deleted: Also those that are deleted softly.
+            live: Also those that are not.
+            prefix: What they begin with.
+        """
+        alive = {
+            subject: any(not version.deleted for version in versions.values())
             for subject, versions in self._state.versions.items()
             if subject.startswith(prefix)
-            and (deleted or any(not version.deleted for version in versions.values()))
-        )
+        }
+        return sorted(one for one, is_alive in alive.items() if (live if is_alive else deleted))
 
-    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
-        """Return the version numbers of a subject.
+    def schemas(
+        self, *, deleted: bool = False, live: bool = True, prefix: str = "", latest: bool = False
+    ) -> list[SubjectVersion]:
+        """Return the versions of all subjects, or the latest of each."""
+        found: list[SubjectVersion] = []
+        for subject in self.subjects(deleted=True, prefix=prefix):
+            numbers = self._numbers(subject, deleted=deleted, live=live)
+            for number in numbers[-1:] if latest else numbers:
+                version = self._state.versions[subject][number]
+                found.append(SubjectVersion(subject, number, version, self.schema(version.id)))
+        return found
+
+    def id_max(self) -> int:
+        """Return the highest id that was given."""
+        return self._state.id_max()
+
+    def _numbers(self, subject: str, *, deleted: bool, live: bool) -> list[int]:
+        versions = sorted(self._state.versions.get(subject, {}).items())
+        return [number for number, one in versions if (deleted if one.deleted else live)]
+
+    def versions(self, subject: str, *, deleted: bool = False, live: bool = True) -> list[int]:
+        """Return the version numbers of a subject; see `subjects`.
 
         Raises:
             RegistryError: 40401.
         """
-        numbers = [
-            number
-            for number, version in sorted(self._state.versions.get(subject, {}).items())
-            if deleted or not version.deleted
-        ]
+        numbers = self._numbers(subject, deleted=deleted, live=live)
         if not numbers:
             raise no_subject(subject)
         return numbers
@@ -312,25 +281,53 @@ class Registry:
 
     # Decisions.
 
-    def register(self, subject: str, schema: Schema, next_id: int) -> Decision:
+    def register(
+        self, subject: str, schema: Schema, next_id: int, place: Place = ANYWHERE
+    ) -> Decision:
         """Make a schema the next version of a subject, unless it is one already.
 
         Args:
             subject: 1 to 249 bytes.
             schema: One that is equal to a schema under another subject gets that one's id.
             next_id: For a schema that is new.
+            place: What is asked for; it takes the mode IMPORT, in which nothing is compared.
 
         Raises:
             RegistryError: 409 (not compatible), 42201, 42205, 42208.
         """
-        if not 0 < len(subject.encode(errors="replace")) <= SUBJECT_BYTES_MAX or "\0" in subject:
-            raise RegistryError(42208, f"The specified subject '{subject[:63]}' is not valid.")
+        _check_subject(subject)
         try:
-            return Decision({"id": self.lookup(subject, schema).version.id})
+            found = self.lookup(subject, schema)
         except RegistryError as error:
             if error.code not in (40401, 40403):
                 raise
+        else:
+            if place.id in (None, found.version.id) and place.version in (None, found.number):
+                return Decision({"id": found.version.id})
         self._check_writable(subject)
+        if self.mode(subject) == "IMPORT":
+            return self._import(subject, schema, next_id, place)
+        if place != ANYWHERE:
+            raise not_permitted(f"Subject '{subject}' is not in import mode")
+        return self._register(subject, schema, next_id)
+
+    def _import(self, subject: str, schema: Schema, next_id: int, place: Place) -> Decision:
+        """Register what another registry has, as it has it there."""
+        self.source(schema)
+        versions = self._state.versions.get(subject, {})
+        id_ = place.id or self._state.id_of(schema) or next_id
+        known = self._state.schema(id_)
+        if known is not None and known.identity() != schema.identity():
+            raise not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
+        number = place.version or max(versions, default=0) + 1
+        if number in versions and versions[number].id != id_:
+            raise not_permitted(f"Overwrite version {number} of '{subject}' is not permitted.")
+        changes: Changes = ((VersionKey(subject, number), Version(id_)),)
+        if known is None:
+            changes = ((SchemaKey(id_), schema), *changes)
+        return Decision({"id": id_}, changes)
+
+    def _register(self, subject: str, schema: Schema, next_id: int) -> Decision:
         found = self.obstacles(subject, schema)
         if found:
             reasons = "; ".join(found)
@@ -352,7 +349,10 @@ class Registry:
         Raises:
             RegistryError: 40401, 40402, 40406, 40407, 42202, 42205, 42206.
         """
-        found = self.version(subject, wanted, deleted=True)
+        if wanted in ("latest", "-1") and not permanent:
+            found = self.version(subject, wanted)
+        else:
+            found = self.version(subject, wanted, deleted=True)
         self._check_writable(subject)
         if permanent and not found.version.deleted:
             raise RegistryError(
@@ -399,7 +399,9 @@ class Registry:
         """
         if level is None:
             before = self.level(subject, default=False)
-            return Decision({"compatibilityLevel": before}, ((ConfigKey(subject), None),))
+            is_set = self._state.level(subject) is not None
+            gone: Changes = ((ConfigKey(subject), None),) if is_set else ()
+            return Decision({"compatibilityLevel": before}, gone)
         if not isinstance(level, str) or level.upper() not in LEVELS:
             raise RegistryError(
                 42203, f"Invalid compatibility level. Valid values are {', '.join(LEVELS)}"
@@ -410,20 +412,29 @@ class Registry:
         )
         return Decision({"compatibility": word}, changes)
 
-    def set_mode(self, subject: str | None, mode: object) -> Decision:
+    def set_mode(self, subject: str | None, mode: object, *, force: bool = False) -> Decision:
         """Set a mode; None takes a subject's own away.
+
+        Args:
+            subject: Whose; None is that of all that have none.
+            mode: See `MODES`.
+            force: Whether to import though there are subjects already.
 
         Raises:
             RegistryError: 40409, 42204, 42205.
         """
         if mode is None:
             before = self.mode(subject, default=False)
-            return Decision({"mode": before}, ((ModeKey(subject), None),))
+            is_set = self._state.mode(subject) is not None
+            return Decision({"mode": before}, ((ModeKey(subject), None),) if is_set else ())
         if not isinstance(mode, str) or mode.upper() not in MODES:
             raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
         word = mode.upper()
         if self._state.mode(subject) == word:
             return Decision({"mode": word})
+        there = self._state.versions if subject is None else self._state.versions.get(subject)
+        if word == "IMPORT" and there and not force:
+            raise not_permitted("Cannot import since found existing subjects")
         return Decision({"mode": word}, ((ModeKey(subject), word),))
 
     def _check_writable(self, subject: str) -> None:

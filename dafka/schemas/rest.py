@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.model import is_address
 from dafka.process import metrics
 from dafka.schemas.compatibility import LANGUAGES
-from dafka.schemas.registry import checked_id, checked_version, schema_of
+from dafka.schemas.requests import checked_id, checked_version, place_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from dafka.schemas.entries import Schema
     from dafka.schemas.registry import SubjectVersion
     from dafka.schemas.service import Service
+
+A = TypeVar("A")
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -72,6 +75,7 @@ def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
         routes=[
             route("/", get=lambda *_: {}),
             route("/contexts", get=lambda *_: ["."]),
+            route("/schemas", get=_schemas),
             route("/schemas/types", get=lambda *_: list(LANGUAGES)),
             route("/schemas/ids/{id}", get=_schema),
             route("/schemas/ids/{id}/schema", get=_schema_text),
@@ -85,9 +89,9 @@ def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
             route(f"{version}/referencedby", get=_referenced_by),
             route(compatibility, post=_compatible),
             route(f"{compatibility}/{{version}}", post=_compatible),
-            route("/config", get=_level, put=_set_level),
+            route("/config", get=_level, put=_set_level, delete=_unset_level),
             route("/config/{subject}", get=_level, put=_set_level, delete=_unset_level),
-            route("/mode", get=_mode, put=_set_mode),
+            route("/mode", get=_mode, put=_set_mode, delete=_unset_mode),
             route("/mode/{subject}", get=_mode, put=_set_mode, delete=_unset_mode),
         ],
         exception_handlers={HTTPException: _refuse_path},
@@ -218,6 +222,33 @@ def _flag(request: Request, name: str) -> bool:
     return request.query_params.get(name, "").lower() == "true"
 
 
+def _which(request: Request) -> dict[str, bool]:
+    """Which subjects, or versions, are meant: those that are there, unless it says otherwise."""
+    only = _flag(request, "deletedOnly")
+    return {"deleted": only or _flag(request, "deleted"), "live": not only}
+
+
+def _prefix(request: Request) -> str:
+    """What subjects are to begin with; `:*:` is that of all contexts, of which there is one."""
+    return request.query_params.get("subjectPrefix", "").removeprefix(":*:")
+
+
+def _paged(request: Request, found: list[A]) -> list[A]:
+    """What is asked for of a list: from `offset` on, `limit` of it; a negative limit is none."""
+    offset, limit = (_number(request, *given) for given in (("offset", 0), ("limit", -1)))
+    found = found[max(0, offset) :]
+    return found if limit < 0 else found[:limit]
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        raise RegistryError(404, f"HTTP Not Found: {name} is no number")
+    return int(text)
+
+
 def _subject(request: Request) -> str | None:
     subject = request.path_params.get("subject")
     return None if subject is None else unquote(subject)
@@ -243,7 +274,16 @@ def _found(found: SubjectVersion) -> dict[str, object]:
 
 def _schema(service: Service, request: Request, _body: object) -> object:
     id_ = checked_id(request.path_params["id"])
-    return service.ask(lambda registry: _described(registry.schema(id_)))
+    described = service.ask(lambda registry: _described(registry.schema(id_)))
+    if _flag(request, "fetchMaxId"):
+        described["maxId"] = service.ask(lambda registry: registry.id_max())
+    return described
+
+
+def _schemas(service: Service, request: Request, _body: object) -> object:
+    which, prefix, latest = _which(request), _prefix(request), _flag(request, "latestOnly")
+    found = service.ask(lambda registry: registry.schemas(**which, prefix=prefix, latest=latest))
+    return [_found(one) for one in _paged(request, found)]
 
 
 def _schema_text(service: Service, request: Request, _body: object) -> object:
@@ -254,19 +294,20 @@ def _schema_text(service: Service, request: Request, _body: object) -> object:
 def _schema_subjects(service: Service, request: Request, _body: object) -> object:
     id_, deleted = checked_id(request.path_params["id"]), _flag(request, "deleted")
     uses = service.ask(lambda registry: registry.uses_of(id_, deleted=deleted))
-    return sorted({subject for subject, _ in uses})
+    return _paged(request, sorted({subject for subject, _ in uses}))
 
 
 def _schema_versions(service: Service, request: Request, _body: object) -> object:
     id_, deleted = checked_id(request.path_params["id"]), _flag(request, "deleted")
     uses = service.ask(lambda registry: registry.uses_of(id_, deleted=deleted))
-    return [{"subject": subject, "version": number} for subject, number in uses]
+    found = [{"subject": subject, "version": number} for subject, number in uses]
+    return _paged(request, found)
 
 
 def _subjects(service: Service, request: Request, _body: object) -> object:
-    prefix = request.query_params.get("subjectPrefix", "")
-    deleted = _flag(request, "deleted")
-    return service.ask(lambda registry: registry.subjects(deleted=deleted, prefix=prefix))
+    which, prefix = _which(request), _prefix(request)
+    found = service.ask(lambda registry: registry.subjects(**which, prefix=prefix))
+    return _paged(request, found)
 
 
 def _lookup(service: Service, request: Request, body: object) -> object:
@@ -276,13 +317,13 @@ def _lookup(service: Service, request: Request, body: object) -> object:
 
 
 def _register(service: Service, request: Request, body: object) -> object:
-    schema, subject = schema_of(body), _named(request)
-    return service.decide(lambda registry, id_: registry.register(subject, schema, id_))
+    schema, place, subject = schema_of(body), place_of(body), _named(request)
+    return service.decide(lambda registry, id_: registry.register(subject, schema, id_, place))
 
 
 def _versions(service: Service, request: Request, _body: object) -> object:
-    subject, deleted = _named(request), _flag(request, "deleted")
-    return service.ask(lambda registry: registry.versions(subject, deleted=deleted))
+    subject, which = _named(request), _which(request)
+    return _paged(request, service.ask(lambda registry: registry.versions(subject, **which)))
 
 
 def _one_version(service: Service, request: Request) -> SubjectVersion:
@@ -338,6 +379,7 @@ def _level(service: Service, request: Request, _body: object) -> object:
 
 
 def _set_level(service: Service, request: Request, body: object) -> object:
+    _refuse_settings(body)
     subject, wanted = _subject(request), _field(body, "compatibility")
     return service.decide(lambda registry, _id: registry.set_level(subject, wanted))
 
@@ -353,13 +395,23 @@ def _mode(service: Service, request: Request, _body: object) -> object:
 
 
 def _set_mode(service: Service, request: Request, body: object) -> object:
-    subject, wanted = _subject(request), _field(body, "mode")
-    return service.decide(lambda registry, _id: registry.set_mode(subject, wanted))
+    subject, wanted, force = _subject(request), _field(body, "mode"), _flag(request, "force")
+    return service.decide(lambda registry, _id: registry.set_mode(subject, wanted, force=force))
 
 
 def _unset_mode(service: Service, request: Request, _body: object) -> object:
     subject = _subject(request)
     return service.decide(lambda registry, _id: registry.set_mode(subject, None))
+
+
+def _refuse_settings(body: object) -> None:
+    """Refuse what Confluent's registry takes besides a level, and this one would not heed."""
+    given = body if isinstance(body, dict) else {}
+    for name, value in given.items():
+        # Schemas are always compared by what they are, whatever their white space.
+        heeded = name == "compatibility" or (name == "normalize" and value is True)
+        if value is not None and not heeded:
+            raise RegistryError(42203, f"{str(name)[:63]!r} cannot be set in this registry")
 
 
 def _field(body: object, name: str) -> object:

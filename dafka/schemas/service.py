@@ -1,7 +1,4 @@
-"""A registry at work: every question reads the log first, every decision is in it when answered.
-
-A registry process, as `/health` and `/ready` see it.
-"""
+"""A registry at work: every question reads the log first, every decision is in it when answered."""
 
 from __future__ import annotations
 

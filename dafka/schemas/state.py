@@ -1,9 +1,8 @@
 """What the entries of a registry add up to, in whatever order they come and however often.
 
-Epochs and the ids that each may give: no two clusters ever open the same epoch.
-
-An epoch belongs to one cluster by its number, so clusters that cannot hear of one another, both of
-them made the primary, still give no id twice. Ids are 31 bits wide, as clients take them.
+Entries of a later epoch hold. An epoch belongs to one cluster by its number, and so do the ids that
+may be given in it: clusters that cannot hear of one another, both of them made the primary, open no
+epoch twice and give no id twice. Ids are 31 bits wide, as clients take them.
 """
 
 from __future__ import annotations
@@ -119,6 +118,10 @@ class State:
     def id_of(self, schema: Schema) -> int | None:
         """The id of an equal schema, the lowest if there are several, None if there is none."""
         return min(self._ids.get(schema.identity(), ()), default=None)
+
+    def id_max(self) -> int:
+        """The highest id that was given; 0 if none was."""
+        return max((key.id for key in self.entries if isinstance(key, SchemaKey)), default=0)
 
     def next_id(self, epoch: int) -> int | None:
         """The id that comes next in an epoch; None if its range is used up.

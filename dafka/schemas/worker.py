@@ -101,6 +101,8 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def judge(self, case: Case, work_s_max: float) -> Ruling:
+        if self._process is not None and self._process.poll() is not None:
+            self.end()  # died while it had nothing to do: no fault of this case
         process = self._process or self._start()
         assert process.stdin is not None
         try:

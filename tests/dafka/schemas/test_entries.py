@@ -57,3 +57,29 @@ def test_text_that_no_answer_could_carry_is_refused():
     key, value = encode(SchemaEntry(VersionKey("a\ud800", 1), Stamp(2, 3), Version(1)))
     with pytest.raises(ValueError, match="surrogates"):
         decode(key, value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('"int"', '{"type": "int"}', True),
+        ('"int"', '{"type": {"type": "int"}}', True),
+        ('{"type": "array", "items": "int"}', '{"type": "array", "items": {"type": "int"}}', True),
+        ('{"type": "map", "values": "int"}', '{"type": "map", "values": {"type": "int"}}', True),
+        ('["null", "int"]', '[{"type": "null"}, "int"]', True),
+        ('"int"', '{"type": "int", "logicalType": "date"}', False),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}',
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "int"}}]}',
+            True,
+        ),
+        (
+            '{"name": "a", "default": {"type": "int"}}',
+            '{"name": "a", "default": "int"}',
+            False,
+        ),
+    ],
+)
+def test_which_ways_of_writing_mean_one_schema_of_avros(one, other, same):
+    assert (Schema("AVRO", one).identity() == Schema("AVRO", other).identity()) == same
+    assert Schema("JSON", one).identity() != Schema("JSON", other).identity()

@@ -59,6 +59,98 @@ def test_a_mode_and_a_level_of_one_subject_are_two_things(client, subject):
     assert client.get(f"/mode{subject}").json() == {"mode": "READWRITE"}
 
 
+def test_what_there_is_can_be_asked_for_in_parts(client):
+    for subject, schemas in {"a": (INT, LONG), "b": (INT,), "c": (TEXT,)}.items():
+        for schema in schemas:
+            assert client.post(f"/subjects/{subject}/versions", json=schema).status_code == 200
+    client.delete("/subjects/c")
+    client.delete("/subjects/a/versions/1")
+
+    def get(path):
+        return client.get(path).json()
+
+    assert get("/subjects") == ["a", "b"]
+    assert get("/subjects?deleted=true&offset=1&limit=1") == ["b"]
+    assert get("/subjects?deletedOnly=true") == ["c"]
+    assert get("/subjects?subjectPrefix=:*:b") == ["b"]
+    assert get("/subjects?offset=9&limit=0") == []
+    assert get("/subjects/a/versions") == [2]
+    assert get("/subjects/a/versions?deleted=true&limit=1") == [1]
+    assert get("/subjects/a/versions?deletedOnly=true") == [1]
+    assert get("/subjects/b/versions?deletedOnly=true")["error_code"] == 40401
+    assert get("/schemas/ids/1/subjects?deleted=true&offset=1") == ["b"]
+    assert get("/schemas/ids/1/versions?deleted=true&limit=1") == [{"subject": "a", "version": 1}]
+    assert get("/schemas/ids/1?fetchMaxId=true") == {**INT, "maxId": 3}
+
+    def places(path):
+        return [(one["subject"], one["version"], one["id"]) for one in get(path)]
+
+    assert places("/schemas") == [("a", 2, 2), ("b", 1, 1)]
+    assert places("/schemas?deleted=true&latestOnly=true") == [
+        ("a", 2, 2),
+        ("b", 1, 1),
+        ("c", 1, 3),
+    ]
+    assert places("/schemas?deletedOnly=true") == [("a", 1, 1), ("c", 1, 3)]
+    assert places("/schemas?subjectPrefix=b") == [("b", 1, 1)]
+    assert places("/schemas?offset=1&limit=5") == [("b", 1, 1)]
+    assert get("/schemas?limit=1")[0] == {"subject": "a", "version": 2, "id": 2, **LONG}
+
+
+def test_the_latest_version_that_is_there_is_deleted(client):
+    for schema in (INT, LONG):
+        client.post("/subjects/a/versions", json=schema)
+    assert client.delete("/subjects/a/versions/latest").json() == 2
+    assert client.delete("/subjects/a/versions/latest").json() == 1
+    assert client.get("/subjects").json() == []
+
+
+def test_levels_and_modes_for_all_are_taken_back(client):
+    client.put("/config", json={"compatibility": "FULL", "normalize": True})
+    assert client.delete("/config").json() == {"compatibilityLevel": "FULL"}
+    assert client.delete("/config").json() == {"compatibilityLevel": "BACKWARD"}
+    assert client.get("/config").json() == {"compatibilityLevel": "BACKWARD"}
+    client.put("/mode", json={"mode": "READONLY"})
+    assert client.delete("/mode").json() == {"mode": "READONLY"}
+    assert client.get("/mode").json() == {"mode": "READWRITE"}
+
+
+def test_another_registry_is_imported_with_its_ids_and_versions(client):
+    client.post("/subjects/old/versions", json=INT)
+    refused = client.put("/mode", json={"mode": "IMPORT"}).json()
+    assert (refused["error_code"], "existing subjects" in refused["message"]) == (42205, True)
+    assert client.put("/mode/new", json={"mode": "IMPORT"}).json() == {"mode": "IMPORT"}
+
+    def register(schema, **place):
+        answer = client.post("/subjects/new/versions", json={**schema, **place})
+        return answer.json().get("error_code") or answer.json()
+
+    assert register(TEXT, id=77, version=4) == {"id": 77}
+    assert register(TEXT, id=77, version=4) == {"id": 77}, "again"
+    assert register(LONG, id=80, version=2) == {"id": 80}, "not compatible, and in any order"
+    assert register({"schema": '"bytes"'}, id=77) == 42205, "the id means another schema"
+    assert register({"schema": '"bytes"'}, id=81, version=4) == 42205, "so does the version"
+    assert register({"schema": '"none"'}, id=82) == 42201, "it is no schema"
+    assert register({"schema": '"bytes"'}) == {"id": 81}, "the next ones"
+    assert client.get("/subjects/new/versions").json() == [2, 4, 5]
+    assert client.get("/schemas/ids/80").json() == LONG
+    assert client.put("/mode?force=true", json={"mode": "IMPORT"}).status_code == 200
+    client.delete("/mode")
+    client.put("/mode/new", json={"mode": "READWRITE"})
+    assert register(TEXT) == {"id": 77}
+    assert register({"schema": '"double"'}, id=99) == 42205
+    assert client.put("/config/new", json={"compatibility": "NONE"}).status_code == 200
+    assert register({"schema": '"double"'}) == {"id": 82}, "nothing is given twice"
+
+
+def test_a_type_with_nothing_but_its_name_is_that_name(client):
+    assert client.post("/subjects/a/versions", json=TEXT).json() == {"id": 1}
+    same = {"schema": '{"type": "string"}'}
+    assert client.post("/subjects/a/versions", json=same).json() == {"id": 1}
+    assert client.post("/subjects/b/versions", json=same).json() == {"id": 1}
+    assert client.get("/subjects/b/versions/1").json()["schema"] == TEXT["schema"]
+
+
 def test_compatibility_config_and_mode(client):
     client.post("/subjects/a/versions", json=INT)
     check = "/compatibility/subjects/a/versions"
@@ -95,7 +187,29 @@ def test_compatibility_config_and_mode(client):
         ("GET", "/schemas/ids/" + "9" * 5_000, b"", 404, 40403),
         ("GET", f"/schemas/ids/{2**31}/schema", b"", 404, 40403),
         ("PUT", "/config", b"{}", 422, 42203),
-        ("PUT", "/mode", b'{"mode": "IMPORT"}', 422, 42204),
+        ("PUT", "/mode", b'{"mode": "FORWARD"}', 422, 42204),
+        ("PUT", "/config", b'{"compatibility": "FULL", "alias": "b"}', 422, 42203),
+        ("PUT", "/config", b'{"compatibility": "FULL", "normalize": false}', 422, 42203),
+        (
+            "POST",
+            "/subjects/a/versions",
+            b'{"schema": "\\"int\\"", "metadata": {"a": 1}}',
+            422,
+            42201,
+        ),
+        (
+            "POST",
+            "/subjects/a/versions",
+            b'{"schema": "\\"int\\"", "ruleSet": {"a": 1}}',
+            422,
+            42201,
+        ),
+        ("POST", "/subjects/a/versions", b'{"schema": "\\"int\\"", "id": true}', 422, 42201),
+        ("POST", "/subjects/a/versions", b'{"schema": "\\"int\\"", "id": 0}', 422, 42201),
+        ("POST", "/subjects/a/versions", b'{"schema": "\\"int\\"", "version": 0}', 422, 42202),
+        ("POST", "/subjects/a/versions", b'{"schema": "\\"int\\"", "id": 7}', 422, 42205),
+        ("POST", "/subjects/:.ctx:a/versions", b'{"schema": "\\"int\\""}', 422, 42208),
+        ("GET", "/subjects?limit=x", b"", 404, 404),
         ("GET", "/nothing", b"", 404, 404),
         ("PATCH", "/subjects", b"", 405, 405),
     ],
