@@ -33,7 +33,13 @@ LOOK_INTERVAL_S = 2.0
 """From the end of one look to the begin of the next; a look that took long waits longer."""
 
 VIEWERS_MAX = 64
-"""Pages that are kept up to date at once: each holds a connection."""
+"""Pages that are kept up to date at once: each holds a connection. One more ends the oldest."""
+
+LIST_S = 2.0
+"""A list of partitions is as good as new for so long: it asks every store for all it has."""
+
+LOOK_UPS_MAX = 4
+"""Records that are looked up at once, each on every cluster."""
 
 PARTITIONS_SHOWN_MAX = 1_000
 """What the page offers to choose from; any other can be typed."""
@@ -65,7 +71,12 @@ class Pages:
         self._plan = plan
         self._watcher = watcher
         self._width = max((branch.level for branch in branches(plan.topology.tree)), default=1)
-        self._viewers = 0
+        self._streams: dict[object, None] = {}
+        """Pages that are kept up to date, the oldest first."""
+        self._listing = asyncio.Lock()
+        self._listed: tuple[float, dict[str, Any]] | None = None
+        """When partitions were listed last, and these."""
+        self._look_ups = asyncio.Semaphore(LOOK_UPS_MAX)
         self._news = asyncio.Condition()
         self._watched = asyncio.Event()
         self._latest = ""
@@ -90,17 +101,20 @@ class Pages:
 
     async def events(self, _request: Request) -> Response:
         """Server-sent events: the topology once, then what every look has shown."""
-        if self._viewers >= VIEWERS_MAX:
-            return _refusal(503, f"{VIEWERS_MAX} pages are open already")
         return StreamingResponse(self._stream(), media_type="text/event-stream")
 
     async def partitions(self, _request: Request) -> Response:
         """Partitions of which some cluster has records, the first so many."""
-        holdings = await asyncio.to_thread(survey, self._plan.topology)
-        heads = furthest(holding.heads for holding in holdings)
-        chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
-        rows = [[name.topic, name.address, heads[name]] for name in chosen]
-        return _json({"partitions": rows, "more": len(heads) - len(rows)})
+        clock = asyncio.get_running_loop().time
+        async with self._listing:  # whoever asks meanwhile gets the same
+            if self._listed is None or clock() - self._listed[0] >= LIST_S:
+                holdings = await asyncio.to_thread(survey, self._plan.topology)
+                heads = furthest(holding.heads for holding in holdings)
+                chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
+                rows = [[name.topic, name.address, heads[name]] for name in chosen]
+                found = {"partitions": rows, "more": len(heads) - len(rows)}
+                self._listed = clock(), found
+            return _json(self._listed[1])
 
     async def trace(self, request: Request) -> Response:
         """Where a record published on `from` goes."""
@@ -118,7 +132,8 @@ class Pages:
         if not topic or not address or not (text.isascii() and text.isdecimal() and len(text) < 19):
             return _refusal(400, "topic, address and a sequence from 0 on are needed")
         partition = Partition(topic, address)
-        copies = await asyncio.to_thread(look_up, self._plan.topology, partition, int(text))
+        async with self._look_ups:
+            copies = await asyncio.to_thread(look_up, self._plan.topology, partition, int(text))
         return _json({"copies": [self._copy(copy) for copy in copies]})
 
     async def compare(self, request: Request) -> Response:
@@ -140,20 +155,23 @@ class Pages:
         return row
 
     async def _stream(self) -> AsyncIterator[str]:
-        self._viewers += 1
+        viewer = object()
+        self._streams[viewer] = None
+        if len(self._streams) > VIEWERS_MAX:
+            del self._streams[next(iter(self._streams))]
         self._watched.set()
         try:
             yield _event("topology", json.dumps(self._watcher.topology()))
             sent = ""
-            while True:
+            while viewer in self._streams:
                 async with self._news:
                     if self._latest == sent:
                         await self._news.wait()
                     sent = self._latest
                 yield _event("look", sent)
         finally:
-            self._viewers -= 1
-            if not self._viewers:
+            self._streams.pop(viewer, None)
+            if not self._streams:
                 self._watched.clear()
 
     @asynccontextmanager

@@ -122,7 +122,42 @@ def test_a_host_that_leads_here_by_a_trick_is_refused(open_site):
     assert open_site().ask("/api/trace?from=c1", Host="evil.example")[0] == 400
 
 
-def test_there_are_so_many_viewers_and_no_more(pair, monkeypatch):
-    monkeypatch.setattr(module, "VIEWERS_MAX", 0)
+def test_one_viewer_too_many_ends_the_oldest(pair, monkeypatch):
+    monkeypatch.setattr(module, "VIEWERS_MAX", 2)
     pages = Pages(plan(pair.topology), Watcher(plan(pair.topology), []))
-    assert asyncio.run(pages.events(None)).status_code == 503
+
+    async def news():
+        async with pages._news:
+            pages._latest += "."
+            pages._news.notify_all()
+
+    async def view():
+        streams = [pages._stream() for _ in range(3)]
+        for stream in streams:
+            assert "topology" in await anext(stream)
+        await news()
+        with pytest.raises(StopAsyncIteration):
+            await anext(streams[0])
+        assert [("look" in await anext(stream)) for stream in streams[1:]] == [True, True]
+        assert len(pages._streams) == 2
+        for stream in streams[1:]:
+            await stream.aclose()
+        assert not pages._watched.is_set()
+
+    asyncio.run(view())
+
+
+def test_a_list_is_made_once_for_all_who_ask_at_once(pair, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "survey", lambda topology: asked.append(topology) or [])
+    pages = Pages(plan(pair.topology), Watcher(plan(pair.topology), []))
+
+    async def ask():
+        answers = await asyncio.gather(*(pages.partitions(None) for _ in range(60)))
+        assert {answer.body for answer in answers} == {b'{"partitions": [], "more": 0}'}
+        assert len(asked) == 1
+        monkeypatch.setattr(module, "LIST_S", 0)
+        await pages.partitions(None)
+        assert len(asked) == 2
+
+    asyncio.run(ask())
