@@ -320,6 +320,10 @@ class ConsumerMachine:
         partition = Partition(message.topic, message.address)
         if not self._subscribed(partition):
             return []
+        if self._settings.committed and isinstance(message, messages.Records) and message.bare:
+            # The store has given it another time, which is the one to go by.
+            last = message.sequence + message.count - 1
+            return self._heard(messages.Head(*partition, last), now_ms)
         try:
             batch = arrived(message)
         except RecordError as error:

@@ -1,17 +1,11 @@
 """Two producers under one address: a copied configuration, or a spool that was copied.
 
-What the second one publishes looks like a repetition of what is there. So a repetition is compared;
-and what is new must go on with the producer's life that the record before it comes from, for the
-repetition may be what got lost. Where that is not so nothing more is taken of the partition: nobody
-can tell which producer is meant.
-
-Whether two batches of one partition can come from one producer.
-
-A partition has one producer at a time. A second one under the same address, from a copied spool,
-gives the same sequences to other records. Where both are at hand their records are compared. Where
-the second one's first records never arrived, what comes behind them gives it away: each batch says
-how many records of the same life of its producer precede it, as Kafka's idempotent producers do
-(KIP-98), and the record before it must be the one before it in that life.
+A partition has one producer at a time. A second one gives the same sequences to other records, and
+what it publishes looks like a repetition of what is there. So a repetition is compared. Where the
+second one's first records never arrived, what comes behind them gives it away: each batch says how
+many records of the same life of its producer precede it, as Kafka's idempotent producers do
+(KIP-98), and the record before it must be the one before it in that life. Where either is not so
+nothing more is taken of the partition: nobody can tell which producer is meant.
 """
 
 from __future__ import annotations
@@ -20,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.protocol.effects import Compare, Disputed, Dropped
-from dafka.records.batch import Run, raw_records, run_of
+from dafka.records.batch import Run, has_append_time, raw_records, run_of
 from dafka.records.envelope import ENVELOPE_BYTES
 
 if TYPE_CHECKING:
@@ -72,7 +66,13 @@ def run_behind(batch: Batch) -> Run | None:
 def _same(one: Batch, other: Batch, low: int, high: int) -> bool:
     """Whether two batches have the same records from `low` to below `high`, of the same life."""
     places = {_place(one, low), _place(other, low)} - {None}
-    return len(places) < 2 and _between(one, low, high) == _between(other, low, high)
+    if len(places) > 1:
+        return False
+    ours, theirs = _between(one, low, high), _between(other, low, high)
+    if has_append_time(one.content) or has_append_time(other.content):
+        ours = [record._replace(timestamp_ms=0) for record in ours]
+        theirs = [record._replace(timestamp_ms=0) for record in theirs]
+    return ours == theirs
 
 
 def _place(batch: Batch, sequence: int) -> Run | None:

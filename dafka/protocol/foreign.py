@@ -3,7 +3,9 @@
 Our nodes send RECORDS and DIRECT-RECORDS; a node of another make does not listen for them. It gets
 its records one by one: as RECORD if the cluster is `classic`, else by FETCH when it has heard HEAD.
 A single record carries the bare value; key, headers and time are in the batch only. The other way
-round, a bare value becomes a record without key and headers, of the time at which it arrives.
+round, a bare value becomes a record without key and headers, of the time at which it arrives. Each
+receiver has another one, so it is marked as no part of the record, as Kafka's LogAppendTime is; a
+link takes the store's along (`bare`).
 
 Source: 46/DAFKA, The RECORD and DIRECT-RECORD Commands.
 """
@@ -176,7 +178,7 @@ class _Run:
         if len(message.content) > RECORD_BYTES_MAX:
             return False
         self._first = message
-        self._builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
+        self._builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES, append_time=True)
         return self._added(message)
 
     def _added(self, message: messages.RecordMessage | messages.DirectRecord) -> bool:
@@ -198,7 +200,7 @@ class _Run:
         place = (first.topic, first.address, first.sequence, self._builder.count, content)
         if isinstance(first, messages.DirectRecord):
             return messages.DirectRecords(first.requester, *place)
-        return messages.Records(*place)
+        return messages.Records(*place, bare=True)
 
 
 def _stand(message: messages.RecordMessage | messages.DirectRecord, offset: int) -> object:
@@ -206,8 +208,10 @@ def _stand(message: messages.RecordMessage | messages.DirectRecord, offset: int)
     return requester, message.topic, message.address, message.sequence + offset
 
 
-INTERVAL_MS = 1_000
-INTERVAL_MS_MAX = 32_000
+INTERVAL_MS = 1_200
+"""A C consumer does not ask again for what it has asked for less than a second ago."""
+
+INTERVAL_MS_MAX = 38_400
 """After this one a consumer that has not understood is left alone."""
 
 
@@ -217,7 +221,8 @@ class Reminders:
     A C consumer asks when something tells it of a gap, and a head tells it only once. When the
     producer is gone nothing comes any more. So after a partition has moved, its last batch is sent
     to them once more, at intervals that double: a record they cannot place yet makes them fetch,
-    others they ignore.
+    others they ignore. What they fetch comes in parts; each FETCH begins the intervals anew, so
+    that they get all however far they are behind.
     """
 
     def __init__(self) -> None:
@@ -228,17 +233,27 @@ class Reminders:
 
     def greeted(self, hello: ConsumerHello, partitions: Iterable[Partition], now_ms: int) -> None:
         """A consumer has said what it wants; the oldest of too many is forgotten."""
-        self._forget(hello.consumer)
         topics = frozenset(hello.topics)
-        if not topics:
-            return
-        self._topics[hello.consumer] = topics
-        self._topics_kept += len(topics)
-        while len(self._topics) > REQUESTERS_MAX or self._topics_kept > REMINDED_TOPICS_MAX:
-            self._forget(next(iter(self._topics)))
+        self._wants(hello.consumer, topics)
         for partition in partitions:
             if partition.topic in topics:
                 self._due.moved(partition, now_ms)
+
+    def asked(self, consumer: str, partition: Partition, now_ms: int) -> None:
+        """A consumer fetches a partition; it may subscribe to a topic long after its hello."""
+        known = self._topics.get(consumer, frozenset())
+        if partition.topic not in known:
+            self._wants(consumer, known | {partition.topic})
+        self._due.moved(partition, now_ms)
+
+    def _wants(self, consumer: str, topics: frozenset[str]) -> None:
+        self._forget(consumer)
+        if not topics:
+            return
+        self._topics[consumer] = topics
+        self._topics_kept += len(topics)
+        while len(self._topics) > REQUESTERS_MAX or self._topics_kept > REMINDED_TOPICS_MAX:
+            self._forget(next(iter(self._topics)))
 
     def _forget(self, consumer: str) -> None:
         self._topics_kept -= len(self._topics.pop(consumer, ()))

@@ -145,7 +145,7 @@ class StoreMachine:
             case messages.LogStart():
                 return self._log_start(message, now_ms)
             case messages.Fetch():
-                return self._fetch(message)
+                return self._fetch(message, now_ms)
             case messages.GetHeads():
                 return self._direct_heads(message.requester, (message.topic,))
             case messages.ConsumerHello():
@@ -340,7 +340,7 @@ class StoreMachine:
         self._inflow.start(partition, self._durable.get(partition, -1) + 1)
         self._disputes.forget(partition)
 
-    def _fetch(self, fetch: messages.Fetch) -> list[Effect]:
+    def _fetch(self, fetch: messages.Fetch, now_ms: int) -> list[Effect]:
         partition = Partition(fetch.topic, fetch.address)
         durable = self._durable.get(partition)
         if durable is None or fetch.requester == self._address:
@@ -349,6 +349,8 @@ class StoreMachine:
             return []
         if fetch.sequence > durable:
             return [self._direct_head(fetch.requester, partition)]
+        if fetch.foreign:
+            self._reminders.asked(fetch.requester, partition, now_ms)
         count = min(fetch.count, BATCH_RECORDS_MAX)
         size = SINGLE_ANSWER_BYTES_MAX if fetch.foreign else FETCH_ANSWER_BYTES_MAX
         alone_end = None if fetch.store is None else fetch.sequence + fetch.count

@@ -36,8 +36,13 @@ timestamp, producer id, producer epoch, base sequence, record count."""
 _LENGTH_FROM = 12
 """The length field counts the bytes after itself."""
 
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
 _CRC_FROM = 21
 """The CRC covers everything from the attributes on."""
+
+_ATTRIBUTES = struct.Struct(">H")
+"""Which the covered part begins with."""
 
 _NEWEST_FROM = 35
 """Where the largest timestamp stands."""
@@ -96,12 +101,15 @@ class BatchBuilder:
     Args:
         bytes_max: Size the built batch shall not pass; one record always fits.
         run: Which run of a writer the batch belongs to, if that is known.
+        append_time: Whether its time is that of whoever took it in, not its producer's.
     """
 
-    __slots__ = ("_append", "_builder", "_run", "count")
+    __slots__ = ("_append", "_append_time", "_builder", "_run", "count")
 
-    def __init__(self, bytes_max: int, run: Run | None = None) -> None:
-        self._run = run
+    def __init__(
+        self, bytes_max: int, run: Run | None = None, *, append_time: bool = False
+    ) -> None:
+        self._run, self._append_time = run, append_time
         self._builder = _builder(bytes_max, run or Run(_NO_PRODUCER, _NO_PRODUCER))
         self._append = self._builder.append
         self.count = 0
@@ -156,6 +164,11 @@ class BatchBuilder:
         if last and self._run is not None:
             self._builder.set_producer_state(self._run.number, _LAST, self._run.first)
         built: bytearray = self._builder.build()
+        if self._append_time:
+            _ATTRIBUTES.pack_into(built, _CRC_FROM, _LOG_APPEND_MASK)
+            _CRC.pack_into(
+                built, _CRC_AT, google_crc32c.value(bytes(memoryview(built)[_CRC_FROM:]))
+            )
         return built
 
 
@@ -230,6 +243,15 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
     number, epoch, index = producer
     append_time = bool(attributes & _LOG_APPEND_MASK)
     return BatchHeader(count, first_ms, max_ms, append_time, _run(number, index), epoch == _LAST)
+
+
+def has_append_time(content: bytes) -> bool:
+    """Whether the records of a checked content have the time of whoever took them in.
+
+    It is no part of what they are: two stores that a bare value reaches keep the same record.
+    """
+    (attributes,) = _ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + _CRC_FROM)
+    return bool(attributes & _LOG_APPEND_MASK)
 
 
 def run_of(content: bytes) -> Run | None:
@@ -424,7 +446,9 @@ def _rebuilt(batch: Batch, first: int, behind: int) -> Batch:
         run = run.behind(first - batch.sequence)
     # Timestamps are kept as the difference from the first one, so without it the rest can be
     # larger than the whole was; a builder that is full would leave records out.
-    builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES, run)
+    builder = BatchBuilder(
+        BATCH_BYTES_MAX - ENVELOPE_BYTES, run, append_time=header.log_append_time
+    )
     for raw in raw_records(batch.content):
         if raw.sequence < first:
             continue

@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.records.batch import RECORDS_FROM, checked_count, raw_records
+from dafka.records.batch import RECORDS_FROM, checked_header, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ DIGEST_BYTES = 16
 
 _BATCH = struct.Struct(">QI")
 """Sequence and count, before the bytes of each batch."""
+
+NO_TIME = -1
+"""For that of records whose time is no part of what they are."""
 
 _RECORD = struct.Struct(">QqIII")
 """Sequence, timestamp, length of key and value plus one (0: none), number of headers."""
@@ -68,7 +71,8 @@ def digest_of_records(batches: Sequence[Batch], start: int, end: int) -> bytes:
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     expected = start
     for batch in batches:
-        if checked_count(batch.content, batch.sequence) != batch.count:
+        header = checked_header(batch.content, batch.sequence)
+        if header.records != batch.count:
             raise RecordError("batch count")
         parts: list[bytes] = []
         for record in raw_records(batch.content):
@@ -76,6 +80,8 @@ def digest_of_records(batches: Sequence[Batch], start: int, end: int) -> bytes:
                 if record.sequence != expected:
                     raise RecordError("batch sequence")
                 expected += 1
+                if header.log_append_time:
+                    record = record._replace(timestamp_ms=NO_TIME)
                 parts += _octets(record)
         state.update(b"".join(parts))
     if expected != end:

@@ -63,6 +63,7 @@ class Page(NamedTuple):
         octets: The batches, one after the other; spans point into it.
         sequence: Of each record, and so on for the others.
         timestamp_ms: Milliseconds since 1970.
+        timestamp_type: 0 for the producer's time, 1 for that of its appending.
         key: Where the keys are.
         value: Where the values are.
         headers: Of all the records.
@@ -73,6 +74,7 @@ class Page(NamedTuple):
     octets: bytes
     sequence: Integers
     timestamp_ms: Integers
+    timestamp_type: Integers
     key: Spans
     value: Spans
     headers: Headers
@@ -175,6 +177,9 @@ def _fields(
         octets=octets,
         sequence=sequence,
         timestamp_ms=_timestamps(headers, counts, delta_ms),
+        timestamp_type=np.repeat(
+            np.array([int(header.log_append_time) for header in headers], np.int32), counts
+        ),
         key=key,
         value=value,
         headers=_headers(octets, data, at, header_count, record_end),

@@ -273,16 +273,20 @@ class RangeReader:
     def __init__(self, cluster: Cluster) -> None:
         self._stores = ClusterClient(cluster)
 
-    def there(self, topics: TopicSelection) -> dict[Partition, range]:
+    def there(self, topics: TopicSelection, *, every: bool = False) -> dict[Partition, range]:
         """Return the sequences of every partition that is wanted, as the best of the stores has it.
 
+        Args:
+            topics: Which are wanted.
+            every: Whether to do without the answer of no store.
+
         Raises:
-            QueryError: No store answers.
+            QueryError: No store answers, or one does not that has to.
         """
         found: dict[Partition, range] = {}
         # By name where there are names: a key may permit no more than that.
         for name in topics.names or (None,):
-            for ranges in self._ranges(name):
+            for ranges in self._ranges(name, every=every):
                 for partition, kept in ranges.items():
                     if topics.wants(partition.topic):
                         known = found.get(partition, kept)
@@ -384,10 +388,10 @@ class RangeReader:
             f"not there yet: the cluster ends at {max((one.stop for one in kept), default=0)}"
         )
 
-    def _ranges(self, topic: str | None) -> list[dict[Partition, range]]:
-        """What those stores have that answer; the error of the last one if none does."""
+    def _ranges(self, topic: str | None, *, every: bool) -> list[dict[Partition, range]]:
+        """What those stores have that answer; the error of the last one if that is not enough."""
         answers = self._stores.all(lambda store: store.ranges(topic))
-        if not answers.given and answers.failure is not None:
+        if answers.failure is not None and (every or not answers.given):
             raise answers.failure
         return list(answers.given.values())
 

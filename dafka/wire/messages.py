@@ -58,7 +58,10 @@ class DirectRecord(Value, frozen=True):
 
 
 class Records(Value, frozen=True):
-    """Extension: `count` consecutive records, the first at `sequence`. Listened to by topic."""
+    """Extension: `count` consecutive records, the first at `sequence`. Listened to by topic.
+
+    `bare` does not travel: it marks what arrived as single values, and has got its time here.
+    """
 
     id: ClassVar[MessageId] = MessageId.RECORDS
     topic: str
@@ -66,6 +69,7 @@ class Records(Value, frozen=True):
     sequence: int
     count: int
     content: bytes
+    bare: bool = False
 
 
 class DirectRecords(Value, frozen=True):

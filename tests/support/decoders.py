@@ -17,7 +17,7 @@ from dafka.query import messages as query
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES, Envelope, pack, unpack
 from dafka.schemas import entries
-from dafka.schemas.registry import schema_of
+from dafka.schemas.requests import schema_of
 from dafka.transport.keys import load_access, new_keys
 from dafka.wire import beacon, libdafka, messages, rfc46
 from dafka.wire.bundles import Bundles

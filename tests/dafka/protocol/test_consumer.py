@@ -90,6 +90,16 @@ def test_committed_delivers_only_what_a_store_has(batch):
     assert delivered(bench.hear(stored_head(1))) == [(1, 2)]
 
 
+def test_committed_takes_bare_values_from_a_store_with_the_time_that_they_have_there(batch):
+    bench = Bench(committed=True)
+    bare = replace(live(batch(0)), bare=True)
+    assert bench.hear(bare) == []
+    assert delivered(bench.hear(ack(0))) == []
+    assert fetched(bench.wait(LIVE_PATIENCE_MS)) == [(0, 1)]
+    assert delivered(bench.hear(direct(batch(0)))) == [(0, 1)]
+    assert delivered(Bench().hear(bare)) == [(0, 1)], "who takes all need not wait"
+
+
 def test_committed_does_not_believe_a_producers_own_head(batch):
     bench = Bench(committed=True)
     bench.hear(live(batch(0)))

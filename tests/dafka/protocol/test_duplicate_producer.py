@@ -49,6 +49,20 @@ def test_another_record_under_one_sequence_does_not_agree():
     assert agree([first], batch_of(ORDERS, 2, [raw(9)], FRESH)), "elsewhere"
 
 
+def test_a_bare_value_is_the_same_whenever_it_arrives():
+    def arrived(*values, at_ms):
+        builder = BatchBuilder(1_000, append_time=True)
+        for value in values:
+            builder.append(at_ms, None, value, ())
+        return Batch(ORDERS, 4, len(values), enclosed(builder.build(), 4))
+
+    one, other = arrived(b"a", b"b", at_ms=5), arrived(b"a", b"b", at_ms=9)
+    assert agree([one], other)
+    assert agree([one], without_first(other, 1))
+    assert agree([without_first(one, 1)], other)
+    assert not agree([one], arrived(b"a", b"c", at_ms=5))
+
+
 def test_what_comes_next_must_be_of_the_same_life():
     assert agree([lived(4, 7, 4)], lived(6, 7, 6))
     assert not agree([lived(4, 8, 4)], lived(6, 7, 6)), "of another one"

@@ -209,6 +209,15 @@ def test_without_such_consumers_nothing_is_kept():
     assert reminders.wakeup_ms() is None
 
 
+def test_who_fetches_is_reminded_anew_though_its_hello_named_no_topic():
+    reminders = Reminders()
+    reminders.greeted(ConsumerHello("ST", "CC", ()), [ORDERS], 0)
+    for now_ms in range(0, 100_000, INTERVAL_MS):
+        reminders.asked("CC", ORDERS, now_ms)
+        assert list(reminders.due(now_ms)) == []
+        assert list(reminders.due(now_ms + INTERVAL_MS)) == [(ORDERS, "CC")]
+
+
 def test_a_consumer_that_wants_nothing_is_not_reminded():
     reminders = Reminders()
     reminders.greeted(ConsumerHello("ST", "CC", ("orders",)), [ORDERS], 0)

@@ -114,6 +114,7 @@ def test_peers_are_bounded(presence):
         (NodeBeacon("A", "", 5), "127.0.0.1", "tcp://127.0.0.1:5"),
         (NodeBeacon("A", "", 5), "::1", "tcp://[::1]:5"),
         (NodeBeacon("A", "[::1]", 5), "", "tcp://[::1]:5"),
+        (NodeBeacon("A", "db-1", 5), "10.0.0.1", "tcp://db-1:5"),
     ],
 )
 def test_a_tower_passes_on_where_a_node_can_be_reached(beacon, peer_host, endpoint):
@@ -121,7 +122,7 @@ def test_a_tower_passes_on_where_a_node_can_be_reached(beacon, peer_host, endpoi
 
 
 @pytest.mark.parametrize(
-    "beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0), NodeBeacon("A", "h", 5)]
+    "beacon", [NodeBeacon("A", "", 5), NodeBeacon("A", "h", 0), NodeBeacon("A", "-", 5)]
 )
 def test_a_node_that_cannot_be_reached_is_not_passed_on(beacon):
     assert tower_beacon(beacon, "") is None

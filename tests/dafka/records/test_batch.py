@@ -16,6 +16,7 @@ from dafka.records.batch import (
     RawRecord,
     checked_count,
     enclosed,
+    has_append_time,
     raw_records,
     readable_part,
     records_of,
@@ -23,6 +24,7 @@ from dafka.records.batch import (
     without_first,
 )
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
+from dafka.spark.parsing import parsed
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
 from tests.support.batches import make_batch, unreadable_from
@@ -306,6 +308,20 @@ def test_without_the_first_the_rest_stays_as_it_was(batch, data):
     assert (rest.sequence, rest.end) == (batch.sequence + dropped, batch.end)
     assert unpack(rest.content) == unpack(batch.content)
     assert list(records_of(rest)) == list(records_of(batch))[dropped:]
+
+
+def test_the_time_of_taking_in_stays_with_what_is_cut():
+    builder = BatchBuilder(1_000, append_time=True)
+    for value in (b"a", b"b", b"c"):
+        builder.append(7, None, value, ())
+    whole = Batch(ORDERS, 4, 3, enclosed(builder.build(), 4))
+    assert has_append_time(whole.content)
+    rest = without_first(whole, 1)
+    assert has_append_time(rest.content)
+    assert [(one.timestamp_ms, one.value) for one in records_of(rest)] == [(7, b"b"), (7, b"c")]
+    page = parsed([whole, mixed(7)])
+    assert page.timestamp_type.tolist() == [1, 1, 1, 0, 0, 0, 0]
+    assert page.timestamp_ms.tolist()[:4] == [7, 7, 7, 1_000]
 
 
 def test_the_rest_may_be_larger_than_the_whole():

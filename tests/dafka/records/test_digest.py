@@ -24,12 +24,12 @@ headers = st.lists(st.tuples(st.text("ab", max_size=2), octets), max_size=2)
 fields = st.tuples(st.integers(0, 3), octets, octets, headers)
 
 
-def batched(records, cuts=(), envelope=FRESH):
+def batched(records, cuts=(), envelope=FRESH, **built):
     """The records in batches that begin at `cuts`."""
     bounds = [0, *sorted({cut for cut in cuts if 0 < cut < len(records)}), len(records)]
     batches = []
     for start, end in pairwise(bounds):
-        builder = BatchBuilder(1 << 20)
+        builder = BatchBuilder(1 << 20, **built)
         for record in records[start:end]:
             builder.append(*record)
         content = enclosed(builder.build(), start, envelope)
@@ -54,6 +54,15 @@ def test_other_records_have_other_digests(one, other):
         digest_of_headers,
     ):
         assert (digest(batches[0]) == digest(batches[1])) == (one == other)
+
+
+def test_the_time_at_which_bare_values_arrived_does_not_count():
+    early = batched([(5, None, b"a", []), (5, None, b"b", [])], append_time=True)
+    late = batched([(9, None, b"a", []), (9, None, b"b", [])], [1], append_time=True)
+    assert digest_of_records(early, 0, 2) == digest_of_records(late, 0, 2)
+    assert digest_of_records(early, 0, 2) != digest_of_records(
+        batched([(5, None, b"a", []), (5, None, b"c", [])], append_time=True), 0, 2
+    )
 
 
 def test_only_the_records_asked_for_count():

@@ -214,6 +214,8 @@ def test_a_store_that_does_not_answer_is_done_without(serve, make_batch, silent)
     with RangeReader(Cluster(stores=[silent, port.endpoint])) as stores:
         assert stores.there(EVERYTHING) == {ORDERS: range(3)}
         assert sequences(stores.pages(Range(ORDERS, 1, 3))) == [0, 2]
+        with pytest.raises(QueryError, match=silent):
+            stores.there(EVERYTHING, every=True)
 
 
 def test_no_store_at_all_is_an_error(silent):

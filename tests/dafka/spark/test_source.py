@@ -39,6 +39,7 @@ def test_a_cluster_is_a_data_frame(dafka, port):
         "partition": "AB" * 16,
         "offset": 100,
         "timestamp": rows[100].timestamp,
+        "timestampType": 0,
         "headers": [{"key": "h", "value": b"1"}],
         "copy_flags": 0,
         "origin": 0,
