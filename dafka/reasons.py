@@ -36,7 +36,9 @@ Reason = Literal[
     "beacon",
     "beacon address",
     "beacon endpoint",
+    "beacon host",
     "beacon key",
+    "other dialect",
     "too many peers",
     # What this node has no use or no room for.
     "append failed",

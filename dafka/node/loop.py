@@ -8,7 +8,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
-from dafka.errors import DafkaError
+from dafka.errors import DafkaError, MisuseError
 from dafka.node.turn import E, S, Turn
 from dafka.process.clock import CLOCK, now_ms, wall_ms
 from dafka.transport.sockets import Poller
@@ -123,7 +123,9 @@ class Node(Generic[S, E]):
             self._run()
         except BaseException as error:
             self.failure = error
-            log.critical("node failed", extra={"role": self._role.name}, exc_info=True)
+            told = isinstance(error, MisuseError)  # says what to do; where it was raised does not
+            facts = {"role": self._role.name} | ({"error": str(error)} if told else {})
+            log.critical("node failed", extra=facts, exc_info=not told)
         finally:
             self._turn.close(self._linger_ms)
             os.close(self._wake_read)

@@ -6,6 +6,7 @@ Source: 46/DAFKA, Interconnection Model.
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,16 +33,17 @@ from dafka.transport import sockets
 from dafka.transport.access import may_send, may_subscribe
 from dafka.transport.binding import Binding
 from dafka.transport.curve import checked_binding, guard, prove, refuse_keys_within, user_of
+from dafka.transport.names import HostNames
 from dafka.transport.sockets import receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
 from dafka.transport.unread import Unread
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.bundles import Bundles
-from dafka.wire.dialect import dialect
+from dafka.wire.dialect import DEFAULT_DIALECT, Company, DialectWatch, dialect
 from dafka.wire.messages import DirectRecords, MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from dafka.cluster import Cluster
     from dafka.transport.access import Sender
@@ -53,6 +55,9 @@ MESSAGES_PER_TURN_MAX = 256
 Notice = Disconnect | TowerAway | TowerBack | Dropped
 """What a node's operator is told of its mesh."""
 
+
+STARTING_MS = 20_000
+"""So long a node that finds itself among others than its own ends; later it only says nothing."""
 
 PRESENCE = PresenceSettings()
 """The times of discovery, those of the C implementation: all nodes of a cluster must agree."""
@@ -109,6 +114,9 @@ class Mesh:
         self._unread = Unread(self._publisher)
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
+        self._names = HostNames()
+        self._watch = watch_of(cluster)
+        """Until it is known that somebody can read what this node sends."""
         self._disordered = False
         """Whether ZeroMQ may take one peer's subscription for another's."""
         guard(self._publisher, credentials)
@@ -127,11 +135,9 @@ class Mesh:
         except MisuseError:
             self.close(0)
             raise
-        for socket in self._beacons_in.values():
-            for prefix in (BEACON, WELCOME):
-                socket.subscribe(prefix)
-        for tower in towers:
-            self._connect_tower(tower)
+        if self._watch is not None:
+            self.listen(*self._watch.mark(address))
+        self._connect_towers(towers)
         key = "" if credentials is None else credentials.public
         beacon = NodeBeacon(address, told_host, told_port, key)
         self._presence = PresenceMachine(beacon, settings or PRESENCE, self._beacons_in)
@@ -167,6 +173,9 @@ class Mesh:
         Returns:
             Why it cannot be sent, if it cannot.
         """
+        if self._watch is not None:
+            self._watch.hold(message)
+            return None
         try:
             for part in self._singles.outbound(message):
                 frames = self._bundles.add(part)
@@ -204,10 +213,12 @@ class Mesh:
             return
         if socket is self._publisher or self.foreign:
             # Who asks for single records is known by what it is subscribed to.
-            yield from self._receive_subscriptions()
+            yield from self._receive_subscriptions(now_ms)
+            self._open_up(now_ms)
         if socket is not self._publisher:
             arrived = self._receive_messages(self._subscribers.sender(socket), socket)
             yield from self._singles.inbound(arrived, wall_ms)
+            self._open_up(now_ms)
 
     def _receive_messages(
         self, sender: Sender, socket: zmq.Socket[bytes]
@@ -222,6 +233,8 @@ class Mesh:
             except WireError as error:
                 messages = []
                 yield Dropped(error.reason)
+            if self._watch is not None:
+                self._watch.arrived(frames, readable=bool(messages))
             allowed = [message for message in messages if may_send(sender, message)]
             if len(allowed) == 1:
                 yield Received(allowed[0])
@@ -232,10 +245,18 @@ class Mesh:
             taken += max(1, len(messages))
 
     def wake(self, now_ms: int) -> list[Notice]:
-        """Send the beacons that are due, and leave the peers that are gone."""
+        """Send the beacons that are due, and leave the peers that are gone.
+
+        Raises:
+            MisuseError: Whoever else is in the cluster speaks the other dialect.
+        """
+        self._open_up(now_ms)
         for endpoint, alive in self._subscribers.changes():
             self._presence.handle(ConnectionChanged(endpoint, alive), now_ms)
-        return self._perform(self._presence.handle(Woke(), now_ms))
+        notices = self._perform(self._presence.handle(Woke(), now_ms))
+        if self._watch is not None and self._watch.met_others(now_ms):
+            notices.append(Dropped("other dialect"))
+        return notices
 
     def wakeup_ms(self) -> int | None:
         """When the next beacon is due."""
@@ -243,6 +264,7 @@ class Mesh:
 
     def close(self, linger_ms: int) -> None:
         """Leave the mesh; what was published may take `linger_ms` to go out."""
+        self._names.close()
         self._subscribers.close()
         self._publisher.close(linger_ms)
         if self._endpoint.startswith("ipc:"):
@@ -261,11 +283,35 @@ class Mesh:
             endpoint = sockets.unmapped(self._publisher.get_string(zmq.LAST_ENDPOINT))
         self._endpoint = endpoint
 
+    def _connect_towers(self, towers: Iterable[TowerEndpoints]) -> None:
+        for socket in self._beacons_in.values():
+            for prefix in (BEACON, WELCOME):
+                socket.subscribe(prefix)
+        for tower in towers:
+            self._connect_tower(tower)
+
     def _connect_tower(self, tower: TowerEndpoints) -> None:
         sockets.connect(self._beacons_out, tower.inbound)
         sockets.connect(self._beacons_in[tower.inbound], tower.outbound)
 
-    def _receive_subscriptions(self) -> Iterator[PeerListened | Dropped]:
+    def _open_up(self, now_ms: int) -> None:
+        """Say what has waited, once somebody is there who reads it."""
+        if self._watch is None:
+            return
+        company = self._watch.company(now_ms)
+        if company is Company.ALIKE:
+            held, self._watch = self._watch.held, None
+            for message in held:
+                self.publish(message)
+        elif company is Company.OTHER and self._watch.age_ms(now_ms) < STARTING_MS:
+            towers = ", ".join(self._beacons_in)
+            raise MisuseError(
+                f"the nodes at {towers} write as the C implementation does, and would break at "
+                "what this one sends: say wire libdafka (--wire, wire= in Python, wire: in the "
+                "topology)"
+            )
+
+    def _receive_subscriptions(self, now_ms: int) -> Iterator[PeerListened | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
             try:
                 frame = self._publisher.recv(zmq.NOBLOCK, copy=False)
@@ -280,6 +326,8 @@ class Mesh:
                 yield Dropped("no subscription")
                 continue
             subscription = self._dialect.subscription(prefix)
+            if self._watch is not None and verb == b"\x01":
+                self._watch.subscribed(prefix, now_ms)
             if verb == b"\x00":
                 self._unsubscribe(prefix, subscription)
                 continue
@@ -324,9 +372,16 @@ class Mesh:
             except WireError as error:
                 yield Dropped(error.reason)
                 continue
-            if beacon is not None and Reach.of_node(beacon.endpoint) < reach:
+            if beacon is None:
+                continue
+            if Reach.of_node(beacon.endpoint) < reach:
                 yield Dropped("beacon endpoint")
-            elif beacon is not None:
+                continue
+            endpoint, unknown = self._names.resolved(beacon.endpoint, now_ms)
+            if unknown:
+                yield Dropped("beacon host")
+            if endpoint is not None:
+                beacon = replace(beacon, endpoint=endpoint)
                 yield from self._perform(self._presence.handle(Heard(beacon, tower), now_ms))
 
     def _perform(self, effects: list[PresenceEffect]) -> list[Notice]:
@@ -371,3 +426,9 @@ def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
         # A connection of inproc ends with the other end, and is forgotten.
         if error.errno != errno.ENOENT:
             raise
+
+
+def watch_of(cluster: Cluster) -> DialectWatch | None:
+    """What a node begins with; None where nobody can be in the cluster who would break at it."""
+    open_to_all = cluster.credentials is None and cluster.wire == DEFAULT_DIALECT
+    return DialectWatch() if open_to_all else None

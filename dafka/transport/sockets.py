@@ -1,13 +1,8 @@
-"""The one place where ZeroMQ sockets are made, so that each has every bound set.
+"""The one place where ZeroMQ sockets are made and used: bounds, whole messages, waiting, who lives.
 
-High-water marks count messages and ours carry batches, so they are chosen to keep
-mark x batch size within tens of megabytes a peer.
-
-One message over a socket: all its frames at once.
-
-Waiting on several sockets and file descriptors at once.
-
-Which of a socket's connections live, as ZeroMQ itself reports it.
+Every bound of a socket is set here. High-water marks count messages and ours carry batches, so they
+are chosen to keep mark x batch size within tens of megabytes a peer. A message is sent and received
+with all its frames or not at all; which connections live is what ZeroMQ itself reports.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ Source: 46/DAFKA, Node Discovery and Presence.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,20 +101,23 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
     return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]))
 
 
-def peer_endpoint(text: str) -> Endpoint | LocalEndpoint:
-    """Read where a node is said to be: at an address, never at a name.
+_LABEL = r"[a-z0-9_][a-z0-9_-]{0,62}"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*(?=[0-9_-]*[a-z]){_LABEL}\.?", re.IGNORECASE)
+"""A host name; there is a letter in its last label, so that no broken address is one."""
 
-    ZeroMQ looks names up on the thread that serves all data connections. A peer that told one which
-    no name server answers for would stop them all, for as long as that is waited for.
+
+def peer_endpoint(text: str) -> Endpoint | LocalEndpoint:
+    """Read where a node is said to be: at an address, or at a name, which C programs may tell.
 
     Raises:
-        WireError: It is no endpoint, or has a name in it.
+        WireError: It is no endpoint.
     """
     try:
         endpoint = endpoint_of(text)
     except MisuseError as error:
         raise WireError("beacon endpoint") from error
-    if isinstance(endpoint, Endpoint) and not is_address(endpoint.host):
+    host = endpoint.host if isinstance(endpoint, Endpoint) else None
+    if host is not None and not is_address(host) and not _NAME.fullmatch(host):
         raise WireError("beacon endpoint")
     return endpoint
 

@@ -5,15 +5,20 @@ The same messages and machines stand behind each; only their bytes differ. A dia
 
 from __future__ import annotations
 
+from collections import deque
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from dafka.errors import MisuseError
+from dafka.errors import MisuseError, WireError
+from dafka.limits import REQUESTERS_MAX
 from dafka.wire import libdafka, rfc46
+from dafka.wire.fields import WITH_CONTENT
+from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dafka.wire.messages import Message, MessageId
+    from dafka.wire.messages import Message
 
 
 class Dialect(Protocol):
@@ -51,3 +56,93 @@ def dialect(name: str) -> Dialect:
     if found is None:
         raise MisuseError(f"wire {name!r} is not known: {' or '.join(_DIALECTS)}")
     return found
+
+
+class Company(Enum):
+    """Who else is in a mesh."""
+
+    UNKNOWN = "unknown"
+    ALIKE = "alike"
+    """Somebody who writes as this node does."""
+    OTHER = "other"
+    """Nobody but those who write otherwise."""
+
+
+SINGLES_MS = 1_000
+"""A connection's subscriptions come together; who has not asked for batches by then does not."""
+
+
+HELD_MAX = 256
+"""Messages that wait until it is known that somebody can read them."""
+
+
+class DialectWatch:
+    """Whether a mesh is of the dialect `rfc46`, before a node of that dialect says anything.
+
+    Programs of the C implementation break at messages of several frames: its stores abort. So
+    nothing is said before somebody is there who reads them. Each of our nodes is known by a
+    subscription that only ours make (`mark`), and whoever else by a message.
+    """
+
+    def __init__(self) -> None:
+        self._company = Company.UNKNOWN
+        self._singles: dict[bytes, int] = {}
+        """Who listens for single answers and not, up to now, for batches; since when."""
+        self._began_ms: int | None = None
+        self._said = False
+        self.held: deque[Message] = deque(maxlen=HELD_MAX)
+        """What is to be said once somebody is there."""
+
+    @staticmethod
+    def mark(address: str) -> tuple[MessageId, str]:
+        """What a node subscribes to, that others may know it."""
+        return MessageId.DIRECT_RECORDS, address
+
+    def hold(self, message: Message) -> None:
+        """Keep what is to be said; no records: whoever comes later asks for them."""
+        if message.id not in WITH_CONTENT:
+            self.held.append(message)
+
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago it was first asked who is there."""
+        return 0 if self._began_ms is None else now_ms - self._began_ms
+
+    def met_others(self, now_ms: int) -> bool:
+        """Whether there are none but others; True once."""
+        others = self.company(now_ms) is Company.OTHER
+        first, self._said = others and not self._said, others
+        return first
+
+    def subscribed(self, prefix: bytes, now_ms: int) -> None:
+        """A peer has subscribed to this."""
+        if self._company is Company.ALIKE:
+            return
+        if prefix.endswith(b"\0"):
+            self._company = Company.OTHER  # one of ours, in the other dialect
+        elif prefix[:1] == MessageId.DIRECT_RECORDS.value:
+            self._company = Company.ALIKE
+        elif prefix[:1] == MessageId.DIRECT_RECORD.value and len(self._singles) < REQUESTERS_MAX:
+            self._singles.setdefault(prefix, now_ms)
+
+    def arrived(self, frames: Sequence[bytes], *, readable: bool) -> None:
+        """A peer has sent this."""
+        if self._company is Company.ALIKE:
+            return
+        if readable:
+            self._company = Company.ALIKE
+            return
+        try:
+            libdafka.decode(frames)
+        except WireError:
+            return
+        self._company = Company.OTHER
+
+    def company(self, now_ms: int) -> Company:
+        """Who is there, as far as it shows."""
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        if self._company is Company.UNKNOWN and self._singles:
+            since_ms = next(iter(self._singles.values()))
+            if now_ms >= since_ms + SINGLES_MS:
+                self._company = Company.OTHER
+        return self._company

@@ -12,6 +12,8 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
+from dafka.node.consumer import Consumer
+from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.protocol import presence, receiver, stores
@@ -25,13 +27,12 @@ from dafka.query.client import StoreClient
 from dafka.reasons import REASONS
 from dafka.records.batch import BatchBuilder
 from dafka.storage.lmdb_log import Durability
-from dafka.transport import sockets
+from dafka.transport import mesh, names, sockets
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.wire import messages, rfc46
 from dafka.wire.primitives import number_4, number_8, string
-from distributor.control import protocol as control
 from distributor.control.agent import ControlServer
 from tests.support.hostile_node import Stranger, content, diverge, fed, garbled
 
@@ -128,6 +129,33 @@ def full_of_answers(stranger, monkeypatch):
 
 def one_more_peer(stranger, _):
     stranger.announces([b"B", b"ONE MORE", b"127.0.0.1", b"9"])
+
+
+def meets_others(stranger, monkeypatch):
+    """A node that has been alone for long meets one that writes as the C implementation does."""
+    monkeypatch.setattr(mesh, "STARTING_MS", 0)
+    tower = f"tcp://127.0.0.1:{stranger.free_ports(2)}"
+    before = counted("consumer", "other dialect")
+    with (
+        Tower(tower),
+        Consumer(tower, "flights"),
+        Producer(Cluster(tower, wire="libdafka")),
+    ):
+        stranger.until(lambda: counted("consumer", "other dialect") > before)
+
+
+def announces_unknown_name(stranger, monkeypatch):
+    asked = []
+
+    def nobody_knows(name, *_, **__):
+        asked.append(name)
+        raise OSError
+
+    monkeypatch.setattr(names.socket, "getaddrinfo", nobody_knows)
+    beacon = [b"B", b"AA", b"nobody.invalid", b"9"]
+    stranger.announces(beacon)
+    stranger.until(lambda: asked)
+    stranger.announces(beacon)
 
 
 def announces(*frames):
@@ -246,7 +274,9 @@ CAUSES = {
     "beacon": announces(b"B", b"AA"),
     "beacon address": announces(b"B", b"", b"127.0.0.1", b"9"),
     "beacon endpoint": announces(b"B", b"AA", b"127.0.0.1", b"0"),
+    "beacon host": ("store", announces_unknown_name),
     "beacon key": announces(b"B", b"AA", b"127.0.0.1", b"9", b"short"),
+    "other dialect": ("consumer", meets_others),
     "too many peers": with_limit(presence, "PEERS_MAX", ("store", one_more_peer)),
     "append failed": ("store", refusing_disk),
     "consumer full": gives("consumer", lambda: consumer(buffer_bytes_max=0), FLAT),
@@ -281,7 +311,7 @@ CAUSES = {
     "query version": asks(b"12345678", b"\2"),
     "membership": asks(b"12345678", query.encode(query.MembersRequest(b"g" * 250))),
     "control message": commands(b"12345678", b"\1command"),
-    "control size": with_limit(control, "QUERY_BYTES_MAX", commands(b"12345678", b"\1")),
+    "control size": with_limit(query, "QUERY_BYTES_MAX", commands(b"12345678", b"\1")),
     "control version": commands(b"12345678", b"\2"),
 }
 

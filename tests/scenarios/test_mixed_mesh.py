@@ -10,6 +10,7 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.model import Batch, Partition, TowerEndpoints
 from dafka.node.consumer import Consumer
+from dafka.node.loop import NodeFailedError
 from dafka.node.mirror import Mirror
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -217,6 +218,36 @@ def test_our_store_takes_from_a_c_store_what_it_missed(cluster, until):
     cluster.store("py")
     with StoreClient(cluster.query) as client:
         until(lambda: client.heads().get(("hello", address)) == len(VALUES) - 1)
+
+
+def test_a_c_consumer_far_behind_gets_everything(cluster, until):
+    large = [b"%07d" % number + bytes(1_000_000) for number in range(40)]
+    cluster.store("py")
+    cluster.publish("py", large, content="raw")
+    late = cluster.consumer("c")
+    until(lambda: len(late()) == len(large), WAIT_S)
+    assert late() == large
+
+
+@pytest.mark.parametrize("make", [Consumer, Producer])
+def test_a_node_of_the_other_dialect_does_not_start_and_breaks_nobody(cluster, until, make):
+    cluster.store("c")
+    theirs = cluster.consumer("c")
+    cluster.publish("c", VALUES)
+    topics = ["hello"] if make is Consumer else []
+    with (
+        pytest.raises(NodeFailedError, match="would break at what this one sends: say wire lib"),
+        make(cluster.endpoint, *topics) as ours,
+    ):
+        until(lambda: act(ours), WAIT_S)
+    until(lambda: theirs() == VALUES)  # and no node of C's has seen a frame that it does not know
+
+
+def act(ours):
+    if isinstance(ours, Consumer):
+        ours.poll(0.05)
+    else:
+        ours.send("hello", b"value")
 
 
 def test_topics_that_begin_alike_stay_apart_for_our_consumers(cluster, until):

@@ -21,7 +21,7 @@ from dafka.transport import mesh as mesh_module
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
-from dafka.transport.mesh import Mesh
+from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
 from dafka.wire.messages import MessageId
@@ -78,6 +78,7 @@ def pair(world, until):
     speaker, listener = world.mesh("AA"), world.mesh("BB")
     listener.listen(MessageId.DIRECT_HEAD, "me")
     until(lambda: PeerListened(MessageId.DIRECT_HEAD, "me") in world.turn()[0])
+    until(lambda: world.turn() and all(mesh._watch is None for mesh in world.meshes))
     return speaker, listener
 
 
@@ -90,7 +91,7 @@ def test_nodes_find_each_other_through_the_tower(world, until):
 def test_what_is_published_arrives_where_it_is_listened_to(world, pair, until):
     speaker, _ = pair
     speaker.publish(CALL)
-    assert until(lambda: world.turn()[1]) == [Received(CALL)]
+    until(lambda: Received(CALL) in world.turn()[1])
 
 
 def test_what_is_not_listened_to_any_more_does_not_arrive(world, pair, until):
@@ -220,7 +221,7 @@ def test_bad_beacons_of_a_tower_are_ignored(world, until):
         world.mesh(address)
     evil = [[b"B"], [b"B", b"EE", b"nowhere"], [b"B", b"", b"tcp://h:1"], [b"W", b""], [b"W"] * 9]
     # Not even ZeroMQ would try the first, and with the others it would wait for a name server.
-    hosts = b"-", b"...", b"_", b"localhost", b"no-such-host.invalid", b"300.0.0.1", b"[:::]"
+    hosts = b"-", b"...", b"_", b"no-such-host.invalid", b"300.0.0.1", b"[:::]"
     evil += [[b"B", b"EE", b"tcp://%b:1" % host] for host in hosts]
 
     def shouts():
@@ -286,6 +287,39 @@ def test_of_what_it_could_not_reach_it_takes_no_notice(world, until, endpoint):
     until(told)
     assert set(found) == {Dropped("beacon endpoint")}
     assert mesh.peers == 0
+
+
+def test_a_peer_that_is_announced_by_a_name_is_connected_to_when_that_is_known(world, until):
+    mesh, other = world.mesh("AA"), world.mesh("BB")
+    port = other._endpoint.rpartition(":")[2].encode()
+
+    def connected():
+        world.tower._outbound.send_multipart([b"B", b"CC", b"tcp://localhost:" + port])
+        world.turn()
+        return f"tcp://127.0.0.1:{port.decode()}" in mesh._presence._peers
+
+    mesh._presence._peers.clear()
+    until(connected)
+
+
+def test_a_node_that_has_been_alone_for_long_says_nothing_to_others_and_goes_on(world, until):
+    mesh = world.mesh("AA")
+    mesh.wake(now_ms() - 2 * STARTING_MS)  # so long ago
+    mesh.publish(CALL)
+    mesh._watch.subscribed(b"HBB\0", now_ms())
+    found = until(lambda: mesh.wake(now_ms()))
+    assert Dropped("other dialect") in found
+    assert mesh._watch.held
+    late = world.mesh("CC")
+    late.listen(MessageId.DIRECT_HEAD, "me")
+    until(lambda: world.turn() and mesh._watch is None)
+
+
+def test_a_node_that_starts_among_others_ends_with_what_to_say(world):
+    mesh = world.mesh("AA")
+    mesh._watch.subscribed(b"HBB\0", now_ms())
+    with pytest.raises(MisuseError, match="say wire libdafka"):
+        mesh.wake(now_ms())
 
 
 def test_a_host_of_another_machine_is_refused(world):
