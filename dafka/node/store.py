@@ -27,6 +27,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import ROWS_MAX, answer
+from dafka.storage.clocks import SeenClocks
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, goes_on
 from dafka.storage.retention import Retainer
@@ -57,6 +58,10 @@ REQUESTS_PER_TURN_MAX = 64
 
 REQUESTS_S_MAX = 0.02
 """After so long no further question is begun in that turn, for the same reason: some take long."""
+
+RETENTION_START_MS = 15_000
+"""Nothing is dropped so soon after the start: what comes meanwhile shows whether this machine's
+clock is right."""
 
 RETENTION_INTERVAL_MS = 5_000
 """How often to look for what need not be kept, and to tell how things are."""
@@ -177,10 +182,12 @@ class StoreRole:
         self._log = record_log
         self._server = server
         self._retainer = retainer
-        self._retention_due_ms = self._told_due_ms = 0
+        self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
+        self._told_due_ms = 0
         self._deletable = deletable
         self._rows_max = rows_max
         self._clock = clock
+        self._clocks = SeenClocks()
         self._registers = Registers(record_log)
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""
@@ -198,6 +205,8 @@ class StoreRole:
             self._told_due_ms = now_ms + RETENTION_INTERVAL_MS
             self._tell_of_holes()
             self._tell_of_groups()
+            skew_ms = self._clocks.skew_ms(self._clock.wall_ms(), now_ms)
+            metrics.CLOCK_SKEW.labels(self._log.identity).set(skew_ms / 1_000)
         if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
             dropped = self._retain()
             self._retention_due_ms = now_ms + (
@@ -232,7 +241,13 @@ class StoreRole:
     def close(self) -> None:
         """Release the query port and the log."""
         self._server.close()
-        for gauge in (metrics.PARTITIONS, metrics.HOLES, metrics.STORED_BYTES, metrics.HEADS):
+        for gauge in (
+            metrics.PARTITIONS,
+            metrics.HOLES,
+            metrics.STORED_BYTES,
+            metrics.HEADS,
+            metrics.CLOCK_SKEW,
+        ):
             gauge.remove(self._log.identity)  # they hold on to all that it kept
         for group in self._metered:
             metrics.STORE_GROUP_LAG.remove(self._log.identity, group)
@@ -248,6 +263,7 @@ class StoreRole:
             self._refused(error)
             return AppendFailed(effect.token)
         self._written()
+        self._clocks.seen(effect.batches, self._clock.now_ms())
         metrics.APPEND_SECONDS.observe(self._clock.seconds() - began)
         metrics.count_commits(folded.commits, folded.refused)
         return Appended(effect.token)
@@ -304,7 +320,8 @@ class StoreRole:
     def _retain(self) -> bool:
         """Drop a bounded part of what need not be kept; whether there was any."""
         try:
-            trims = self._retainer.due(self._log, self._clock.wall_ms(), RETAINED_BATCHES_MAX)
+            time_ms = self._clocks.time_ms(self._clock.wall_ms(), self._clock.now_ms())
+            trims = self._retainer.due(self._log, time_ms, RETAINED_BATCHES_MAX)
             if not trims:
                 return False
             before = {partition: self._log.extents()[partition].start for partition in trims}

@@ -28,6 +28,11 @@ PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection g
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
 HOLES = Gauge("dafka_store_holes", "Partitions that wait for records which nobody has", ["address"])
+CLOCK_SKEW = Gauge(
+    "dafka_store_clock_skew_seconds",
+    "How far a store's clock is ahead of those by which other clusters publish",
+    ["address"],
+)
 APPEND_FAILURES = Counter("dafka_store_append_failures", "Transactions the disk refused")
 DISPUTED = Counter("dafka_store_disputed_partitions", "Partitions two producers publish in")
 RIVALS = Counter(

@@ -1,4 +1,6 @@
-"""The port a store writes through: partitions of dense sequences, changed in transactions.
+"""The port a store writes through, and the rules by which a log grows, whoever implements it.
+
+Partitions of dense sequences, changed in transactions.
 
 Contract, held by every implementation (tests/contracts/test_record_log.py):
 
@@ -16,13 +18,6 @@ Contract, held by every implementation (tests/contracts/test_record_log.py):
 
 The time of a batch is its records' largest timestamp, and its arrival if it has none. What is kept
 and searched is the running maximum over the partition, so it never goes back.
-
-In which order partitions last changed, so that who has listed them all need not do so again.
-
-Ten thousand partitions are a list that takes a store, and who reads it, some tens of milliseconds;
-of these a few hundred have changed since the last one.
-
-The rules by which a log grows, shared by every implementation of the port.
 """
 
 from __future__ import annotations
@@ -53,7 +48,10 @@ class Mark(NamedTuple):
 
 
 class ChangeOrder:
-    """Those of one log since it was opened.
+    """In which order the partitions of a log last changed since it was opened.
+
+    Who has listed them all asks for what has changed since: ten thousand are a list that takes a
+    store, and who reads it, some tens of milliseconds, and of these a few hundred have.
 
     Args:
         opening: A name that no other opening of a log on disk has.

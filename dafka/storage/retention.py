@@ -1,7 +1,8 @@
 """What a log need not keep any more: by age and by bytes, a bounded number of batches at a time.
 
 Whole batches go, from the beginning of their partitions. A batch is as old as the newest record up
-to its end, so a wrong clock that ran ahead keeps records longer and never shorter.
+to its end, so a wrong clock that ran ahead keeps records longer and never shorter. What time it is
+now several clocks say (`dafka.storage.clocks`).
 """
 
 from __future__ import annotations

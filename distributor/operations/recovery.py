@@ -42,7 +42,9 @@ class Recovery:
         origin = (record.value or b"").decode(errors="replace")
         if origin not in self._sent_ms:
             return None
-        self._sent_ms[origin] = max(self._sent_ms[origin], record.timestamp_ms)
+        # A clock that is ahead must not hide for as long that nothing comes any more.
+        sent_ms = min(record.timestamp_ms, now_wall_ms)
+        self._sent_ms[origin] = max(self._sent_ms[origin], sent_ms)
         return origin, max(0, now_wall_ms - record.timestamp_ms)
 
     def point_ms(self, origin: str) -> int:

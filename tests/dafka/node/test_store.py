@@ -168,7 +168,31 @@ def test_a_full_disk_is_reported_not_acknowledged_and_resumed_when_there_is_room
     assert store.unready() == ""
 
 
-def test_retention_moves_the_log_start_and_readers_begin_there(cluster, until, take):
+def test_a_clock_that_is_ahead_drops_nothing_too_early(cluster, until, monkeypatch):
+    monkeypatch.setattr(module, "RETENTION_START_MS", 2_000)
+    monkeypatch.setattr(module, "RETENTION_INTERVAL_MS", 100)
+    rule = Retention(topics="log*", age_ms=600_000)
+    with Store(
+        cluster.data(),
+        cluster.endpoint,
+        query=cluster.query,
+        durability=Durability.OS,
+        retention=[rule],
+    ) as store:
+        with Producer(cluster.endpoint) as producer:
+            producer.send("logs", b"young")
+            producer.flush(10)
+            ours = time.time_ns
+            # An hour; producers have taken the clock's function before.
+            monkeypatch.setattr(time, "time_ns", lambda: ours() + 3_600 * 10**9)
+            due_ms = store._role._retention_due_ms
+            until(lambda: store._role._retention_due_ms > due_ms + 1_000)
+        with StoreClient(cluster.query) as client:
+            assert list(client.ranges().values()) == [range(1)]
+
+
+def test_retention_moves_the_log_start_and_readers_begin_there(cluster, until, take, monkeypatch):
+    monkeypatch.setattr(module, "RETENTION_START_MS", 0)
     log = LmdbLog(cluster.data())
     partition = Partition("logs", "AB" * 16)
     now_ms = time.time_ns() // 1_000_000

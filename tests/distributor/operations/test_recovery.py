@@ -26,6 +26,14 @@ def test_a_clock_that_is_ahead_makes_no_negative_time():
     assert Recovery(["c1"]).heard(heartbeat(b"c1", NOW + 5), NOW) == ("c1", 0)
 
 
+def test_a_clock_that_was_ahead_does_not_hide_that_nothing_comes_any_more():
+    recovery = Recovery(["c1"])
+    recovery.heard(heartbeat(b"c1", NOW + 3_600_000), NOW)
+    assert recovery.point_ms("c1") == NOW
+    recovery.heard(heartbeat(b"c1", NOW + 1_000), NOW + 1_000)
+    assert recovery.point_ms("c1") == NOW + 1_000
+
+
 @pytest.mark.parametrize("value", [None, b"", b"c3", b"\xff\xff", b"c1\0"])
 def test_what_names_no_cluster_is_none(value):
     recovery = Recovery(["c1"])
