@@ -146,6 +146,10 @@ def consume(
     ],
     host: Host = "127.0.0.1",
     advertise: Advertise = None,
+    isolation: Annotated[
+        str,
+        typer.Option(help="published: records as they come; stored: what a store has on disk."),
+    ] = "published",
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Every record there is, then new ones.")
     ] = False,
@@ -186,7 +190,7 @@ def consume(
     }
     cluster = entered(tower, store, access=access, key=key, **way)
     try:
-        with Consumer(cluster, topic, start=start, group=group) as consumer:
+        with Consumer(cluster, topic, start=start, isolation=isolation, group=group) as consumer:
             _print_records(consumer, json_lines, max_records, timeout)
     except KeyboardInterrupt:
         return

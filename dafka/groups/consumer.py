@@ -43,6 +43,7 @@ from dafka.groups.events import (
     Revoked,
     Sought,
 )
+from dafka.groups.membership import majority_of
 from dafka.protocol.effects import Deliver, Effect, PartitionFound
 from dafka.protocol.events import Event, Seek, Unassigned, Woke
 from dafka.protocol.machine import Lifecycle, earliest
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE_MS = 1_000
-"""How long to wait for the slower stores once one has answered."""
+"""How long to wait for the slower stores once a majority has answered."""
 
 RETRY_MS = 500
 """When to ask a store again that has not answered."""
@@ -70,7 +71,8 @@ COMMIT_AGAIN_MS = 1_000
 class Loading:
     """One reading of what a group has committed, from all stores, page by page.
 
-    A commit is acknowledged by one store at first, so one that is not asked may miss the last.
+    A commit is acknowledged by as many stores as block a majority, so a majority knows the last:
+    that many are waited for, as the generation was, and the others for a while.
 
     Args:
         stores: How many there are.
@@ -84,6 +86,7 @@ class Loading:
         first: tuple[Partition | None, int] = (None, now_ms)
         self._waiting = dict.fromkeys(range(stores), first)
         """Behind what each store is asked next, and when."""
+        self._majority = majority_of(stores)
         self._answered = 0
         self.commits: dict[Partition, Commit] = {}
         """What holds."""
@@ -110,15 +113,16 @@ class Loading:
             self._answered += 1
 
     def complete(self, now_ms: int) -> bool:
-        """Whether all stores have answered, or one has and the others take too long."""
+        """Whether all stores have answered, or a majority has and the others take too long."""
         if not self._waiting:
             return True
-        return self._answered > 0 and now_ms >= self._began_ms + PATIENCE_MS
+        return self._answered >= self._majority and now_ms >= self._began_ms + PATIENCE_MS
 
     def wakeup_ms(self) -> int:
         """When to ask again, or to go on without the slow ones."""
         due_ms = min(due_ms for _, due_ms in self._waiting.values())
-        return min(due_ms, self._began_ms + PATIENCE_MS) if self._answered else due_ms
+        enough = self._answered >= self._majority
+        return min(due_ms, self._began_ms + PATIENCE_MS) if enough else due_ms
 
 
 GroupEffect = (

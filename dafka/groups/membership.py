@@ -20,6 +20,17 @@ from dafka.limits import (
 )
 from dafka.wire.primitives import text
 
+
+def majority_of(stores: int) -> int:
+    """How many of so many stores agree; any two majorities have one in common."""
+    return stores // 2 + 1
+
+
+def blocking_of(stores: int) -> int:
+    """How many of so many stores it takes that every majority has one of them."""
+    return stores - majority_of(stores) + 1
+
+
 SESSION_MS_MIN = 100
 SESSION_MS_MAX = 3_600_000
 

@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dafka.groups.membership import Accept, Ballot, Prepare, encode
+from dafka.groups.membership import (
+    Accept,
+    Ballot,
+    Prepare,
+    blocking_of,
+    encode,
+    majority_of,
+)
 from dafka.limits import GROUP_NUMBER_MAX
 from dafka.protocol.machine import Lifecycle
 
@@ -76,9 +83,9 @@ class Proposer:
 
     def __init__(self, group: str, stores: int) -> None:
         self._group = group
-        self.majority = stores // 2 + 1
+        self.majority = majority_of(stores)
         """The quorum of both phases."""
-        self.blocking = stores - self.majority + 1
+        self.blocking = blocking_of(stores)
         """One of so many stores is in every quorum: without them a round comes to nothing."""
         self._lifecycle = Lifecycle(PROPOSER_STATES)
         self._number = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import BufferFullError, NotStoredError, QueryError
 from dafka.groups.commit import TOPIC, encode
+from dafka.groups.membership import blocking_of
 from dafka.node.producer import Producer
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Committer:
     """Writes commits to one cluster.
 
     Args:
-        cluster: Which; its host is where the producer is bound.
+        cluster: Which; of one that names no stores one has to take them. Its host is where the
+            producer is bound.
         timeout_s: How long the stores may take to acknowledge commits.
     """
 
@@ -37,10 +39,10 @@ class Committer:
         """Opened with the first commit: most clusters have no groups."""
 
     def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
-        """Publish commits, and wait until a store has them.
+        """Publish commits, and wait until as many stores have them as block a majority.
 
         Raises:
-            QueryError: None has in time; they may still get there, which does no harm.
+            QueryError: They have not in time; they may still get there, which does no harm.
         """
         if self._producer is None:
             self._producer = Producer(
@@ -48,6 +50,7 @@ class Committer:
                 linger_ms=1,
                 max_block_ms=int(self._timeout_s * 1_000),
                 content="batches",
+                min_acks=blocking_of(max(1, len(self._cluster.stores))),
             )
         try:
             for key, commit in commits:

@@ -39,6 +39,8 @@ _GIVE_BACK_PARTS = 8
 _LEAVE_S = 5.0
 """How long stores may take to acknowledge the last positions, and to hear that a member leaves."""
 
+ISOLATIONS = ("published", "stored")
+
 
 class ReceivedBatch:
     """Consecutive records of one partition, not taken apart yet.
@@ -85,6 +87,9 @@ class Consumer:
             their first record, too. What is there is known some three seconds after the first
             peer is: partitions that begin in that time may begin behind their first records.
         positions: Sequence to begin at, for some partitions.
+        isolation: "published": records as they are published; a store may still lose one that it
+            has not acknowledged, with its producer, after it was read here. "stored": only what a
+            store has on disk, which is some milliseconds later.
         group: The name of a group that shares the partitions: each is one member's, and goes on
             behind what the group has committed. The cluster's stores keep it; all members must
             name the same.
@@ -106,6 +111,7 @@ class Consumer:
         *,
         start: str = "earliest",
         positions: Mapping[Partition, int] | None = None,
+        isolation: str = "published",
         group: str | None = None,
         auto_commit_ms: int | None = 5_000,
         session_timeout_ms: int = 10_000,
@@ -122,6 +128,8 @@ class Consumer:
             )
         if start not in (Start.EARLIEST.value, Start.LATEST.value):
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
+        if isolation not in ISOLATIONS:
+            raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
         cluster = cluster_of(cluster)
         self.address = cluster.new_address()
         options = None
@@ -133,6 +141,7 @@ class Consumer:
             topics=tuple(checked_topic(name) for name in names),
             start=Start(start) if options is None else Start.ASSIGNED,
             positions=_checked_positions(positions or {}),
+            committed=isolation == "stored",
             buffer_bytes_max=buffer_bytes_max,
         )
         self._records: Iterator[Record] = iter(())

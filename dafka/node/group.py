@@ -1,7 +1,4 @@
-"""A consumer's part in a group: its shell in the node's thread, and what the application asks.
-
-What a consumer in a group is given, and whether it can be used.
-"""
+"""A consumer's part in a group: its shell in the node's thread, and what the application asks."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ from dafka.groups.events import (
     Sought,
 )
 from dafka.groups.member import MemberMachine
-from dafka.groups.membership import SESSION_MS_MAX, SESSION_MS_MIN, Member
+from dafka.groups.membership import SESSION_MS_MAX, SESSION_MS_MIN, Member, blocking_of
 from dafka.limits import GROUP_TOPICS_MAX
 from dafka.node.group_client import StoreLines
 from dafka.node.producer import Producer
@@ -134,7 +131,8 @@ def joined(
     """
     # A port, and what is advertised, is the consumer's own.
     beside = str(Binding.parse(cluster.host)._replace(port=0))
-    producer = Producer(cluster.bound_at(beside), linger_ms=1, content="batches")
+    min_acks = blocking_of(len(cluster.stores))
+    producer = Producer(cluster.bound_at(beside), linger_ms=1, content="batches", min_acks=min_acks)
     opened.callback(producer.close, 0)
     role = GroupRole(options, consumer, start, producer, cluster)
     opened.callback(role.close)

@@ -74,6 +74,7 @@ class Name(Enum):
     ACK_NOT_DURABLE = "I13 ack-not-durable"
     NOT_FENCED = "I14 not-fenced"
     LOST_AFTER_CRASH = "I15 lost-after-crash"
+    NOT_STORED = "I16 not-stored"
     FAILED = "failed"
     VACUOUS = "vacuous"
 
@@ -162,6 +163,8 @@ class _Reader:
     topics: tuple[str, ...] | None
     """None for a store: it has all."""
     earliest: bool
+    stored: bool = False
+    """Whether it is given what is stored only."""
     expected: dict[Partition, int] = field(default_factory=dict)
     """Sequence that comes next."""
     seen: set[tuple[Partition, int]] = field(default_factory=set)
@@ -261,7 +264,9 @@ class _Judge:
 
     def take_consumer(self, event: Began | Ended | Positioned | Polled) -> None:
         if isinstance(event, Began):
-            self.consumers[event.process] = _Reader(event.topics, earliest=event.earliest)
+            self.consumers[event.process] = _Reader(
+                event.topics, earliest=event.earliest, stored=event.stored
+            )
         elif isinstance(event, Ended):
             self.consumers.pop(event.process, None)
         elif isinstance(event, Positioned):
@@ -285,7 +290,13 @@ class _Judge:
             self.add(Name.SKIP, f"{where}, expected {expected}")
         elif event.sequence < expected:
             self.add(Name.NONMONOTONIC_POLL, f"{where} again, expected {expected}")
-        reader.expected[partition] = event.sequence + len(event.values)
+        end = reader.expected[partition] = event.sequence + len(event.values)
+        if (
+            reader.stored
+            and self.durability
+            and max(self.durable[partition].values(), default=0) < end
+        ):
+            self.add(Name.NOT_STORED, f"{where}, which no store has up to {end}")
         self.take_read(reader, event)
 
     def take_held(self, event: ReadBack) -> None:

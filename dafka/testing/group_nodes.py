@@ -1,7 +1,6 @@
-"""The simulated consumers of a group, with their commits; stores are those of all simulations.
+"""A consumer of a group in the simulator: the real role, and an application that takes its time.
 
-The role of a real consumer in a group, with an application that takes a while for each record. See
-`dafka.testing.groups`.
+See `dafka.testing.groups`; stores and producers are those of all simulations.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Never
 from dafka.cluster import Cluster
 from dafka.groups.commit import checked_group
 from dafka.groups.events import Expelled, GroupEvent, PartitionAssigned, Revoked
+from dafka.groups.membership import blocking_of
 from dafka.model import Partition
 from dafka.node.delivery import Delivery
 from dafka.node.group import GroupOptions, GroupRole
@@ -44,8 +44,9 @@ PAGE = 3
 class CommitProducer(SimNode[None, Never]):
     """The producer of a member's commits: the port `CommitPort`."""
 
-    def __init__(self, world: World, name: str, mesh: SimMesh) -> None:
+    def __init__(self, world: World, name: str, mesh: SimMesh, min_acks: int) -> None:
         super().__init__(world, name, {None: mesh})
+        self._min_acks = min_acks
         self._awaited: deque[tuple[int, Future[Delivery]]] = deque()
         self._ends: dict[str, int] = {}
 
@@ -58,7 +59,7 @@ class CommitProducer(SimNode[None, Never]):
         """A producer under a new address."""
         self._awaited.clear()
         self._ends.clear()
-        machine = ProducerMachine(self.address, ProducerSettings())
+        machine = ProducerMachine(self.address, ProducerSettings(min_acks=self._min_acks))
         return ProducerRole(SimOwner(self), machine, 0, None, self.world.clock), machine
 
     def send(self, topic: str, value: bytes | None, *, key: bytes) -> Future[Delivery]:
@@ -125,7 +126,8 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         settings: Settings,
     ) -> None:
         super().__init__(world, name, {None: mesh})
-        self._committer = CommitProducer(world, f"{name}-commits", mesh)
+        min_acks = blocking_of(len(stores))
+        self._committer = CommitProducer(world, f"{name}-commits", mesh, min_acks)
         self._stores = stores
         self._owners = owners
         self._processed = processed

@@ -61,12 +61,16 @@ class SendRefused:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A consumer began to read topics, from their beginning or not; it forgot what was before."""
+    """A consumer began to read topics, from their beginning or not; it forgot what was before.
+
+    Perhaps it is to be given only what is `stored`.
+    """
 
     at_ms: int
     process: str
     topics: tuple[str, ...]
     earliest: bool
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,7 +297,13 @@ class SimConsumer(SimNode[None, Never]):
         """A consumer that has seen nothing."""
         earliest = self._settings.start is Start.EARLIEST
         self.world.history.record(
-            Began(self.world.now_ms, self.name, self._settings.topics, earliest)
+            Began(
+                self.world.now_ms,
+                self.name,
+                self._settings.topics,
+                earliest,
+                self._settings.committed,
+            )
         )
         machine = ConsumerMachine(f"{self.name}.{self.incarnation}", self._settings)
         self._role = ConsumerRole(machine)

@@ -49,7 +49,7 @@ class Outcome:
 
 
 class ScenarioCluster:
-    """Two producers, one with a spool, two stores, two consumers.
+    """Two producers, one with a spool, two stores, three consumers, one of what is stored only.
 
     Args:
         seed: Everything random comes from it.
@@ -72,6 +72,7 @@ class ScenarioCluster:
             SimConsumer(
                 self.world, "C1", mesh, ConsumerSettings(topics=TOPICS[:1], start=Start.LATEST)
             ),
+            SimConsumer(self.world, "C2", mesh, ConsumerSettings(topics=TOPICS, committed=True)),
         ]
         for node in self.nodes:
             node.boot()

@@ -266,3 +266,36 @@ def test_batches_begin_with_what_is_left_of_the_batch_being_iterated(stored, tak
     batch = next(consumer.batches())
     assert (batch.sequence, batch.count) == (4, 6)
     assert numbers_of(batch) == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_who_asks_for_what_is_stored_gets_nothing_before_a_store_has_it(
+    stored, cluster, until, group
+):
+    producer = stored.producer()
+    send(producer, "orders", range(5))
+    where = Cluster(stored.endpoint, stored.query)
+    with Consumer(where, "orders", isolation="stored", group=group) as consumer:
+        assert numbers_of(islice(consumer, 5)) == list(range(5))
+        send(producer, "orders", range(5, 8))
+        assert numbers_of(islice(consumer, 3)) == [5, 6, 7]
+
+
+def test_without_a_store_nothing_is_stored(cluster, until):
+    producer = cluster.producer()
+    with (
+        Consumer(cluster.endpoint, "orders") as eager,
+        Consumer(cluster.endpoint, "orders", isolation="stored") as patient,
+    ):
+
+        def told():
+            producer.send("orders", b"1")
+            return eager.poll(0.05)
+
+        until(told)
+        assert patient.poll(1) is None
+
+
+def test_another_isolation_is_refused():
+    with pytest.raises(MisuseError, match="published"):
+        Consumer(NOBODY, "orders", isolation="read_committed")

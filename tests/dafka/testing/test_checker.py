@@ -105,6 +105,9 @@ BAD = [
     (Name.NOT_FENCED, before(SETTLED, Sent(8, 3, "q", "orders", (b"9",)),
                              Acknowledged(8, 3, "AA", 1, 1))),
     (Name.LOST_AFTER_CRASH, replaced(Reopened(8, "s2", P, 4), Reopened(8, "s2", P, 3))),
+    (Name.NOT_STORED, before(SETTLED, Sent(8, 3, "q", "orders", (b"9",)),
+                             Began(8, "d", ("orders",), False, True),
+                             Polled(8, "d", OTHER, 0, (b"9",)))),
 ]  # fmt: skip
 
 ALSO = {
@@ -115,6 +118,7 @@ ALSO = {
     Name.REPLICAS_DIFFER: {Name.UNSEEN},
     Name.NOT_FENCED: {Name.INCONSISTENT},
     Name.NONMONOTONIC_SEND: set(),
+    Name.NOT_STORED: {Name.UNSEEN, Name.LOST},
 }
 
 

@@ -45,7 +45,7 @@ def test_an_application_that_is_not_waited_for_is_found(monkeypatch):
         return waits
 
     monkeypatch.setattr(Hand, "revoke", hasty)
-    assert broken_by(range(20))
+    assert broken_by(range(60))
 
 
 def test_positions_that_are_not_committed_when_they_are_given_back_are_found(monkeypatch):
@@ -55,7 +55,7 @@ def test_positions_that_are_not_committed_when_they_are_given_back_are_found(mon
         return revoked(self, Revoked(event.token, {}), now_ms)
 
     monkeypatch.setattr(GroupMachine, "_revoked", forgetful)
-    assert broken_by(range(20))
+    assert broken_by(range(60))
 
 
 def test_the_command(monkeypatch, capsys):

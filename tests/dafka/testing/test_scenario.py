@@ -11,7 +11,7 @@ import pytest
 from dafka.node.producer import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, HighWatermarks, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
 from dafka.protocol.heads import HeadSchedule
@@ -279,6 +279,10 @@ def forget_to_wake_the_role(patch):
     patch.setattr(Turn, "due_ms", forgetful)
 
 
+def read_what_is_not_stored(patch):
+    patch.setattr(HighWatermarks, "end", lambda self, partition: 1 << 40)
+
+
 NEVER = {Name.UNSEEN, Name.LOST}
 TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
 
@@ -307,6 +311,7 @@ MUTANTS = [
     # A sequence that is used twice is mostly disputed, and then never stored.
     (publish_what_the_spool_refused, TWICE | NEVER),
     (forget_to_wake_the_role, NEVER),
+    (read_what_is_not_stored, {Name.NOT_STORED}),
 ]
 
 
