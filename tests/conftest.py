@@ -48,6 +48,11 @@ def pytest_addoption(parser):
         default=200_000,
         help="how many records of a dead producer to read over real sockets",
     )
+    parser.addoption(
+        "--every-fault",
+        action="store_true",
+        help="break each kind of process of a link's target in each way, not some in some",
+    )
 
 
 def pytest_generate_tests(metafunc):

@@ -9,7 +9,7 @@ set to its last element.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -18,6 +18,9 @@ from dafka.errors import WireError
 from dafka.groups import membership  # noqa: TC001  msgspec reads annotations at run time
 from dafka.limits import ADDRESS_BYTES_MAX, DIGESTS_MAX, OPENING_CHARACTERS_MAX, QUERY_BYTES_MAX
 from dafka.records.digest import DIGEST_BYTES
+
+if TYPE_CHECKING:
+    from dafka.reasons import Reason
 
 VERSION = 1
 
@@ -378,6 +381,7 @@ Answer = (
 )
 
 _PREAMBLE = bytes((VERSION,))
+_REASONS: tuple[Reason, Reason, Reason] = ("query size", "query version", "query message")
 _encoder = Encoder()
 _questions: Decoder[Question] = Decoder(Question)
 _answers: Decoder[Answer] = Decoder(Answer)
@@ -394,7 +398,7 @@ def decode_question(frame: bytes) -> Question:
     Raises:
         WireError: It is not one; the reason is a short constant.
     """
-    return _decoded(_questions, frame)
+    return decoded(_questions, frame, _PREAMBLE, _REASONS)
 
 
 def decode_answer(frame: bytes) -> Answer:
@@ -403,15 +407,29 @@ def decode_answer(frame: bytes) -> Answer:
     Raises:
         WireError: It is not one; the reason is a short constant.
     """
-    return _decoded(_answers, frame)
+    return decoded(_answers, frame, _PREAMBLE, _REASONS)
 
 
-def _decoded(decoder: Decoder[T], frame: bytes) -> T:
+def decoded(
+    decoder: Decoder[T], frame: bytes, preamble: bytes, reasons: tuple[Reason, Reason, Reason]
+) -> T:
+    """Read a message of a port at which questions are asked.
+
+    Args:
+        decoder: Of its kind.
+        frame: What has come.
+        preamble: What it has to begin with.
+        reasons: Why it is none: too long, of another version, or else.
+
+    Raises:
+        WireError: It is none.
+    """
+    size, version, message = reasons
     if len(frame) > QUERY_BYTES_MAX:
-        raise WireError("query size")
-    if frame[:1] != _PREAMBLE:
-        raise WireError("query version")
+        raise WireError(size)
+    if frame[:1] != preamble:
+        raise WireError(version)
     try:
         return decoder.decode(memoryview(frame)[1:])
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError("query message") from error
+        raise WireError(message) from error

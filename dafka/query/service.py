@@ -1,6 +1,6 @@
 """The store's side of the query port: a question's bytes in, an answer's bytes out.
 
-The store's side of what is asked and agreed on about groups of consumers.
+Also of what is asked and agreed on about groups of consumers.
 """
 
 from __future__ import annotations

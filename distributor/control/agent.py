@@ -1,8 +1,7 @@
-"""A link with a choice of targets: serves one, watches all, changes when it must or is told to.
+"""A link with a choice of targets, and the control port by which it is told to take another.
 
-The link itself keeps nothing, so a change is its end and a new beginning towards another target.
-
-The distributor's side of the control port: one thread that takes commands for its links.
+It serves one target and watches all. The link itself keeps nothing, so a change is its end and a
+new beginning towards another target. One thread takes the commands for all links of a process.
 """
 
 from __future__ import annotations
@@ -75,6 +74,7 @@ class SteeredLink:
         self._node = LinkNode(topology, link)
         self._offsets = OffsetsNode(topology, link)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="dafka-probe")
+        self._stores = ClusterStores(topology, link)
         settings = TargetSettings(
             failover_after_ms=topology.links.failover_after_ms,
             failback=topology.links.failback,
@@ -83,7 +83,7 @@ class SteeredLink:
             link,
             settings,
             self,
-            ClusterStores(topology),
+            self._stores,
             probe=self._pool.map,
             probe_interval_ms=probe_interval_ms,
         )
@@ -191,9 +191,9 @@ class SteeredLink:
                 self._steering.handle(command)
             except Empty:
                 pass
-            if self._stopping.is_set():
-                return
-            self._steering.look()
+            if not self._stopping.is_set():
+                self._steering.look()
+        self._stores.close()
 
 
 def _stopped_row(partition: Partition, stop: Stop) -> StoppedRow:

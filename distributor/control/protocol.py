@@ -6,17 +6,18 @@ a store's query port. Names of topics and producers are bytes, as on the wire.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import DecodeError, Meta, Struct
+from msgspec import Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from dafka.errors import WireError
-from dafka.limits import ADDRESS_BYTES_MAX, QUERY_BYTES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX
+from dafka.query.messages import decoded
+
+if TYPE_CHECKING:
+    from dafka.reasons import Reason
 
 VERSION = 1
-
-T = TypeVar("T")
 
 ClusterText = Annotated[str, Meta(max_length=63)]
 Name = Annotated[bytes, Meta(max_length=ADDRESS_BYTES_MAX)]
@@ -165,6 +166,7 @@ class CommandRefused(Struct, frozen=True, array_like=True, tag="refused"):
 Answer = LinkRows | Remembered | PassedOver | CommandRefused
 
 _PREAMBLE = bytes((VERSION,))
+_REASONS: tuple[Reason, Reason, Reason] = ("control size", "control version", "control message")
 _encoder = Encoder()
 _commands: Decoder[Command] = Decoder(Command)
 _answers: Decoder[Answer] = Decoder(Answer)
@@ -181,7 +183,7 @@ def decode_command(frame: bytes) -> Command:
     Raises:
         WireError: It is not one; the reason is a short constant.
     """
-    return _decoded(_commands, frame)
+    return decoded(_commands, frame, _PREAMBLE, _REASONS)
 
 
 def decode_answer(frame: bytes) -> Answer:
@@ -190,15 +192,4 @@ def decode_answer(frame: bytes) -> Answer:
     Raises:
         WireError: It is not one; the reason is a short constant.
     """
-    return _decoded(_answers, frame)
-
-
-def _decoded(decoder: Decoder[T], frame: bytes) -> T:
-    if len(frame) > QUERY_BYTES_MAX:
-        raise WireError("control size")
-    if frame[:1] != _PREAMBLE:
-        raise WireError("control version")
-    try:
-        return decoder.decode(memoryview(frame)[1:])
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError("control message") from error
+    return decoded(_answers, frame, _PREAMBLE, _REASONS)

@@ -17,10 +17,14 @@ from dafka.protocol.events import Woke
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.transport.request import QueryClient
+from distributor.control.relays import RelayWatch
+from distributor.link.holdings import Holdings
+from distributor.link.node import carried_by
 from distributor.link.target import (
     Drain,
     Drained,
     Probed,
+    Starved,
     Stuck,
     Switch,
     TargetMachine,
@@ -48,6 +52,9 @@ STUCK_MS = 3_000
 """A target that takes nothing for so long is said to be stuck: an acknowledgement takes some
 milliseconds."""
 
+RELAY_INTERVAL_MS = 2_000
+"""How often it is looked whether the other targets get what the served one takes."""
+
 BARRIER_INTERVAL_MS = 200
 """How often the clusters behind a target are asked whether they have everything."""
 
@@ -74,16 +81,21 @@ class SteeredNode(Protocol):
 
 
 class ClusterStores:
-    """The stores of a topology's clusters, as far as steering asks them.
+    """The stores of a topology's clusters, as far as steering asks them. Used by one thread.
 
     Args:
         topology: Where they are declared.
+        link: What is steered.
         connect: Makes the connections.
     """
 
-    def __init__(self, topology: Topology, connect: ConnectClient = QueryClient) -> None:
+    def __init__(
+        self, topology: Topology, link: Link, connect: ConnectClient = QueryClient
+    ) -> None:
         self._topology = topology
         self._connect = connect
+        self._carried = carried_by(topology, link)
+        self._holdings: dict[str, Holdings] = {}
 
     def is_well(self, name: str) -> bool:
         """Whether any store of a cluster gives a sign of life."""
@@ -92,6 +104,20 @@ class ClusterStores:
     def heads(self, name: str) -> Mapping[Partition, int] | None:
         """The heads of a cluster, as the first of its stores says that answers; None if none."""
         return _heads_of(self._topology.cluster(name), self._connect)
+
+    def carried(self, name: str) -> Mapping[Partition, int] | None:
+        """The heads of what the link carries; only what has changed is asked for."""
+        holdings = self._holdings.get(name)
+        if holdings is None:
+            cluster = self._topology.cluster(name)
+            holdings = Holdings(cluster, self._carried, self._connect, LOOK_TIMEOUT_MS)
+            self._holdings[name] = holdings
+        return holdings.said.heads if holdings.ask() else None
+
+    def close(self) -> None:
+        """Release the connections."""
+        for holdings in self._holdings.values():
+            holdings.close()
 
 
 class Steering:
@@ -132,6 +158,10 @@ class Steering:
         self.switches = 0
         self._barrier = ""
         """What the barrier waits for."""
+        self._relays = RelayWatch(link.targets, stores.carried)
+        self._relays_due_ms = self._probe_due_ms
+        self._well: set[str] = set()
+        """Targets that gave a sign of life last time."""
 
     @property
     def state(self) -> str:
@@ -201,6 +231,7 @@ class Steering:
         if self._stood_ms is None:
             self._stood_ms = self._now_ms()
         self._barrier = ""
+        self._relays.forget()
         self._node.reopen(self.aim.current)
 
     def _notice_end_of_stall(self) -> None:
@@ -214,8 +245,20 @@ class Steering:
         if len(targets) < 2:
             return  # nothing depends on it
         for name, well in zip(targets, self._apply(self._stores.is_well, targets), strict=True):
+            (self._well.add if well else self._well.discard)(name)
             self.handle(Probed(name, well))
         self.handle(Stuck(self._node.stuck_ms))
+        if self._now_ms() >= self._relays_due_ms and self.aim.state is TargetState.SERVING:
+            self._relays_due_ms = self._now_ms() + RELAY_INTERVAL_MS
+            self._look_at_relays()
+
+    def _look_at_relays(self) -> None:
+        served = self.aim.current
+        who, for_ms = self._relays.look(served, self._well, self._now_ms())
+        self.handle(Starved(for_ms))
+        if self.aim.current != served:
+            facts = {"target": served, "starved": who, "for_ms": for_ms}
+            log.warning("target was left, it relays nothing to another", extra=facts)
 
     def _is_drained(self) -> bool:
         """Whether everything sent is on every cluster behind the target."""

@@ -5,7 +5,8 @@ one of the ends has been emptied.
 
 `overtaken`: the source keeps no more what follows at the target, as retention was faster than the
 link. It goes on when another link has brought that, when the target keeps nothing of the partition
-any more either, when the source has it again, or behind the hole when an operator says so.
+any more either, when the source has it again, or behind the hole when an operator says so. Where a
+declared store of the source has not said what it keeps, that is waited for before anything.
 
 `refused`: the target acknowledges nothing of it, though it answers and takes others, or though what
 it does not take leaves no room for others. It is tried again after a while, and after twice that.
@@ -46,12 +47,14 @@ class Stop(NamedTuple):
         first: The first sequence that differs, that the source keeps no more, or that is refused.
         end: The sequence after the last one that is known to.
         until_ms: When it is tried again; None if something else has to happen first.
+        unsure: Of an overtaken one, whether a store of the source may have what the others lack.
     """
 
     reason: StopReason
     first: int
     end: int
     until_ms: int | None = None
+    unsure: bool = False
 
 
 REFUSED_REST_MS = 10_000
@@ -76,9 +79,9 @@ class Stops:
         reasons = [stop.reason for stop in self.by_partition.values()]
         return {reason: reasons.count(reason) for reason in StopReason}
 
-    def overtaken(self, partition: Partition, first: int, end: int) -> Stop:
+    def overtaken(self, partition: Partition, first: int, end: int, *, unsure: bool) -> Stop:
         """The source keeps a partition only from `end` on, and the target has it up to `first`."""
-        stop = Stop(StopReason.OVERTAKEN, first, end)
+        stop = Stop(StopReason.OVERTAKEN, first, end, unsure=unsure)
         self.by_partition[partition] = stop
         return stop
 
@@ -133,9 +136,11 @@ def _is_over(partition: Partition, stop: Stop, heads: HeadsRead, now_ms: int) ->
         return now_ms >= stop.until_ms or heads.target.get(partition, -1) >= stop.first
     if stop.reason is StopReason.DIVERGED:
         return partition not in heads.diverged
-    if partition not in heads.target or partition in heads.empty:
+    if stop.unsure and heads.certain:
+        return True  # where the source begins is now found out
+    if not stop.unsure and (partition not in heads.target or partition in heads.empty):
         return True
-    end = heads.target[partition] + 1
+    end = heads.target.get(partition, -1) + 1
     if end >= stop.end:
         return True
     return partition in heads.source and heads.begins.get(partition, 0) <= end
@@ -159,6 +164,7 @@ class HeadsRead:
             the first sequence that is known to differ.
         waiting: Partitions of which it is not known yet whether they do.
         begins: Log starts of the source, where they are above 0.
+        certain: Whether no declared store of the source may keep more that the target lacks.
         empty: Partitions of which the target keeps nothing any more.
     """
 
@@ -167,6 +173,7 @@ class HeadsRead:
     diverged: Mapping[Partition, int] = field(default_factory=dict)
     waiting: frozenset[Partition] = frozenset()
     begins: Mapping[Partition, int] = field(default_factory=dict)
+    certain: bool = True
     empty: frozenset[Partition] = frozenset()
 
 

@@ -25,27 +25,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Holdings:
-    """What one cluster holds of what a link carries. Used by one thread.
+class StoreView:
+    """What one store has said it holds of what a link carries."""
 
-    Args:
-        cluster: Whose stores to ask.
-        wants: Whether the link carries a topic.
-        connect: Makes the connections to the stores.
-    """
-
-    def __init__(
-        self,
-        cluster: ClusterSpec,
-        wants: Callable[[str], bool],
-        connect: ConnectClient = QueryClient,
-    ) -> None:
-        self.cluster = cluster.name
-        self._stores = ClusterClient(Cluster.declared(cluster), connect=connect)
+    def __init__(self, wants: Callable[[str], bool]) -> None:
         self._wants = wants
         self._until: Mark | None = None
-        self.store = ""
-        """The query port of the store that last spoke for the cluster."""
         self.heads: dict[Partition, int] = {}
         """The last sequence of each partition."""
         self.begins: dict[Partition, int] = {}
@@ -53,37 +38,13 @@ class Holdings:
         self.empty: set[Partition] = set()
         """Partitions of which nothing is kept any more."""
 
-    def ask(self) -> bool:
-        """Bring this up to date; False if no store answered.
+    def read(self, client: StoreClient) -> None:
+        """Bring it up to date.
 
-        The stores are asked in turn; the first that answers speaks for all. Another one may have
-        more or less. Less is repeated and ignored, more is repaired among the stores.
+        Raises:
+            QueryError: The store does not answer.
         """
-        try:
-            self._stores.first(self._ask)
-        except QueryError:
-            return False  # each has been told of
-        return True
-
-    def client(self) -> StoreClient:
-        """The store that last spoke for the cluster."""
-        return self._stores.store(self.store)
-
-    def close(self) -> None:
-        """Release the connections."""
-        self._stores.close()
-
-    def _ask(self, client: StoreClient) -> None:
-        try:
-            self._read(client)
-        except QueryError as error:
-            facts = {"cluster": self.cluster, "store": client.endpoint, "error": str(error)}
-            log.warning("a store does not say what it holds", extra=facts)
-            raise
-
-    def _read(self, client: StoreClient) -> None:
-        store = client.endpoint
-        if store == self.store and self._until is not None:
+        if self._until is not None:
             changed = _changed(client, self._until)
             if changed is not None:
                 ranges, self._until = changed
@@ -92,8 +53,8 @@ class Holdings:
         # Before the list: what changes meanwhile is told again.
         beginning = _changed(client, None)
         ranges = client.ranges()
-        # All there: nothing of what another store had said is left.
-        self.store, self._until = store, None if beginning is None else beginning[1]
+        # All there: nothing of what it had said before is left.
+        self._until = None if beginning is None else beginning[1]
         self.heads, self.begins, self.empty = {}, {}, set()
         self._take(ranges)
 
@@ -108,6 +69,80 @@ class Holdings:
                 self.empty.discard(partition)
             else:
                 self.empty.add(partition)
+
+
+class Holdings:
+    """What one cluster holds of what a link carries. Used by one thread.
+
+    Args:
+        cluster: Whose stores to ask.
+        wants: Whether the link carries a topic.
+        connect: Makes the connections to the stores.
+        timeout_ms: How long one of them may take; see `ClusterClient`.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSpec,
+        wants: Callable[[str], bool],
+        connect: ConnectClient = QueryClient,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.cluster = cluster.name
+        self._stores = ClusterClient(Cluster.declared(cluster), timeout_ms, connect)
+        self._views = {store.query: StoreView(wants) for store in cluster.stores}
+        self.store = cluster.stores[0].query
+        """The query port of the store that last spoke for the cluster."""
+
+    @property
+    def said(self) -> StoreView:
+        """What the store that last spoke for the cluster has said."""
+        return self._views[self.store]
+
+    def ask(self) -> bool:
+        """Bring this up to date; False if no store answered.
+
+        The stores are asked in turn; the first that answers speaks for all. Another one may have
+        more or less. Less is repeated and ignored, more is repaired among the stores.
+        """
+        try:
+            self.store = self._stores.first(self._ask)
+        except QueryError:
+            return False  # each has been told of
+        return True
+
+    def begins(self) -> dict[Partition, int] | None:
+        """Ask every store; return the least log starts, where above 0; None if one is silent.
+
+        A store that has never had a partition says nothing of where it begins.
+        """
+        if self._stores.all(self._ask).failures:
+            return None
+        views = list(self._views.values())
+        return {
+            partition: min(
+                view.begins.get(partition, 0) for view in views if partition in view.heads
+            )
+            for view in views
+            for partition in view.begins
+        }
+
+    def client(self) -> StoreClient:
+        """The store that last spoke for the cluster."""
+        return self._stores.store(self.store)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._stores.close()
+
+    def _ask(self, client: StoreClient) -> str:
+        try:
+            self._views[client.endpoint].read(client)
+        except QueryError as error:
+            facts = {"cluster": self.cluster, "store": client.endpoint, "error": str(error)}
+            log.warning("a store does not say what it holds", extra=facts)
+            raise
+        return client.endpoint
 
 
 class BothEnds:
@@ -147,14 +182,22 @@ class BothEnds:
         ours = self._heads_of(source)
         if ours is not None and (spans := self._witness.due(ours, theirs)):
             self._look(spans)
+        begins = {} if ours is None else dict(source.said.begins)
+        certain = True
+        if any(start > theirs.get(partition, -1) + 1 for partition, start in begins.items()):
+            # What this store lacks, and the target, another one may have.
+            by_all = source.begins()
+            certain = by_all is not None
+            begins = begins if by_all is None else by_all
         # A source that does not answer has not lost anything: what was found out still holds.
         return HeadsRead(
             target=theirs,
             source=ours or {},
             diverged=dict(self._witness.diverged),
-            waiting=self._witness.waiting(source.heads, theirs),
-            begins={} if ours is None else dict(source.begins),
-            empty=frozenset(target.empty),
+            waiting=self._witness.waiting(source.said.heads, theirs),
+            begins=begins,
+            certain=certain,
+            empty=frozenset(target.said.empty),
         )
 
     def close(self) -> None:
@@ -171,7 +214,7 @@ class BothEnds:
     def _heads_of(self, holdings: Holdings) -> dict[Partition, int] | None:
         if not holdings.ask():
             return None
-        heads = dict(holdings.heads)
+        heads = dict(holdings.said.heads)
         self.told[holdings.cluster] = (self._now_ms(), heads)
         return heads
 

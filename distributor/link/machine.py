@@ -160,6 +160,8 @@ class LinkMachine:
         """Partitions that the target has without what the source kept no more."""
         self._empty: frozenset[Partition] = frozenset()
         """Partitions of which the target keeps nothing any more."""
+        self._begins: Mapping[Partition, int] = {}
+        """Where logs begin by the word of all stores of the source, where that is above 0."""
         self._sent: dict[Partition, int] = {}
         """The end of what was copied of each partition."""
         self._lifecycle = Lifecycle(LINK_STATES)
@@ -299,6 +301,7 @@ class LinkMachine:
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
         self._survey_due_ms = now_ms + self._settings.survey_interval_ms
         self._empty = heads.empty
+        self._begins = heads.begins if heads.certain else {}
         effects = self._stop_and_resume(heads, now_ms)
         effects += self._stop_refused(now_ms)
         effects += self._place(heads, now_ms)
@@ -365,16 +368,20 @@ class LinkMachine:
         return [*effects, (Side.TARGET, stopped)]
 
     def _lost(self, lost: Lost) -> SidedEffect:
-        """No store of the source has the next records any more.
+        """No store of the source that was asked has the next records any more.
 
-        A target that keeps nothing begins where the source's log does. To one that keeps something
-        another link may still bring what is missing, so it stops, unless it shall go on; what is
-        under way still gets there.
+        One that is down may have them, so all have to have said so lately. A target that keeps
+        nothing begins where the source's log does. To one that keeps something another link may
+        still bring what is missing, so it stops, unless it shall go on; what is under way still
+        gets there.
         """
         partition = lost.partition
-        skips = partition in self._passing or self._settings.skips(partition.topic)
-        if not skips and self._comparison.end(partition) and partition not in self._empty:
-            stop = self.stops.overtaken(partition, lost.start, lost.end)
+        by_hand = partition in self._passing
+        unsure = not by_hand and self._begins.get(partition, 0) <= lost.start
+        skips = by_hand or self._settings.skips(partition.topic)
+        holds = bool(self._comparison.end(partition)) and partition not in self._empty
+        if unsure or (holds and not skips):
+            stop = self.stops.overtaken(partition, lost.start, lost.end, unsure=unsure)
             return Side.TARGET, Stopped(partition, stop)
         self.shortened.add(partition)
         self._mirror.begins(partition, lost.end)

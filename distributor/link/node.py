@@ -367,7 +367,8 @@ class LinkRole:
             log.warning("partition is copied again", extra=facts)
             return
         stop = effect.stop
-        log.error(_MEANS[stop.reason], extra={**facts, "first": stop.first, "end": stop.end})
+        means = _UNSURE if stop.unsure else _MEANS[stop.reason]
+        log.error(means, extra={**facts, "first": stop.first, "end": stop.end})
 
 
 _MEANS = {
@@ -379,6 +380,8 @@ _MEANS = {
         "partition is refused, the target acknowledges nothing of it: it is tried again later"
     ),
 }
+
+_UNSURE = "partition waits: not every store of the source says whether it keeps what follows"
 
 
 def _rested(began_ms: int, ended_ms: int) -> int:

@@ -76,6 +76,13 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
+class Starved:
+    """Event: for so long another target, well itself, has got nothing of what this one takes."""
+
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retarget:
     """Event: the operator wants another target, one of the list."""
 
@@ -122,7 +129,7 @@ class Switch:
     planned: bool
 
 
-TargetEvent = Probed | Stuck | Retarget | ClusterLost | Drained | Pause | Woke
+TargetEvent = Probed | Stuck | Starved | Retarget | ClusterLost | Drained | Pause | Woke
 TargetEffect = Drain | Resume | Switch
 
 
@@ -160,6 +167,10 @@ class TargetMachine:
         self._lost: set[str] = set()
         self._stuck_ms = 0
         """For how long the current target has taken nothing."""
+        self._starved_ms = 0
+        """For how long another one has got nothing of what it takes."""
+        self._starvations = 0, now_ms
+        """How often a target was left for that, and until when none is."""
         self._rests: dict[str, tuple[int, int]] = {}
         """Targets that took nothing: how often, and until when they are left alone."""
 
@@ -172,8 +183,8 @@ class TargetMachine:
                     self._alive_ms = now_ms
             case Probed(target, _):
                 self._well_since_ms.pop(target, None)
-            case Stuck(for_ms):
-                self._stuck_ms = for_ms
+            case Stuck() | Starved():
+                self._suffered(event)
             case Retarget(target):
                 return self._retarget(target, now_ms)
             case ClusterLost(cluster):
@@ -229,6 +240,8 @@ class TargetMachine:
             return self._fail_over(now_ms, resting=True)
         if self._stuck_ms >= patience_ms and (left := self._leave_stuck(now_ms)):
             return left
+        if self._starved_ms >= patience_ms and (left := self._leave_starving(now_ms)):
+            return left
         if over:
             return [self._resume()]
         if self.holding or self._pinned or not self._settings.failback:
@@ -250,9 +263,28 @@ class TargetMachine:
         effects = self._fail_over(now_ms, resting=False)
         if effects:
             times, _ = self._rests.get(left, (0, 0))
-            rest_ms = self._settings.failover_after_ms * REST << min(times, REST_DOUBLINGS_MAX)
-            self._rests[left] = times + 1, now_ms + rest_ms
+            self._rests[left] = times + 1, now_ms + self._rest_ms(times)
         return effects
+
+    def _suffered(self, event: Stuck | Starved) -> None:
+        if isinstance(event, Stuck):
+            self._stuck_ms = event.for_ms
+        else:
+            self._starved_ms = event.for_ms
+
+    def _leave_starving(self, now_ms: int) -> list[TargetEffect]:
+        """Serve another one, as this one relays nothing; seldom, for that may be the other's fault.
+
+        It does not rest: it takes what it is given.
+        """
+        times, until_ms = self._starvations
+        effects = self._fail_over(now_ms, resting=False) if now_ms >= until_ms else []
+        if effects:
+            self._starvations = times + 1, now_ms + self._rest_ms(times)
+        return effects
+
+    def _rest_ms(self, times: int) -> int:
+        return self._settings.failover_after_ms * REST << min(times, REST_DOUBLINGS_MAX)
 
     def _rests_now(self, name: str, now_ms: int) -> bool:
         _, until_ms = self._rests.get(name, (0, now_ms))
@@ -262,6 +294,8 @@ class TargetMachine:
         preferred = self._targets[0]
         if not self._usable(preferred) or self._rests_now(preferred, now_ms):
             return []
+        if now_ms < self._starvations[1]:
+            return []  # it may relay nothing still
         if now_ms - self._well_since_ms[preferred] < self._settings.failover_after_ms:
             return []
         return self._hold(TargetState.DRAINING, preferred, now_ms)
@@ -292,7 +326,7 @@ class TargetMachine:
 
     def _switch(self, target: str, now_ms: int, *, planned: bool) -> Switch:
         self._serve(target)
-        self._alive_ms, self._stuck_ms = now_ms, 0
+        self._alive_ms, self._stuck_ms, self._starved_ms = now_ms, 0, 0
         return Switch(target, planned)
 
     def _resume(self) -> Resume:

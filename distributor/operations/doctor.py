@@ -19,8 +19,9 @@ from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
+from distributor.operations.meter import clock_skews_s
 from distributor.operations.probe import Vitals, probe
-from distributor.operations.status import status_of
+from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from distributor.survey import Holding
     from topology.model import ClusterSpec, Topology
     from topology.plan import Plan
+
+SKEW_S = 5.0
+"""Clocks that are kept differ by milliseconds; a record's way from another cluster adds to that."""
 
 LATE_S = 60.0
 """A link further behind than this is worth a look; in health it is a fraction of a second."""
@@ -113,7 +117,19 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
                     process.name, what, f"{_WAITS_FOR[process.kind]}; it goes on by itself"
                 )
             case _:
-                continue
+                yield from _of_clock(vitals)
+
+
+def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
+    """A store whose machine's clock differs from those of other clusters."""
+    for skew_s in clock_skews_s(vitals.exposition):
+        if abs(skew_s) >= SKEW_S:
+            way = "ahead of" if skew_s > 0 else "behind"
+            yield Diagnosis(
+                vitals.process.name,
+                f"its machine's clock is {abs(skew_s):,.0f} s {way} those of other clusters",
+                "set it (chronyc tracking): ages, delays and positions by time are wrong by that",
+            )
 
 
 def _command(process: Process) -> str:
@@ -182,6 +198,13 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
             yield Diagnosis(name, what, "mend that first; the link catches up by itself")
         elif link.error:
             yield Diagnosis(name, link.error, "run distributor status again in a moment")
+        elif link.state in (SILENT, STUCK):
+            what = link.waits_for or f"{link.target} gives no sign of life"
+            yield Diagnosis(
+                name,
+                f"is {link.state}: {what}",
+                f"look at the towers and stores of {link.target}; the link goes on by itself",
+            )
         elif link.diverged or link.overtaken or link.refused:
             yield _of_stopped(name, link)
         elif (link.lag_seconds or 0) > LATE_S:
@@ -203,8 +226,8 @@ def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
         )
     if link.overtaken:
         what.append(
-            f"does not copy {counted(link.overtaken, 'partition')} of which {link.source} keeps no "
-            f"more what {link.target} lacks"
+            f"does not copy {counted(link.overtaken, 'partition')} of which no store of "
+            f"{link.source} that answers keeps what {link.target} lacks"
         )
     if link.refused:
         what.append(
@@ -213,7 +236,8 @@ def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
         )
     do = "see distributor status for which, and docs/operations.md for what to decide"
     if link.overtaken:
-        do += "; distributor resume goes on without what nobody has"
+        do += f"; start what is down of {link.source}, or go on without what nobody has by "
+        do += "distributor resume"
     return Diagnosis(name, "; ".join(what), do)
 
 

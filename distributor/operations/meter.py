@@ -1,4 +1,4 @@
-"""What heartbeats tell Prometheus."""
+"""What heartbeats tell Prometheus, and what stores tell of their clocks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge, Histogram
+from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,3 +49,13 @@ class HeartbeatMeter:
 
 def _seconds(point_ms: Callable[[str], int], origin: str) -> float:
     return point_ms(origin) / 1_000
+
+
+def clock_skews_s(exposition: str) -> list[float]:
+    """How far stores' clocks are ahead of those of other clusters, in seconds."""
+    return [
+        sample.value
+        for family in text_string_to_metric_families(exposition)
+        if family.name == "dafka_store_clock_skew_seconds"
+        for sample in family.samples
+    ]

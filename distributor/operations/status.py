@@ -135,6 +135,7 @@ class LinkStatus:
         stopped: The first of those it does not copy.
         late: The partitions that lag, the latest first.
         topics: What it carries, if not what is on all clusters.
+        waits_for: What it waits for while it is stuck, for people.
     """
 
     source: str
@@ -152,12 +153,15 @@ class LinkStatus:
     stopped: tuple[StoppedPartition, ...] = ()
     late: tuple[LatePartition, ...] = ()
     topics: str = ""
+    waits_for: str = ""
 
 
 NO_ANSWER = "no answer"
 """The state of a link whose distributor does not answer at its control port."""
 
-ILL = (NO_ANSWER, "silent", "stuck")
+SILENT, STUCK = "silent", "stuck"
+
+ILL = (NO_ANSWER, SILENT, STUCK)
 """States in which nothing is copied, and nobody has asked for that."""
 
 
@@ -233,6 +237,7 @@ def _with_row(status: LinkStatus, row: LinkRow | None, unsaid: str) -> LinkStatu
         refused=row.refused,
         shortened=row.shortened,
         stopped=tuple(map(StoppedPartition.of, row.stopped)),
+        waits_for=row.waits_for,
     )
 
 

@@ -166,13 +166,15 @@ def _records(
         # What retention takes meanwhile is not there any more; log starts tell it from a loss.
         failOnDataLoss=False,
     )
+    # Each store has its own for what came as bare values.
+    own_time = F.when(F.col("timestampType") == 0, F.col("timestamp"))
     return source.load().select(
         F.lit(cluster.name).alias("cluster"),
         "topic",
         "partition",
         (F.col("offset") - F.col("offset") % RANGE_RECORDS).alias("range"),
         "offset",
-        F.xxhash64("offset", "timestamp", "key", "value", "headers").alias("digest"),
+        F.xxhash64("offset", own_time, "key", "value", "headers").alias("digest"),
         (~_in_order(topology, cluster)).alias("astray"),
     )
 

@@ -34,6 +34,8 @@ from topology.copyflags import bit, mask
 from topology.model import INTERNAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -162,12 +164,11 @@ class LinkJob:
 
     def _started(self) -> StreamingQuery:
         source_there, target_there = self._there(self._link.source), self._there(self.target)
-        # What retention has taken at the source nobody brings: stores of the target are told so.
-        log_starts = {
-            partition: kept.start
-            for partition, kept in source_there.items()
-            if kept.start > target_there.get(partition, range(0)).stop
-        }
+        log_starts = _behind_holes(source_there, target_there)
+        if log_starts:
+            # A store that is down may have what the others lack: each one has to say so.
+            source_there = self._there(self._link.source, every=True)
+            log_starts = _behind_holes(source_there, target_there)
         there = dict.fromkeys(source_there, 0)
         there |= {partition: kept.stop for partition, kept in target_there.items()}
         self._starts = there | log_starts
@@ -253,13 +254,27 @@ class LinkJob:
         facts = {"source": self._link.source, "target": self.target}
         log.warning("link is retargeted", extra=facts)
 
-    def _there(self, cluster: str) -> dict[Partition, range]:
+    def _there(self, cluster: str, *, every: bool = False) -> dict[Partition, range]:
         """What a cluster holds of the topics that are copied."""
         with RangeReader(Cluster.declared(self._topology.cluster(cluster))) as asked:
-            return asked.there(self._topics())
+            return asked.there(self._topics(), every=every)
 
     def _topics(self) -> TopicSelection:
         return TopicSelection(pattern=pattern_of(self._topology))
+
+
+def _behind_holes(
+    source: Mapping[Partition, range], target: Mapping[Partition, range]
+) -> dict[Partition, int]:
+    """Where the source begins behind what the target has; stores of the target are told so.
+
+    What retention has taken at the source nobody brings.
+    """
+    return {
+        partition: kept.start
+        for partition, kept in source.items()
+        if kept.start > target.get(partition, range(0)).stop
+    }
 
 
 def pattern_of(topology: Topology) -> str:

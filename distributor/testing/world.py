@@ -322,7 +322,7 @@ class _WatchedSteering(Steering):
     """Tells the link of switches."""
 
     def __init__(self, link: SimLink, plan: Plan, settings: SimSettings) -> None:
-        stores = ClusterStores(plan.topology, link.connect)
+        stores = ClusterStores(plan.topology, link.link, link.connect)
         interval_ms, clock = settings.probe_interval_ms, link.world.clock
         super().__init__(
             link.link, settings.aim, link, stores, probe_interval_ms=interval_ms, clock=clock

@@ -112,7 +112,7 @@ def test_each_of_them_stops_alone_is_told_everywhere_and_goes_on_when_mended(
     assert link["shortened"] == 1
     code, findings = distributor("doctor", topology_file)
     assert code == 1
-    assert any("c1 keeps no more what c2 lacks" in one["what"] for one in findings["findings"])
+    assert any("that answers keeps what c2 lacks" in one["what"] for one in findings["findings"])
     log = (tmp_path / "logs" / "c1-level-1.log").read_text()
     assert "partition has diverged, same name, other record: it is not copied" in log
     assert "partition is overtaken, the source keeps no more what follows: it is not copied" in log

@@ -8,7 +8,7 @@ import pytest
 
 from dafka.model import Partition
 from dafka.process.clock import Clock
-from distributor.control.steering import BARRIER_INTERVAL_MS, Steering
+from distributor.control.steering import BARRIER_INTERVAL_MS, RELAY_INTERVAL_MS, Steering
 from distributor.link.target import Pause, Retarget, TargetSettings
 
 ORDERS = Partition("orders", "AB" * 16)
@@ -50,6 +50,9 @@ class FakeStores:
 
     def heads(self, name):
         self.asked.append(name)
+        return self.held[name]
+
+    def carried(self, name):
         return self.held[name]
 
 
@@ -123,6 +126,16 @@ def test_a_paused_link_says_when_what_it_sent_is_everywhere(here):
     asked = len(here.stores.asked)
     here.look()
     assert len(here.stores.asked) == asked, "that does not change any more"
+
+
+def test_a_target_that_relays_nothing_to_another_is_left(caplog):
+    here = Steered(failover_after_ms=5_000)
+    for second in range(4):
+        assert here.node.opened == []
+        here.stores.held = {"c2": {ORDERS: second}, "c3": {ORDERS: 0}}
+        here.look(after_ms=RELAY_INTERVAL_MS)
+    assert here.node.opened == ["c3"]
+    assert "target was left, it relays nothing to another" in caplog.text
 
 
 def test_a_silent_target_is_left_for_one_that_answers():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dafka.model import Partition
@@ -47,17 +49,29 @@ def test_other_histories_stop_once_and_until_they_are_found_no_more():
 
 def test_a_hole_stops_until_it_is_filled():
     stops = Stops()
-    assert stops.overtaken(P, 5, 10) == Stop(StopReason.OVERTAKEN, 5, 10)
+    assert stops.overtaken(P, 5, 10, unsure=False) == Stop(StopReason.OVERTAKEN, 5, 10)
     assert stops.take(HeadsRead({P: 4}, {P: 30}, begins={P: 12}), 0) == ([], [])
     assert stops.take(HeadsRead({P: 8}, {P: 30}, begins={P: 12}), 0) == ([], [])
     assert stops.take(HeadsRead({P: 8}), 0) == ([], []), "a source that is silent says nothing"
     assert stops.take(HeadsRead({P: 9}, {P: 30}, begins={P: 12}), 0) == ([], [P])
 
 
+def test_a_hole_that_a_silent_store_may_fill_is_waited_for():
+    stops = Stops()
+    stops.overtaken(P, 5, 10, unsure=True)
+    stops.overtaken(Q, 0, 10, unsure=True)
+    heads = HeadsRead({P: 4}, {P: 30, Q: 30}, begins={P: 12, Q: 10}, certain=False)
+    assert stops.take(heads, 0) == ([], [])
+    assert stops.take(replace(heads, target={P: 11}), 0) == ([], [P])
+    assert stops.take(replace(heads, begins={P: 12}), 0) == ([], [Q]), "it has come back"
+    stops.overtaken(Q, 0, 10, unsure=True)
+    assert stops.take(replace(heads, certain=True), 0) == ([], [Q]), "to be found out anew"
+
+
 def test_a_hole_in_another_history_is_another_history():
     stops = Stops()
-    stops.overtaken(P, 5, 10)
-    stops.overtaken(Q, 5, 10)
+    stops.overtaken(P, 5, 10, unsure=False)
+    stops.overtaken(Q, 5, 10, unsure=False)
     assert stops.take(HeadsRead({P: 4, Q: 4}, diverged={P: 2}), 0) == ([P], [])
     assert stops.counts() == {**NONE, StopReason.DIVERGED: 1, StopReason.OVERTAKEN: 1}
 
@@ -173,7 +187,7 @@ def test_by_hand_it_goes_on_behind_the_hole_and_the_target_hears_where():
 
 def test_what_was_passed_over_by_hand_once_stops_when_it_is_overtaken_again():
     stops = Stops()
-    stops.overtaken(P, 5, 10)
+    stops.overtaken(P, 5, 10, unsure=False)
     assert stops.pass_over(Q.topic + "-other") == {}
     assert stops.pass_over(P.topic) == {P: Stop(StopReason.OVERTAKEN, 5, 10)}
     assert stops.counts()[StopReason.OVERTAKEN] == 0

@@ -82,18 +82,31 @@ def batch(partition, sequence, count):
     return Batch(partition, sequence, count, b"content")
 
 
+def said(holdings):
+    view = holdings.said
+    return view.heads, view.begins, view.empty
+
+
 def test_all_is_asked_for_once_and_then_what_has_changed(survey):
     store = Answering(batch(A, 0, 5), batch(PRIVATE, 0, 1))
     holdings, _ = survey(one=store)
     assert holdings.ask()
-    assert (holdings.heads, holdings.begins, holdings.empty) == ({A: 4}, {}, set())
+    assert said(holdings) == ({A: 4}, {}, set())
     store.log.append([batch(B, 0, 2), batch(PRIVATE, 1, 1)])
     store.log.append([], trims={A: 5})
     assert holdings.ask()
-    assert (holdings.heads, holdings.begins, holdings.empty) == ({A: 4, B: 1}, {A: 5}, {A})
+    assert said(holdings) == (
+        {A: 4, B: 1},
+        {A: 5},
+        {A},
+    )
     store.log.append([batch(A, 5, 1)])
     assert holdings.ask()
-    assert (holdings.heads, holdings.begins, holdings.empty) == ({A: 5, B: 1}, {A: 5}, set())
+    assert said(holdings) == (
+        {A: 5, B: 1},
+        {A: 5},
+        set(),
+    )
     assert store.whole == 1
 
 
@@ -104,7 +117,7 @@ def test_a_store_that_was_started_anew_is_asked_for_all(survey):
     stores["one"] = emptied = Answering(batch(A, 0, 1))
     emptied.log.changes = ChangeOrder("another opening")
     assert holdings.ask()
-    assert holdings.heads == {A: 0}
+    assert holdings.said.heads == {A: 0}
     assert emptied.whole == 1
 
 
@@ -112,14 +125,14 @@ def test_the_first_that_answers_speaks_for_all_and_another_begins_anew(survey, c
     one, two = Answering(batch(A, 0, 5)), Answering(batch(A, 0, 3), batch(B, 0, 1))
     holdings, stores = survey(one=one, two=two)
     assert holdings.ask()
-    assert (holdings.store, holdings.heads) == ("one", {A: 4})
+    assert (holdings.store, holdings.said.heads) == ("one", {A: 4})
     stores["one"] = Silent()
     assert holdings.ask()
-    assert (holdings.store, holdings.heads) == ("two", {A: 2, B: 0})
+    assert (holdings.store, holdings.said.heads) == ("two", {A: 2, B: 0})
     assert "a store does not say what it holds" in caplog.text
     stores["one"] = one
     assert holdings.ask()
-    assert (holdings.store, holdings.heads) == ("one", {A: 4})
+    assert (holdings.store, holdings.said.heads) == ("one", {A: 4})
 
 
 def test_a_store_that_was_replaced_by_an_older_version_is_asked_for_all(survey):
@@ -127,7 +140,7 @@ def test_a_store_that_was_replaced_by_an_older_version_is_asked_for_all(survey):
     assert holdings.ask()
     stores["one"] = Older(batch(A, 0, 6))
     assert holdings.ask()
-    assert holdings.heads == {A: 5}
+    assert holdings.said.heads == {A: 5}
 
 
 def test_over_sockets(pair, make_batch):
@@ -136,13 +149,13 @@ def test_over_sockets(pair, make_batch):
         cluster = pair.topology.clusters[0]
         holdings = Holdings(cluster, lambda topic: topic != "t0")
         assert holdings.ask()
-        assert len(holdings.heads) == 499
+        assert len(holdings.said.heads) == 499
         with Producer(cluster.towers[0], max_block_ms=5_000) as producer:
             producer.send("orders", b"1")
             producer.flush(10)
-        whole = dict(holdings.heads)
+        whole = dict(holdings.said.heads)
         assert holdings.ask()
-        assert holdings.heads == whole | {Partition("orders", producer.address): 0}
+        assert holdings.said.heads == whole | {Partition("orders", producer.address): 0}
         assert holdings.store == cluster.stores[0].query
         holdings.close()
 
@@ -153,11 +166,25 @@ def test_nothing_is_forgotten_while_no_store_answers(survey):
     assert holdings.ask()
     stores["one"] = Silent()
     assert not holdings.ask()
-    assert holdings.heads == {A: 4}
+    assert holdings.said.heads == {A: 4}
     stores["one"] = store
     store.log.append([batch(B, 0, 1)])
     assert holdings.ask()
-    assert (holdings.heads, store.whole) == ({A: 4, B: 0}, 1)
+    assert (holdings.said.heads, store.whole) == ({A: 4, B: 0}, 1)
+
+
+def test_where_logs_begin_is_what_all_stores_say(survey):
+    places = [batch(place, first, 1) for place in (A, B) for first in range(5)]
+    trimmed, whole = Answering(*places), Answering(*places[:5])
+    trimmed.log.append([], trims={A: 3, B: 4})
+    holdings, stores = survey(one=trimmed, two=Silent())
+    assert holdings.ask()
+    assert holdings.said.begins == {A: 3, B: 4}
+    assert holdings.begins() is None
+    stores["two"] = whole
+    assert holdings.begins() == {A: 0, B: 4}, "who never had it says nothing"
+    whole.log.append([], trims={A: 2})
+    assert holdings.begins() == {A: 2, B: 4}
 
 
 def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(survey):
@@ -166,4 +193,4 @@ def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(su
     assert holdings.ask()
     store.log.append([batch(A, 5, 1)])
     assert holdings.ask()
-    assert (holdings.heads, store.whole) == ({A: 5}, 2)
+    assert (holdings.said.heads, store.whole) == ({A: 5}, 2)

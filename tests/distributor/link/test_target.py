@@ -19,6 +19,7 @@ from distributor.link.target import (
     Probed,
     Resume,
     Retarget,
+    Starved,
     Stuck,
     Switch,
     TargetMachine,
@@ -121,6 +122,39 @@ def test_links_do_not_go_round_in_circles_where_nobody_takes_anything():
     for now_ms in range(rested_ms + 1_500, rested_ms + 1_000 + 2 * REST * 1_000, 500):
         stuck(one, 0, now_ms)
         assert one.current == "b", "it does not return as soon to whom it left again"
+
+
+def starved(one, for_ms, now_ms):
+    """All answer, and take what they are given, but another one has got nothing for so long."""
+    events = [Probed(target, True) for target in (one.current, *"abc")]
+    return [
+        effect
+        for event in (*events, Stuck(0), Starved(for_ms))
+        for effect in one.handle(event, now_ms)
+    ]
+
+
+def test_a_target_that_relays_nothing_is_left_and_may_be_served_again():
+    one = aim()
+    assert starved(one, 999, 5_000) == []
+    assert starved(one, 1_000, 6_000) == [Switch("b", planned=False)]
+    assert stuck(one, 1_000, 7_000) == [Switch("a", planned=False)], "b was sick itself"
+    for now_ms in range(7_000, 6_000 + REST * 1_000, 500):
+        assert starved(one, now_ms - 7_000, now_ms) == [], "that is known now"
+    again_ms = 6_000 + REST * 1_000
+    assert starved(one, 5_000, again_ms) == [Switch("c", planned=False)]
+    assert stuck(one, 1_000, again_ms + 1_000) == [Switch("a", planned=False)]
+    for now_ms in range(again_ms + 1_000, again_ms + 2 * REST * 1_000, 500):
+        assert starved(one, 9_000, now_ms) == [], "ever more seldom"
+
+
+def test_it_does_not_return_at_once_to_one_that_relayed_nothing():
+    one = aim(BACK)
+    assert starved(one, 1_000, 6_000) == [Switch("b", planned=False)]
+    for now_ms in range(6_500, 6_000 + REST * 1_000, 500):
+        one.handle(Probed("b", True), now_ms)
+        assert one.handle(Probed("a", True), now_ms) == []
+    assert one.handle(Probed("a", True), 6_000 + REST * 1_000) == [Drain()]
 
 
 def test_a_dead_target_is_left_even_for_one_that_took_nothing():
@@ -254,6 +288,7 @@ events = st.one_of(
     st.builds(Probed, st.sampled_from("abc"), st.booleans()),
     st.builds(Retarget, st.sampled_from("abc")),
     st.builds(Stuck, st.integers(0, 3_000)),
+    st.builds(Starved, st.integers(0, 3_000)),
     st.builds(ClusterLost, st.sampled_from("abcd")),
     st.just(Drained()),
     st.just(Pause()),

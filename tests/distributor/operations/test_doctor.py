@@ -56,12 +56,40 @@ def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
     assert "distributor run --cluster c1 --level 1" in link.do
 
 
+@pytest.mark.parametrize(
+    ("state", "waits_for", "what"),
+    [
+        ("stuck", "c2 has acknowledged nothing for 5 s", "is stuck: c2 has acknowledged nothing"),
+        ("silent", "", "is silent: c2 gives no sign of life"),
+    ],
+)
+def test_a_link_of_which_nothing_is_taken_is_named_with_what_it_waits_for(state, waits_for, what):
+    link = LinkStatus("c1", "c2", 1, state=state, waits_for=waits_for)
+    (finding,) = module._of_links([link], [])
+    assert finding.what.startswith(what)
+    assert "c2" in finding.do
+
+
+@pytest.mark.parametrize(
+    ("skew", "what"),
+    [("3600.2", "3,600 s ahead of"), ("-12.0", "12 s behind"), ("0.4", "")],
+)
+def test_a_machine_with_another_time_is_named(make_pair, free_ports, skew, what):
+    pair = make_pair(f"metrics: {{first_port: {free_ports(6)}}}")
+    (store, *_) = [
+        one for one in processes_of(plan(pair.topology), pair.file) if "store" in one.name
+    ]
+    exposition = f'dafka_store_clock_skew_seconds{{address="AB"}} {skew}\n'
+    found = list(module._of_processes(pair.topology, [Vitals(store, "ok", (), exposition)]))
+    assert [what in one.what for one in found] == [True] * bool(what)
+
+
 def test_partitions_that_a_link_does_not_copy_are_named_with_the_reason():
     link = LinkStatus("c1", "c2", 1, lag_seconds=900, diverged=2, overtaken=3)
     (finding,) = module._of_links([link], [])
     assert finding.about == "c1 → c2, level 1"
     assert "2 partitions of which c2 has other records" in finding.what
-    assert "3 partitions of which c1 keeps no more what c2 lacks" in finding.what
+    assert "3 partitions of which no store of c1 that answers keeps what c2 lacks" in finding.what
 
 
 def test_a_process_that_does_not_answer_comes_with_its_command(make_pair, free_ports):

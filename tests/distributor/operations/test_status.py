@@ -231,6 +231,7 @@ def test_as_json_it_is_plain_values(capsys):
                 ],
                 "late": [],
                 "topics": "",
+                "waits_for": "",
             }
         ],
     }

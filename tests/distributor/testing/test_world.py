@@ -197,6 +197,48 @@ def test_a_partition_that_the_target_refuses_is_set_aside_and_arrives_when_it_is
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_a_relay_that_is_gone_is_gone_round_and_both_clusters_get_everything(seed):
+    world = SimWorld(PLAN, seed, Faults(delay_ms_max=20), settings=REPAIRING)
+    producer = world.clusters["c1"].producers[0]
+    (relay,) = [one for one in world.links if one.link.source == "c3" and one.link.level == 1]
+    (link,) = [one for one in world.links if one.link.source == "c1" and one.link.level == 3]
+    world.world.run_until(3_000)
+    assert link.target.name == "c3"
+    relay.crash()
+    for second in range(4, 40):
+        world.world.run_until(second * 1_000)
+        producer.send("flights", 1)
+    (partition,) = producer.partitions
+    heads = [world.clusters[name].store.log.heads()[partition] for name in ("c3", "c4")]
+    assert link.target.name == "c4"
+    assert min(heads) > 30, "c4 by the link, c3 by its relay"
+    assert len(link.switches) == 1, "not in circles"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_sick_cluster_behind_a_target_keeps_the_target_waiting_ever_more_seldom(
+    seed, monkeypatch
+):
+    take = StoreMachine._take
+
+    def refusing(store, message, now_ms):
+        if "c4" in store._address.lower():
+            return [Dropped("append failed")]
+        return take(store, message, now_ms)
+
+    monkeypatch.setattr(StoreMachine, "_take", refusing)
+    world = SimWorld(PLAN, seed, Faults(delay_ms_max=20), settings=REPAIRING)
+    producer = world.clusters["c1"].producers[0]
+    (link,) = [one for one in world.links if one.link.source == "c1" and one.link.level == 3]
+    for second in range(3, 120):
+        world.world.run_until(second * 1_000)
+        producer.send("flights", 1)
+    (partition,) = producer.partitions
+    assert world.clusters["c3"].store.log.heads()[partition] > 100
+    assert 2 <= len(link.switches) <= 6
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_what_one_source_keeps_no_more_another_brings(seed):
     everything = written(0, 10), written(10, 10)
     world = with_logs(PLAN, seed, c1=everything, c2=everything, c3=[written(0, 5)])
@@ -215,6 +257,27 @@ def test_a_partition_whose_beginning_is_gone_begins_where_it_is_kept(seed):
     assert reported(world, "c1") == []
     assert [(one.start, one.end) for link in world.links for one in link.lost] == [(0, 10)]
     assert values(world, "c2") == [b"v"] * 10
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("skips", [False, True])
+def test_where_a_log_starts_every_declared_store_has_to_say(seed, skips):
+    settings = replace(REPAIRING, link=replace(REPAIRING.link, skips=lambda _topic: skips))
+    world = SimWorld(PAIR, seed, Faults(delay_ms_max=20), settings=settings, stores=2)
+    partial, whole = world.clusters["c1"].stores
+    for store in (partial, whole):
+        store.crash()
+    # What the one has lost with its disk, the other has, and is down for long.
+    partial.log.append([written(10, 10)], skips={OTHER: 10})
+    whole.log.append([written(0, 10), written(10, 10)])
+    partial.boot()
+    world.world.run_until(60_000)
+    assert OTHER not in world.clusters["c2"].store.log.heads()
+    assert reported(world, "c1") == [Stopped(OTHER, Stop(StopReason.OVERTAKEN, 0, 10, unsure=True))]
+    whole.boot()
+    world.world.run_until(120_000)
+    assert values(world, "c2") == [b"v"] * 20
+    assert not any(link.lost for link in world.links)
 
 
 @pytest.mark.parametrize("seed", range(10))
