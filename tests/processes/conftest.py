@@ -80,6 +80,7 @@ class Up:
     """A running `distributor up`."""
 
     def __init__(self, file: Path, logs: Path) -> None:
+        self._logs = logs
         with (logs.parent / "up.txt").open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "distributor", "up", str(file), "--logs", str(logs)],
@@ -103,6 +104,10 @@ class Up:
                 return
         raise AssertionError(f"no child with {words} among {list(self.children())}")
 
+    def log(self, name: str) -> str:
+        """The end of what a child has logged."""
+        return "\n".join((self._logs / f"{name}.log").read_text().splitlines()[-60:])
+
     def stop(self) -> int:
         """Ctrl-C; returns the exit code."""
         self.process.send_signal(signal.SIGINT)
@@ -121,11 +126,11 @@ def up(topology_file: Path, tmp_path: Path):
         running.process.wait(30)
 
 
-def wait_until(condition, what: str, seconds: float = 40.0) -> None:
-    """Poll for a condition that other processes bring about."""
+def wait_until(condition, what: str, seconds: float = 40.0, evidence=str) -> None:
+    """Poll for a condition that other processes bring about; `evidence` is shown if it fails."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s: {evidence()}"
         time.sleep(0.1)
 
 

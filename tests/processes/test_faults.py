@@ -61,10 +61,15 @@ class Tree:
     def until(self, condition, what, seconds=60.0):
         began = time.monotonic()
         while not condition():
-            assert time.monotonic() - began < seconds, f"not within {seconds} s: {what}"
+            assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s: {self}"
             self.supervisor.watch()
             time.sleep(0.1)
         return time.monotonic() - began
+
+    def __str__(self):
+        """What the tools say of it, where a test fails."""
+        told = [f"{one.about}: {one.what}" for one in self.findings()]
+        return "\n".join([*told, *(str(link) for link in self.status().links)])
 
     def records(self, cluster):
         found = {one.cluster: one.records for one in survey(self.topology, 500)}

@@ -73,7 +73,12 @@ def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
     try:
         os.kill(child(up, "distributor", "--cluster c1", "--level 3"), signal.SIGKILL)
         wait_until(lambda: targets(topology_file).get(("c1", 3)) == "c3", "it is back")
-        wait_until(lambda: targets(topology_file)["c1", 3] == "c4", "c3 is left again", 60)
+        wait_until(
+            lambda: targets(topology_file)["c1", 3] == "c4",
+            "c3 is left again",
+            60,
+            lambda: distributor("status", str(topology_file)).stdout + up.log("c1-level-3"),
+        )
     finally:
         os.kill(tower, signal.SIGCONT)
     traffic.finish()
