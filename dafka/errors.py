@@ -79,6 +79,10 @@ class StorageError(DafkaError):
     """The disk refused, or what it holds is not ours to open."""
 
 
+class RestartError(DafkaError):
+    """What is on disk may be more than this process knows of, so it has to be started again."""
+
+
 class QueryError(DafkaError):
     """A store's query port gave no answer, or refused the question."""
 

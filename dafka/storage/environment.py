@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import lmdb
 
-from dafka.errors import RecordError, StorageError
+from dafka.errors import RecordError, RestartError, StorageError
 from dafka.model import address_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ _DAMAGE = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,
     lmdb.InvalidError,
-    lmdb.PanicError,
     RecordError,
     struct.error,
 )
@@ -60,6 +59,7 @@ class Environment:
     Args:
         directory: Created if it is not there; nothing else may be kept in it.
         kind: What it is, in a word, for error messages.
+        tables: Their names; made if they are not there.
         layout: Version of the tables, kept with them: another one is refused.
         earlier: Versions that are read as they are, and are `layout` from then on.
         identity: Of the owner, if this makes the environment; by default one is drawn.
@@ -75,6 +75,7 @@ class Environment:
         directory: str | os.PathLike[str],
         *,
         kind: str,
+        tables: tuple[bytes, ...],
         layout: str,
         earlier: tuple[str, ...] = (),
         identity: str = "",
@@ -85,6 +86,7 @@ class Environment:
         self._layout = layout
         self._earlier = earlier
         self._drawn = identity or address_of(uuid4())
+        self._sync = sync
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
@@ -92,18 +94,18 @@ class Environment:
             if not (self._directory / _FILE).exists():
                 self._create()
             self._lmdb = _opened(self._directory, sync=sync)
-            opened.callback(self._lmdb.close)
+            opened.callback(lambda: self._lmdb.close())
             self._see_that_it_is_whole()
             self.identity = self._own(self._lmdb)
             """The owner's address, drawn when the environment was created."""
+            self._tables = {name: self._lmdb.open_db(name) for name in tables}
             if created:
                 _sync_directory(self._directory.parent)
             self._opened = opened.pop_all()
 
     def table(self, name: bytes) -> lmdb._Database:
-        """Return a table, made if it is not there."""
-        with self.errors("open"):
-            return self._lmdb.open_db(name)
+        """Return one of its tables; good until the next `write` at most."""
+        return self._tables[name]
 
     @contextmanager
     def reading(self, attempt: str = "read") -> Iterator[lmdb.Transaction[memoryview]]:
@@ -125,7 +127,8 @@ class Environment:
             work: Called again, from the start, if there was not enough room.
 
         Raises:
-            StorageError: The disk refused.
+            StorageError: The disk refused; nothing is there.
+            RestartError: The same, and what is there cannot be said.
         """
         with self.errors(attempt):
             while not self._written(work):
@@ -201,11 +204,45 @@ class Environment:
 
     def _written(self, work: Callable[[lmdb.Transaction[bytes]], None]) -> bool:
         """Whether the map was large enough."""
+        before = self._lmdb.info()["last_txnid"]
         try:
             with self._lmdb.begin(write=True) as transaction:
                 work(transaction)
         except lmdb.MapFullError:
             return False
+        except lmdb.Error:
+            if not (self._has_given_up() and self._open_again(before)):
+                raise
+        return True
+
+    def _has_given_up(self) -> bool:
+        """Whether LMDB does nothing more with the file, but for being closed.
+
+        So it is when a commit fails at its very last write, the page that makes it visible.
+        """
+        try:
+            with self._lmdb.begin():
+                return False
+        except lmdb.PanicError:
+            return True
+
+    def _open_again(self, before: int) -> bool:
+        """Open the file once more; whether the commit behind `before` is there all the same.
+
+        Then it has to be on disk, too; and who is told that it failed must not meet it later.
+        """
+        try:
+            self._lmdb.close()
+            self._lmdb = _opened(self._directory, sync=self._sync)
+            self._tables = {name: self._lmdb.open_db(name) for name in self._tables}
+            if self._lmdb.info()["last_txnid"] == before:
+                return False
+            self._lmdb.sync(self._sync)
+        except lmdb.Error as error:
+            raise RestartError(
+                f"{self._kind} at {str(self._directory)!r} cannot be opened again: {error}; "
+                "start this process again"
+            ) from error
         return True
 
     def _own(self, environment: lmdb.Environment) -> str:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 FORMAT = "3"
 """Version of the layout above. 2 had no gaps, so it is read as it is."""
 
+_PARTITIONS, _BATCHES, _TABLES = b"partitions", b"batches", b"tables"
+
 _SEPARATOR = b"\0"
 _BATCH_KEY = struct.Struct(">IQ")
 _BATCH = struct.Struct(">IQ")
@@ -83,8 +85,9 @@ class LmdbLog:
         self._clock = clock
         self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
+        tables = _PARTITIONS, _BATCHES, _TABLES
         self._environment = Environment(
-            directory, kind="log", layout=FORMAT, earlier=("2",), sync=sync
+            directory, kind="log", tables=tables, layout=FORMAT, earlier=("2",), sync=sync
         )
         try:
             self._load()
@@ -136,22 +139,24 @@ class LmdbLog:
         numbers = self._numbered(changed)
 
         def work(transaction: lmdb.Transaction[bytes]) -> None:
+            table = self._environment.table(_BATCHES)
             for key in dropped:
-                transaction.delete(key, db=self._batches)
+                transaction.delete(key, db=table)
             for partition, first, value in _rows(gaps, batches, times):
                 key = _BATCH_KEY.pack(numbers[partition], first)
-                transaction.put(key, value, overwrite=False, db=self._batches)
+                transaction.put(key, value, overwrite=False, db=table)
             for partition, extent in changed.items():
                 value = _packed(numbers[partition], extent)
-                transaction.put(_partition_key(partition), value, db=self._partitions)
-            for table, key, new in entries:
-                place = _table_key(table, key)
+                partitions = self._environment.table(_PARTITIONS)
+                transaction.put(_partition_key(partition), value, db=partitions)
+            for name, key, new in entries:
+                place, tables = _table_key(name, key), self._environment.table(_TABLES)
                 if new is None:
-                    transaction.delete(place, db=self._tables)
+                    transaction.delete(place, db=tables)
                 else:
-                    transaction.put(place, new, db=self._tables)
+                    transaction.put(place, new, db=tables)
 
-        self._environment.write(f"append {len(batches)} batches to", work)
+        self._environment.write("append to", work)
         for partition, extent in changed.items():
             known = self._extents.get(partition)
             self._records += extent.head - (known.head if known else -1)
@@ -175,7 +180,7 @@ class LmdbLog:
         # freed since from being used again. Hence the copies.
         with (
             self._environment.reading() as transaction,
-            transaction.cursor(self._batches) as cursor,
+            transaction.cursor(self._environment.table(_BATCHES)) as cursor,
         ):
             for first, value in _from(cursor, self._numbers[partition], sequence):
                 count, _ = _BATCH.unpack_from(value)
@@ -200,7 +205,7 @@ class LmdbLog:
         found: list[Outline] = []
         with (
             self._environment.reading() as transaction,
-            transaction.cursor(self._batches) as cursor,
+            transaction.cursor(self._environment.table(_BATCHES)) as cursor,
         ):
             for first, value in _from(cursor, self._numbers[partition], sequence):
                 if len(found) == count_max:
@@ -224,7 +229,7 @@ class LmdbLog:
         high = extent.head + 1
         with (
             self._environment.reading() as transaction,
-            transaction.cursor(self._batches) as cursor,
+            transaction.cursor(self._environment.table(_BATCHES)) as cursor,
         ):
             # What begins below `low` is too early, what begins at `high` is late enough. A gap has
             # the time of what lies before it.
@@ -246,7 +251,7 @@ class LmdbLog:
             StorageError: The disk refused.
         """
         with self._environment.reading() as transaction:
-            value = transaction.get(_table_key(table, key), db=self._tables)
+            value = transaction.get(_table_key(table, key), db=self._environment.table(_TABLES))
             return None if value is None else bytes(value)
 
     def scan(
@@ -264,7 +269,7 @@ class LmdbLog:
         found: list[tuple[bytes, bytes]] = []
         with (
             self._environment.reading() as transaction,
-            transaction.cursor(self._tables) as cursor,
+            transaction.cursor(self._environment.table(_TABLES)) as cursor,
         ):
             there = cursor.set_range(first)
             while there and len(found) < count_max:
@@ -291,13 +296,10 @@ class LmdbLog:
         self._environment.close()
 
     def _load(self) -> None:
-        self._partitions = self._environment.table(b"partitions")
-        self._batches = self._environment.table(b"batches")
-        self._tables = self._environment.table(b"tables")
         self._extents: dict[Partition, Extent] = {}
         self._numbers: dict[Partition, int] = {}
         with self._environment.reading("open") as transaction:
-            for key, value in transaction.cursor(self._partitions):
+            for key, value in transaction.cursor(self._environment.table(_PARTITIONS)):
                 topic, _, address = bytes(key).partition(_SEPARATOR)
                 partition = Partition(text(topic), text(address))
                 number, start, end, *rest = _STANDING.unpack(value)
@@ -343,7 +345,7 @@ class LmdbLog:
             number = self._numbers[partition]
             with (
                 self._environment.reading() as transaction,
-                transaction.cursor(self._batches) as cursor,
+                transaction.cursor(self._environment.table(_BATCHES)) as cursor,
             ):
                 for first, value in _from(cursor, number, start):
                     outline = _outline(first, value)

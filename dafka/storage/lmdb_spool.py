@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 FORMAT = "spool 1"
 """Kind and version of the layout above; a store's log has another, so neither opens the other's."""
 
+_TOPICS, _BATCHES = b"topics", b"batches"
+
 _SEPARATOR = b"\0"
 _NUMBER = struct.Struct(">Q")
 _COUNT = struct.Struct(">I")
@@ -50,10 +52,10 @@ class LmdbSpool:
     """
 
     def __init__(self, directory: str | os.PathLike[str], address: str = "") -> None:
-        self._environment = Environment(directory, kind="spool", layout=FORMAT, identity=address)
+        self._environment = Environment(
+            directory, kind="spool", tables=(_TOPICS, _BATCHES), layout=FORMAT, identity=address
+        )
         try:
-            self._topics = self._environment.table(b"topics")
-            self._batches = self._environment.table(b"batches")
             self._heads = self._read_heads()
         except BaseException:
             self._environment.close()
@@ -78,7 +80,7 @@ class LmdbSpool:
         """
         found = []
         with self._environment.reading() as transaction:
-            for key, value in transaction.cursor(self._batches):
+            for key, value in transaction.cursor(self._environment.table(_BATCHES)):
                 topic, sequence = _place(bytes(key))
                 (count,) = _COUNT.unpack_from(value)
                 content = bytes(value[_COUNT.size :])
@@ -96,16 +98,19 @@ class LmdbSpool:
         grown = heads_after(self._heads, batches)
 
         def work(transaction: lmdb.Transaction[bytes]) -> None:
+            table = self._environment.table(_BATCHES)
             self._delete_stored(transaction)
             for batch in batches:
                 key = _key(batch.partition.topic, batch.sequence)
                 value = _COUNT.pack(batch.count) + batch.content
-                transaction.put(key, value, overwrite=False, db=self._batches)
+                transaction.put(key, value, overwrite=False, db=table)
             for partition, head in grown.items():
                 end = _NUMBER.pack(head + 1)
-                transaction.put(octets_of(partition.topic), end, db=self._topics)
+                transaction.put(
+                    octets_of(partition.topic), end, db=self._environment.table(_TOPICS)
+                )
 
-        self._environment.write(f"append {len(batches)} batches to", work)
+        self._environment.write("append to", work)
         self._heads.update(grown)
         self._stored.clear()
 
@@ -130,11 +135,11 @@ class LmdbSpool:
         with self._environment.reading("open") as transaction:
             return {
                 Partition(text(bytes(topic)), self.address): _NUMBER.unpack(end)[0] - 1
-                for topic, end in transaction.cursor(self._topics)
+                for topic, end in transaction.cursor(self._environment.table(_TOPICS))
             }
 
     def _delete_stored(self, transaction: lmdb.Transaction[bytes]) -> None:
-        with transaction.cursor(self._batches) as cursor:
+        with transaction.cursor(self._environment.table(_BATCHES)) as cursor:
             for topic, end in self._stored.items():
                 cursor.set_range(_key(topic, 0))
                 while key := cursor.key():  # empty behind the last one

@@ -1,21 +1,23 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import lmdb
 import pytest
 
-from dafka.errors import StorageError
+from dafka.errors import RestartError, StorageError
 from dafka.storage import environment
 from dafka.storage.environment import DirectoryLock, Environment
 
 
 def opened(directory, layout="1"):
-    return Environment(directory, kind="thing", layout=layout)
+    return Environment(directory, kind="thing", tables=(b"table",), layout=layout)
 
 
 def put(environment, key, value):
@@ -263,3 +265,79 @@ def test_ends_with_its_process(tmp_path):
 def test_a_directory_that_is_not_there(tmp_path):
     with pytest.raises(StorageError, match="cannot lock log directory"):
         DirectoryLock(tmp_path / "missing", "log")
+
+
+def last_page_refused(directory):
+    """Make the next commit fail at its very last write, the page that makes it visible.
+
+    LMDB writes that through a descriptor of its own, which is one for reading from now on.
+    """
+    for entry in Path("/proc/self/fd").iterdir():
+        descriptor = int(entry.name)
+        try:
+            meant = entry.readlink() == directory / "data.mdb"
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) if meant else 0
+        except OSError:
+            continue  # the one that listed them
+        if flags & os.O_DSYNC:
+            with (directory / "data.mdb").open("rb") as reader:
+                os.dup2(reader.fileno(), descriptor)
+
+
+def test_a_commit_that_fails_at_its_last_page_fails_alone(tmp_path):
+    one = opened(tmp_path)
+    put(one, b"before", b"1")
+    last_page_refused(tmp_path)
+    with pytest.raises(StorageError, match=r"cannot write to thing at '[^']*': .*descriptor"):
+        put(one, b"lost", b"2")
+    assert contents(one) == {b"before": b"1"}
+    put(one, b"after", b"3")
+    assert contents(one) == {b"before": b"1", b"after": b"3"}
+    one.close()
+    again = opened(tmp_path)
+    assert contents(again) == {b"before": b"1", b"after": b"3"}
+    again.close()
+
+
+class Deceived:
+    """An environment of LMDB whose next commit is said to have failed, though it is there."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self._failed = False
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    @contextmanager
+    def begin(self, **how):
+        if self._failed:
+            raise lmdb.PanicError("given up")
+        with self._inner.begin(**how) as transaction:
+            yield transaction
+        self._failed = True
+        raise lmdb.DiskError("Input/output error")
+
+
+def test_a_commit_that_is_there_after_all_is_none_that_failed(tmp_path):
+    one = opened(tmp_path)
+    put(one, b"before", b"1")
+    one._lmdb = Deceived(one._lmdb)
+    put(one, b"there", b"2")
+    put(one, b"after", b"3")
+    assert contents(one) == {b"before": b"1", b"there": b"2", b"after": b"3"}
+    one.close()
+
+
+def test_what_cannot_be_opened_again_has_to_be_started_again(tmp_path, monkeypatch):
+    one = opened(tmp_path)
+    put(one, b"before", b"1")
+    last_page_refused(tmp_path)
+
+    def refuse(*_, **__):
+        raise lmdb.DiskError("No such device")
+
+    monkeypatch.setattr(environment, "_opened", refuse)
+    with pytest.raises(RestartError, match=r"cannot be opened again: .*No such device; start"):
+        put(one, b"lost", b"2")
+    one.close()
