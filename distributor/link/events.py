@@ -163,6 +163,7 @@ class HeadsRead:
         diverged: Partitions of which the two hold other records under the same name, each with
             the first sequence that is known to differ.
         waiting: Partitions of which it is not known yet whether they do.
+        hidden: Whether that is so because the target's stores do not show their records.
         begins: Log starts of the source, where they are above 0.
         certain: Whether no declared store of the source may keep more that the target lacks.
         empty: Partitions of which the target keeps nothing any more.
@@ -172,6 +173,7 @@ class HeadsRead:
     source: Mapping[Partition, int] = field(default_factory=dict)
     diverged: Mapping[Partition, int] = field(default_factory=dict)
     waiting: frozenset[Partition] = frozenset()
+    hidden: bool = False
     begins: Mapping[Partition, int] = field(default_factory=dict)
     certain: bool = True
     empty: frozenset[Partition] = frozenset()

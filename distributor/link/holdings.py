@@ -180,8 +180,9 @@ class BothEnds:
         if theirs is None:
             return HeadsUnread()
         ours = self._heads_of(source)
+        hidden = False
         if ours is not None and (spans := self._witness.due(ours, theirs)):
-            self._look(spans)
+            hidden = not self._look(spans)
         begins = {} if ours is None else dict(source.said.begins)
         certain = True
         if any(start > theirs.get(partition, -1) + 1 for partition, start in begins.items()):
@@ -195,6 +196,7 @@ class BothEnds:
             source=ours or {},
             diverged=dict(self._witness.diverged),
             waiting=self._witness.waiting(source.said.heads, theirs),
+            hidden=hidden,
             begins=begins,
             certain=certain,
             empty=frozenset(target.said.empty),
@@ -205,11 +207,22 @@ class BothEnds:
         self._source.close()
         self._target.close()
 
-    def _look(self, spans: Mapping[Partition, range]) -> None:
+    def _look(self, spans: Mapping[Partition, range]) -> bool:
+        """Compare; whether the target shows what is asked for."""
         try:
             self._witness.look(self._source.client(), self._target.client(), spans)
         except QueryError as error:
             log.warning("cannot compare records", extra={"error": str(error)})
+            return self._shows(spans)
+        return True
+
+    def _shows(self, spans: Mapping[Partition, range]) -> bool:
+        """Whether it was not the target that refused."""
+        try:
+            self._target.client().digests({one: span for one, span in spans.items() if span})
+        except QueryError:
+            return False
+        return True
 
     def _heads_of(self, holdings: Holdings) -> dict[Partition, int] | None:
         if not holdings.ask():

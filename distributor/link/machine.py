@@ -295,7 +295,7 @@ class LinkMachine:
     def _surveyed(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
         """Begin new partitions; go back where the target lost something or nobody serves it."""
         self._lifecycle.become(LinkState.COPYING)
-        self._unread = False
+        self._unread = heads.hidden
         if self._wanted:
             self._wanted = False
             self._ask_due_ms = now_ms + ASK_AGAIN_MS

@@ -8,7 +8,7 @@ from dafka.model import Batch, Partition
 from dafka.query import cluster_client
 from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
-from distributor.link.holdings import Holdings
+from distributor.link.holdings import BothEnds, Holdings
 from topology.model import ClusterSpec, StoreSpec
 
 A, B, PRIVATE = Partition("orders", "A"), Partition("orders", "B"), Partition("private", "A")
@@ -194,3 +194,40 @@ def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(su
     store.log.append([batch(A, 5, 1)])
     assert holdings.ask()
     assert (holdings.said.heads, store.whole) == ({A: 5}, 2)
+
+
+class Showing(Answering):
+    """A store that is asked for digests of records, too."""
+
+    shows = True
+
+    def digests(self, spans):
+        if not self.shows:
+            raise RefusedError("storage")
+        return {one: (span.start, span.stop, b"same") for one, span in spans.items()}
+
+    def digest(self, partition, start, end, *, exact):
+        raise RefusedError("storage")
+
+
+@pytest.mark.parametrize("sick", ["neither", "source", "target"])
+def test_it_is_said_whether_the_target_shows_what_it_has(monkeypatch, sick):
+    ends = {name: Showing(batch(A, 0, 3)) for name in ("source", "target")}
+    if sick in ends:
+        ends[sick].shows = False
+
+    class Client:
+        def __init__(self, endpoint, *_):
+            self.endpoint = endpoint
+
+        def __getattr__(self, name):
+            return getattr(ends[self.endpoint], name)
+
+    monkeypatch.setattr(cluster_client, "StoreClient", Client)
+    source, target = (
+        ClusterSpec(name=one, id=1, towers=("tcp://h:1",), stores=(StoreSpec(query=one, data=""),))
+        for one in ends
+    )
+    heads = BothEnds(source, target, lambda _: True).survey()
+    assert heads.hidden == (sick == "target")
+    assert heads.waiting == (frozenset() if sick == "neither" else {A})

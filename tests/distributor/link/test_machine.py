@@ -79,6 +79,18 @@ def test_a_target_that_does_not_say_what_it_has_takes_nothing():
     assert bench.link.stuck_ms(bench.now_ms + 900) == 0
 
 
+def test_a_target_that_does_not_show_what_it_has_takes_nothing():
+    bench = Bench()
+    bench.source(live(batch(0)), durable(2))
+    place = batch(0).partition
+    bench.target(HeadsRead({place: 1}, {place: 1}, waiting=frozenset({place})))
+    assert bench.link.stuck_ms(bench.now_ms) == 0, "it may be the source that does not"
+    bench.target(HeadsRead({place: 1}, {place: 1}, waiting=frozenset({place}), hidden=True))
+    assert bench.link.stuck_ms(bench.now_ms + 700) == 700
+    bench.target(HeadsRead({place: 1}, {place: 1}))
+    assert bench.link.stuck_ms(bench.now_ms + 900) == 0
+
+
 def test_it_goes_on_behind_what_the_target_has_or_at_the_first_record():
     bench = Bench().placed({P: 3})
     assert sequences(bench.source(live(batch(4)))) == [4, 5]
