@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.traffic import Traffic
+
 FIRST_PORT = 21_000
 PORTS_PER_WORKER = 1_000
 PORTS_PER_TOPOLOGY = 100
@@ -132,6 +134,25 @@ def wait_until(condition, what: str, seconds: float = 40.0, evidence=str) -> Non
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s: {evidence()}"
         time.sleep(0.1)
+
+
+@pytest.fixture
+def traffic_at():
+    """A function that begins to send on a cluster.
+
+    What is left when a test fails is ended: it would reach into the next one's cluster, which has
+    the same ports.
+    """
+    begun = []
+
+    def begin(tower: str) -> Traffic:
+        begun.append(Traffic(tower))
+        begun[-1].start()
+        return begun[-1]
+
+    yield begin
+    for traffic in begun:
+        traffic.abandon()
 
 
 @pytest.fixture(name="wait_until")

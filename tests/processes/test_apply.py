@@ -11,7 +11,6 @@ import pytest
 
 from distributor.survey import survey
 from distributor.verify.compare import verify
-from tests.support.traffic import Traffic
 from topology import load
 
 if TYPE_CHECKING:
@@ -58,13 +57,11 @@ def without_third(text: str) -> str:
 
 @pytest.mark.timeout(400)
 def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
-    up, topology_file, tmp_path, wait_until
+    up, topology_file, tmp_path, wait_until, traffic_at
 ):
     topology, logs = load(topology_file), tmp_path / "logs"
     wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
-    loads = [Traffic(topology.clusters[index].towers[0]) for index in (0, 3)]
-    for traffic in loads:
-        traffic.start()
+    loads = [traffic_at(topology.clusters[index].towers[0]) for index in (0, 3)]
     wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
 
     grown = tmp_path / "grown.yaml"

@@ -24,7 +24,6 @@ from distributor.operations.doctor import examine
 from distributor.operations.status import status_of
 from distributor.survey import survey
 from distributor.verify.compare import verify
-from tests.support.traffic import Traffic
 from topology import load, plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -132,10 +131,9 @@ def accused(findings):
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("restarted", [False, True], ids=["link as it was", "link begun anew"])
-def test_a_targets_fault_is_got_round_and_told_as_it_is(tree, restarted, request):
+def test_a_targets_fault_is_got_round_and_told_as_it_is(tree, restarted, request, traffic_at):
     wait_until_ready(tree.topology, tree.supervisor)
-    traffic = Traffic(tree.topology.clusters[0].towers[0])
-    traffic.start()
+    traffic = traffic_at(tree.topology.clusters[0].towers[0])
     tree.until(lambda: tree.records("c3") > 0, "records come to c3")
     every = request.config.getoption("--every-fault")
     for process, kind in FAULTS if every else SHORT[restarted]:

@@ -13,7 +13,6 @@ import pytest
 
 from distributor.survey import survey
 from distributor.verify.compare import verify
-from tests.support.traffic import Traffic
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -45,12 +44,11 @@ def child(up, *words: str) -> int:
 
 @pytest.mark.timeout(300)
 def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
-    up, topology_file, wait_until
+    up, topology_file, wait_until, traffic_at
 ):
     topology = load(topology_file)
     wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
-    traffic = Traffic(topology.clusters[0].towers[0])
-    traffic.start()
+    traffic = traffic_at(topology.clusters[0].towers[0])
     wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
     assert targets(topology_file)["c1", 3] == "c3"
 
@@ -90,12 +88,11 @@ def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
 
 @pytest.mark.timeout(300)
 def test_links_are_aimed_elsewhere_under_load_and_nothing_is_lost_or_repeated(
-    up, topology_file, wait_until
+    up, topology_file, wait_until, traffic_at
 ):
     topology = load(topology_file)
     wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
-    traffic = Traffic(topology.clusters[0].towers[0])
-    traffic.start()
+    traffic = traffic_at(topology.clusters[0].towers[0])
     wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
     flowing = verify(topology, deep=True)
     assert flowing.equal, flowing.problems

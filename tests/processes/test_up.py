@@ -64,11 +64,14 @@ class Traffic(threading.Thread):
         self.producer.close(60)
 
 
-def test_kill_9_of_every_kind_of_child_loses_and_repeats_nothing(up, topology_file, wait_until):
+def test_kill_9_of_every_kind_of_child_loses_and_repeats_nothing(
+    up, topology_file, wait_until, request
+):
     topology = load(topology_file)
     wait_until(lambda: all(holding.store for holding in survey(topology, 300)), "all stores answer")
     traffic = [Traffic(cluster.name, cluster.towers[0]) for cluster in topology.clusters]
     for thread in traffic:
+        request.addfinalizer(lambda thread=thread: thread.producer.close(0))
         thread.start()
     before = up.children()
     for words in (

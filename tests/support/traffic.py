@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 from dafka import Producer
+from dafka.errors import AddressInUseError, NotStoredError
 
 
 class Traffic(threading.Thread):
@@ -23,6 +25,13 @@ class Traffic(threading.Thread):
                 self._producer.send("orders", str(self.sent).encode())
                 self.sent += 1
             time.sleep(0.02)
+
+    def abandon(self) -> None:
+        """Stop, whatever is stored by then; nothing where it has finished."""
+        self._stopping.set()
+        self.join(10)
+        with suppress(NotStoredError, AddressInUseError):
+            self._producer.close(0)
 
     def finish(self) -> None:
         self._stopping.set()
