@@ -42,8 +42,6 @@ _LOCAL = re.compile(r"(ipc:///|inproc://)[A-Za-z0-9._@+/-]+")
 _LOCAL_BYTES_MAX = len("ipc://") + 107
 """What the address of a Unix socket holds; the same for inproc, for simplicity."""
 
-_LOOPBACK = ("127.", "[::1]", "localhost")
-
 
 MARK_CHARACTERS = 16
 """What an address begins with where there are keys: the fingerprint of its node's key."""
@@ -130,6 +128,14 @@ def is_address(host: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host, an IPv6 address with or without brackets, is this machine's alone."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Endpoint(NamedTuple):
     """A TCP endpoint, `tcp://host:port`."""
 
@@ -203,7 +209,7 @@ class Reach(IntEnum):
     @classmethod
     def of_tower(cls, endpoint: str) -> Reach:
         """How far those may be apart who hear of each other through a tower."""
-        if endpoint.removeprefix("tcp://").startswith(_LOOPBACK):
+        if is_loopback(endpoint.removeprefix("tcp://").rpartition(":")[0]):
             return cls.MACHINE
         return cls.of_node(endpoint)
 

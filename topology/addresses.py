@@ -24,7 +24,7 @@ def names_a_host(text: str) -> bool:
 
 PORT_MAX = 65_535
 
-_ENDPOINT = re.compile(r"(tcp|http)://(.+):([0-9]{1,5})")
+_ENDPOINT = re.compile(r"(tcp|https?)://(.+):([0-9]{1,5})")
 
 
 def endpoint_fault(
@@ -32,7 +32,7 @@ def endpoint_fault(
 ) -> tuple[str, str] | None:
     """What is wrong with an endpoint, and what to do; None if nothing is."""
     match = _ENDPOINT.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[1] != kind or not names_a_host(match[2]):
+    if match is None or match[1] not in (kind, f"{kind}s") or not names_a_host(match[2]):
         hint = f"write {kind}://HOST:PORT, an IPv6 address in brackets"
         return f"{short(value)} is not an endpoint", hint
     if not 1 <= int(match[3]) <= port_max:

@@ -31,6 +31,7 @@ from topology.model import (
     Topics,
     Topology,
     Tree,
+    Web,
 )
 from topology.naming_rules import read_fields, read_format
 
@@ -42,7 +43,7 @@ KEYS = {
     "file": (
         *("version", "name", "clusters", "tree", "levels", "topics", "placement"),
         *("retention", "links", "metrics", "control", "fields", "topic_format", "schemas"),
-        *("heartbeat_ms", "offsets"),
+        *("heartbeat_ms", "offsets", "web"),
     ),
     "cluster": (
         *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
@@ -52,6 +53,7 @@ KEYS = {
     "offsets": ("margin_ms", "translation", "groups"),
     "group": ("pattern", "margin_ms"),
     "security": ("access", "cluster_key", "key"),
+    "web": ("access", "token"),
     "store": ("query", "data", "durability"),
     "branch": ("level", "children"),
     "levels": ("epoch", "retired"),
@@ -70,7 +72,7 @@ OPTIONAL = {
     *("topics", "retention", "links", "metrics", "control", "host", "targets"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
-    *("heartbeat_ms", "topic_format", "offsets"),
+    *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement"),
     *KEYS["levels"],
     *KEYS["links"],
@@ -144,6 +146,7 @@ class _Decoder:
             heartbeat_ms=self.integer(fields["heartbeat_ms"], "$.heartbeat_ms", *_HEARTBEAT_MS)
             if "heartbeat_ms" in fields
             else None,
+            web=self.web(fields["web"], "$.web") if "web" in fields else None,
             offsets=self.offsets(fields.get("offsets", {}), "$.offsets"),
             placement=tuple(
                 self.sequence(fields.get("placement", []), "$.placement", self.placement)
@@ -190,6 +193,11 @@ class _Decoder:
         files = {key: self.file(fields[key], f"{path}.{key}") for key in fields}
         named = {"access": "", "cluster_key": "", "key": ""} | files
         return Security(**named, directory=self._directory)
+
+    def web(self, values: object, path: str) -> Web:
+        fields = self.mapping(values, path, "web")
+        files = {key: self.file(fields[key], f"{path}.{key}") for key in fields}
+        return Web(**({"access": "", "token": ""} | files), directory=self._directory)
 
     def file(self, value: object, path: str) -> str:
         if not isinstance(value, str) or not value or "\0" in value:

@@ -54,6 +54,21 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """The files for what speaks HTTP; paths are relative to the topology file.
+
+    Attributes:
+        directory: That of the topology file; no part of what is declared.
+        access: Who may use it, and the certificate that processes show.
+        token: Of who looks at the topology: it reads metrics.
+    """
+
+    access: str
+    token: str
+    directory: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
     """One Dafka cluster, a leaf of the tree.
 
@@ -252,6 +267,7 @@ class Topology:
         topic_format: How the topics that users see are spelled, on all clusters alike.
         primary: Where schemas are registered at first; None if there is no registry.
         heartbeat_ms: How often every cluster sends a heartbeat to all others; None for never.
+        web: Who may use what speaks HTTP; None for everybody who reaches it.
     """
 
     name: str
@@ -265,6 +281,7 @@ class Topology:
     fields: Mapping[str, str] = field(default_factory=dict)
     primary: ClusterName | None = None
     heartbeat_ms: int | None = None
+    web: Web | None = None
     topic_format: str = IDENTITY
     offsets: OffsetSettings = OffsetSettings()
     placement: tuple[Placement, ...] = ()

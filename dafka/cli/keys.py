@@ -1,9 +1,10 @@
-"""`dafka keys`: make the keys of a cluster, and of those who may use it."""
+"""`dafka keys`: make keys of a cluster and of who may use it, and tokens for what speaks HTTP."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +12,15 @@ from typing import Annotated
 import typer
 
 from dafka.errors import MisuseError
+from dafka.process.files import replace_text, write_secret
+from dafka.process.web_access import WEB_RIGHTS, entry, load_web_access, new_token
 from dafka.transport.access import rule
-from dafka.transport.keys import RULES, load_access, new_keys, write_secret
+from dafka.transport.keys import RULES, load_access, new_keys
 from topology.terminal import say
 
 CLUSTER = "cluster"
 ACCESS_FILE = "access.toml"
+WEB_FILE = "web.toml"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -44,15 +48,47 @@ def keys(
         Rules | None,
         typer.Option(help="Prefix of groups to be a member of and `*`, if not all; repeatedly."),
     ] = None,
+    web: Annotated[
+        Rules | None,
+        typer.Option(
+            help="A token instead, for what speaks HTTP: NAME.token, and an entry in web.toml; "
+            f"{', '.join(WEB_RIGHTS)}; repeatedly."
+        ),
+    ] = None,
 ) -> None:
     """Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.
 
     Example: dafka keys shop --read 'orders*' --write 'orders*'
+
+    Example: dafka keys prometheus --web metrics
     """
     if _NAME.fullmatch(name) is None:
         raise MisuseError(f"name {name!r} cannot be used: letters, digits, '.', '_' and '-'")
-    secret_file, access_file = directory / f"{name}.secret", directory / ACCESS_FILE
     rules = dict(zip(RULES, (read or [], write or [], mirror or [], groups or []), strict=True))
+    if web:
+        _make_token(name, directory, web, rules)
+    else:
+        _make_key(name, directory, rules)
+
+
+def _make_token(name: str, directory: Path, may: list[str], rules: dict[str, list[str]]) -> None:
+    unknown = [right for right in may if right not in WEB_RIGHTS]
+    if unknown:
+        raise MisuseError(f"right {unknown[0]!r} is not known: {', '.join(WEB_RIGHTS)}")
+    if any(rules.values()):
+        raise MisuseError("a token is for HTTP alone: make a key for topics under another name")
+    token_file, web_file = directory / f"{name}.token", directory / WEB_FILE
+    before = ""
+    if web_file.exists():
+        load_web_access(web_file)
+        before = web_file.read_text()
+    token = new_token()
+    _write(token_file, token, web_file, before + entry(name, token, may))
+    say(f"{token_file}: keep it secret\n{web_file}: give it to every process with --web")
+
+
+def _make_key(name: str, directory: Path, rules: dict[str, list[str]]) -> None:
+    secret_file, access_file = directory / f"{name}.secret", directory / ACCESS_FILE
     for pattern in chain.from_iterable(rules.values()):
         rule(pattern)
     if name == CLUSTER:
@@ -63,13 +99,25 @@ def keys(
         load_access(access_file)
         before = access_file.read_text()
     public, secret = new_keys()
+    _write(secret_file, secret, access_file, before + _entry(name, public, rules))
+    say(f"{secret_file}: keep it secret\n{access_file}: give it to every node of the cluster")
+
+
+def _write(secret_file: Path, secret: str, known_file: Path, known: str) -> None:
+    """Write what its holder keeps, and what others know of it."""
+    name, directory = secret_file.stem, known_file.parent
+    try:
+        tomllib.loads(known)
+    except tomllib.TOMLDecodeError as error:
+        raise MisuseError(
+            f"{name!r} is in {str(known_file)!r} already: take it out there first"
+        ) from error
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_secret(secret_file, secret)
-        _replace(access_file, before + _entry(name, public, rules))
+        replace_text(known_file, known)
     except OSError as error:
         raise MisuseError(f"cannot write to {str(directory)!r}: {error.strerror}") from error
-    say(f"{secret_file}: keep it secret\n{access_file}: give it to every node of the cluster")
 
 
 def _entry(name: str, public: str, rules: dict[str, list[str]]) -> str:
@@ -83,10 +131,3 @@ def _entry(name: str, public: str, rules: dict[str, list[str]]) -> str:
         if patterns or what != "groups"  # of which none at all is not the same as none
     ]
     return "\n".join(lines) + "\n"
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write a file whole or not at all: nodes may be reading it."""
-    draft = file.with_suffix(".new")
-    draft.write_text(text)
-    draft.replace(file)

@@ -9,11 +9,15 @@ import typer
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
+from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat
+from dafka.process.web_access import load_web_access
 from dafka.transport.keys import load_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dafka.process.web_access import WebAccess
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
 DEFAULT_QUERY = "tcp://127.0.0.1:5558"
@@ -83,6 +87,31 @@ def entered(
     return Cluster(towers, stores, credentials=known, **way)
 
 
+def web_access(web: Path | None) -> WebAccess | None:
+    """Return who may use what is served over HTTP; None for everybody.
+
+    Raises:
+        MisuseError: The file cannot be used.
+    """
+    return None if web is None else load_web_access(web)
+
+
+def observed(metrics: str | None, web: Path | None) -> Health:
+    """Return what a process has to say about itself, served from now on if it is to be.
+
+    Args:
+        metrics: `--metrics`.
+        web: `--web`.
+
+    Raises:
+        MisuseError: It cannot be served there, or the file cannot be used.
+    """
+    health = Health()
+    if metrics is not None:
+        serve_health(metrics, health, web_access(web))
+    return health
+
+
 Access = Annotated[
     Path | None, typer.Option("--access", help="Access file of a cluster with keys.")
 ]
@@ -125,6 +154,14 @@ Advertise = Annotated[
 ]
 Wire = Annotated[
     str, typer.Option("--wire", help="rfc46, or libdafka as the programs of the C implementation.")
+]
+Web = Annotated[
+    Path | None,
+    typer.Option(
+        "--web",
+        help="File that says who may use what is served over HTTP, and its certificate "
+        "(`dafka keys NAME --web RIGHT`); without it everybody who reaches the port.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")]
 Metrics = Annotated[

@@ -20,14 +20,16 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
+    Web,
     Wire,
     entered,
+    observed,
+    web_access,
 )
-from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, stop_event
 from dafka.process.web import WebServer, bind
-from dafka.schemas.rest import application
+from dafka.schemas.rest import application, right_of
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import RunningRegistry, Service
 from dafka.schemas.state import CLUSTERS_MAX
@@ -82,6 +84,7 @@ def schemas(
     insecure: Insecure = False,
     wire: Wire = DEFAULT_DIALECT,
     metrics: Metrics = None,
+    web: Web = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
@@ -93,10 +96,9 @@ def schemas(
     set_up_logs(log_level, log_format)
     told = stop_event()
     with ExitStack() as opened:
-        health = Health()
-        if metrics is not None:
-            serve_health(metrics, health)
-        bound, url = bind(listen, "the registry")
+        health = observed(metrics, web)
+        allowed = web_access(web)
+        bound, url = bind(listen, "the registry", allowed)
         opened.callback(bound.close)
         way: ClusterArguments = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
         schema_log = SchemaLog(entered(tower, store, access=access, key=key, **way))
@@ -104,12 +106,11 @@ def schemas(
         service = Service(schema_log, cluster, number, opened.enter_context(Judges()))
         if primary and not service.become_first_primary():
             log.warning("another cluster is the primary, this registry is read-only")
-        names = [listen.rpartition(":")[0], *(allowed_host or ())]
-        server = opened.enter_context(WebServer(application(service, names), bound))
+        served = application(service, [listen.rpartition(":")[0], *(allowed_host or ())])
+        server = opened.enter_context(WebServer(served, bound, allowed, right_of))
         running = RunningRegistry(service, server)
         health.watch(running)
-        facts = {"url": url, "cluster": cluster, "address": schema_log.address}
-        log.info("schemas is up", extra=facts)
+        log.info("schemas is up", extra={"url": url, "cluster": cluster})
         while not told.wait(LOOK_S) and not running.join(0):
             service.look()
         end_within(shutdown_ms)

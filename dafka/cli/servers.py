@@ -32,16 +32,17 @@ from dafka.cli.options import (
     Metrics,
     ShutdownMs,
     Towers,
+    Web,
     Wire,
     between_processes,
     entered,
+    observed,
 )
 from dafka.errors import MisuseError, StorageError
 from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.plural import counted
-from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
@@ -69,6 +70,7 @@ def tower(
     key: Key = None,
     insecure: Insecure = False,
     metrics: Metrics = None,
+    web: Web = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
@@ -78,9 +80,7 @@ def tower(
     Example: dafka tower --endpoint tcp://127.0.0.1:5556
     """
     set_up_logs(log_level, log_format)
-    health = Health()
-    if metrics is not None:
-        serve_health(metrics, health)
+    health = observed(metrics, web)
     with Tower(entered(endpoint, access=access, key=key, insecure=insecure)) as running:
         log.info("tower is up", extra={"endpoint": endpoint})
         health.watch(running)
@@ -155,6 +155,7 @@ def serve(
     insecure: Insecure = False,
     wire: Wire = DEFAULT_DIALECT,
     metrics: Metrics = None,
+    web: Web = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
@@ -171,9 +172,7 @@ def serve(
     set_up_logs(log_level, log_format)
     keep_freed_memory()
     collect_rarely()
-    health = Health()
-    if metrics is not None:
-        serve_health(metrics, health)
+    health = observed(metrics, web)
     way: ClusterArguments = {
         "host": host,
         "advertise": advertise,

@@ -2,12 +2,14 @@
 
 `/health` says whether the process does what it is there for: if not, restarting it may help.
 `/ready` says whether it has found what it needs to be of use: if not, something else is missing.
-Each answers 200 and `ok`, or 503 and one reason a line.
+Each answers 200 and `ok`, or 503 and one reason a line. Where only holders of tokens may read
+metrics, strangers get the status without the reasons.
 """
 
 from __future__ import annotations
 
-from socket import AF_INET6
+from http import HTTPStatus
+from socket import AF_INET6, socket
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -16,12 +18,15 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from dafka.errors import MisuseError
 from dafka.model import Endpoint
 from dafka.process import metrics
+from dafka.process.web_access import CHALLENGE, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from ssl import SSLContext
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from dafka.process.signals import LongRunning
+    from dafka.process.web_access import Denial, WebAccess
 
 REQUEST_TIMEOUT_S = 10
 """A client that says nothing for this long is cut off: each holds a thread."""
@@ -50,12 +55,13 @@ class Health:
         ]
 
 
-def serve_health(endpoint: str, health: Health) -> None:
+def serve_health(endpoint: str, health: Health, access: WebAccess | None = None) -> None:
     """Serve the three pages until the process ends.
 
     Args:
         endpoint: `host:port`; an IPv6 host in brackets.
         health: What to answer.
+        access: Who may read it, and the certificate to show; None for everybody.
 
     Raises:
         MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
@@ -67,21 +73,33 @@ def serve_health(endpoint: str, health: Health) -> None:
     host = where.host.strip("[]")
     kind = _ServerOnIPv6 if ":" in host else _Server
     try:
-        server = make_server(host, where.port, _application(health), kind, _Handler)
+        server = make_server(host, where.port, _application(health, access), kind, _Handler)
     except OSError as error:
         raise MisuseError(f"cannot serve metrics at {endpoint}: {error.strerror}") from error
+    scheme_of(access, where.host, "metrics")
+    server.context = None if access is None else access.context()
     Thread(target=server.serve_forever, name="dafka-health", daemon=True).start()
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 64
+    context: SSLContext | None = None
 
     def server_bind(self) -> None:
         # WSGIServer would look up the host's name, which may take many seconds.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
+
+    def finish_request(self, request: socket, client_address: object) -> None:  # type: ignore[override]
+        """In the connection's own thread, where a slow handshake holds up nobody else."""
+        if self.context is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(REQUEST_TIMEOUT_S)
+        with self.context.wrap_socket(request, server_side=True) as wrapped:
+            super().finish_request(wrapped, client_address)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away in the middle is nobody's concern."""
@@ -98,20 +116,34 @@ class _Handler(WSGIRequestHandler):
         """One line for every scrape would drown the others."""
 
 
-def _application(health: Health) -> WSGIApplication:
+def _application(health: Health, access: WebAccess | None) -> WSGIApplication:
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        match environ["PATH_INFO"]:
-            case "/health":
-                return _answer(health.unwell(), start_response)
-            case "/ready":
-                return _answer(health.unready(), start_response)
-            case _:
-                return metrics.application(environ, start_response)
+        page = environ["PATH_INFO"]
+        states = {"/health": health.unwell, "/ready": health.unready}
+        shown = environ.get("HTTP_AUTHORIZATION")
+        refused = None
+        if access is not None and not (page in states and shown is None):
+            refused = access.refusal(shown, "metrics")
+        if page in states:
+            told = access is None or (shown is not None and refused is None)
+            return _answer(states[page](), start_response, told=told)
+        if refused is not None:
+            return _refuse(refused, start_response)
+        return metrics.application(environ, start_response)
 
     return answer
 
 
-def _answer(reasons: list[str], start_response: StartResponse) -> Iterable[bytes]:
+def _answer(reasons: list[str], start_response: StartResponse, *, told: bool) -> Iterable[bytes]:
     status = "503 Service Unavailable" if reasons else "200 OK"
     start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-    return ["\n".join(reasons or ["ok"]).encode(errors="replace") + b"\n"]
+    said = reasons if told else ["no"] * bool(reasons)
+    return ["\n".join(said or ["ok"]).encode(errors="replace") + b"\n"]
+
+
+def _refuse(refused: Denial, start_response: StartResponse) -> Iterable[bytes]:
+    headers = [("Content-Type", "text/plain; charset=utf-8")]
+    if refused.status == HTTPStatus.UNAUTHORIZED:
+        headers.append(("WWW-Authenticate", CHALLENGE))
+    start_response(f"{refused.status} {HTTPStatus(refused.status).phrase}", headers)
+    return [refused.message.encode() + b"\n"]

@@ -60,6 +60,11 @@ APPEND_SECONDS = Histogram(
 )
 
 
+WEB_REFUSED = Counter(
+    "dafka_web_refused", "Requests over HTTP without a token that is good for them", ["status"]
+)
+
+
 def count_dropped(role: str, reason: Reason) -> None:
     """Count something that came from outside and was not used."""
     DROPPED.labels(role, reason).inc()

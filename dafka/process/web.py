@@ -1,7 +1,8 @@
-"""Serves a web application in a thread of its own: the only importer of uvicorn."""
+"""Serves a web application in a thread of its own, to whom it is for: the importer of uvicorn."""
 
 from __future__ import annotations
 
+import json
 import socket
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,17 @@ import uvicorn
 
 from dafka.errors import MisuseError
 from dafka.model import Endpoint
+from dafka.process.web_access import CHALLENGE, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
     from typing import Self
 
+    from dafka.process.web_access import Denial, WebAccess
+
+    Message = MutableMapping[str, Any]
+    Send = Callable[[Message], Awaitable[None]]
+    Application = Callable[[Message, Callable[[], Awaitable[Message]], Send], Awaitable[None]]
 
 _STOP_S = 1
 """How long open connections are waited for."""
@@ -29,14 +36,24 @@ class WebServer:
     Args:
         application: What answers, in ASGI.
         bound: Where, from `bind`.
+        access: Who may call it, and its certificate; None for everybody.
+        right: Which right a request needs.
     """
 
     def __init__(
-        self, application: Callable[..., Coroutine[Any, Any, None]], bound: socket.socket
+        self,
+        application: Callable[..., Coroutine[Any, Any, None]],
+        bound: socket.socket,
+        access: WebAccess | None = None,
+        right: Callable[[Message], str] = lambda _: "",
     ) -> None:
         self._socket = bound
+        served = application if access is None else guarded(application, access, right)
+        certificate, key = (None, None) if access is None else access.certificate or (None, None)
         config = uvicorn.Config(
-            application,
+            served,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
             log_config=None,
             log_level="critical",
             access_log=False,
@@ -69,12 +86,47 @@ class WebServer:
         self._server.run(sockets=[self._socket])
 
 
-def bind(listen: str, what: str) -> tuple[socket.socket, str]:
+def guarded(
+    application: Application, access: WebAccess, right: Callable[[Message], str]
+) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return an application that answers callers who have a right, before it reads anything.
+
+    Args:
+        application: What answers them.
+        access: Who they are.
+        right: Which one a request needs, by its ASGI scope.
+    """
+
+    async def answer(scope: Message, receive: Callable[[], Awaitable[Message]], send: Send) -> None:
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            shown = headers.get(b"authorization", b"").decode("latin-1")
+            refused = access.refusal(shown, right(scope))
+            if refused is not None:
+                await _refuse(refused, send)
+                return
+        await application(scope, receive, send)
+
+    return answer
+
+
+async def _refuse(refused: Denial, send: Send) -> None:
+    body = json.dumps({"error_code": refused.status, "message": refused.message}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if refused.status == 401:
+        headers.append((b"www-authenticate", CHALLENGE.encode()))
+    start = {"type": "http.response.start", "status": refused.status, "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+def bind(listen: str, what: str, access: WebAccess | None = None) -> tuple[socket.socket, str]:
     """Return a bound socket, and the base URL it is reached at.
 
     Args:
         listen: `host:port`, an IPv6 host in brackets; port 0 takes a free one.
         what: Is to be served there, for the complaint.
+        access: Who may call it; see `WebServer`.
 
     Raises:
         MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
@@ -94,4 +146,5 @@ def bind(listen: str, what: str) -> tuple[socket.socket, str]:
     except OSError as error:
         bound.close()
         raise MisuseError(f"cannot serve {what} at {listen}: {error.strerror}") from error
-    return bound, f"http://{host}:{bound.getsockname()[1]}/"
+    scheme = scheme_of(access, host, what)
+    return bound, f"{scheme}://{host}:{bound.getsockname()[1]}/"

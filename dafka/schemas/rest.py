@@ -57,6 +57,17 @@ _JSON_TYPES = {
 """Those that Confluent's registry takes."""
 
 
+_QUESTION = re.compile(rb"/compatibility/.+|/subjects/[^/]+")
+"""What is posted to ask: whether a schema would do, and whether it is there."""
+
+
+def right_of(scope: Scope) -> str:
+    """Return which right a request needs where tokens are needed; see `WebAccess`."""
+    method = scope["method"]
+    asks = method == "POST" and _QUESTION.fullmatch(scope["raw_path"])
+    return "register" if method in _WRITES and not asks else "schemas"
+
+
 def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
     """Return the application that speaks for a service.
 

@@ -14,13 +14,12 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from dafka.errors import MisuseError
+from dafka.model import is_loopback
 from dafka.transport.sockets import context
 
 if TYPE_CHECKING:
     from dafka.transport.access import Access
     from dafka.transport.keys import Credentials
-
-LOOPBACK = ("127.", "[::1]", "::1", "localhost")
 
 
 def checked_binding(host: str, credentials: Credentials | None, *, insecure: bool) -> None:
@@ -34,7 +33,7 @@ def checked_binding(host: str, credentials: Credentials | None, *, insecure: boo
     Raises:
         MisuseError: Other machines can reach the host, and nothing keeps them out.
     """
-    if credentials is None and not insecure and not host.startswith(LOOPBACK):
+    if credentials is None and not insecure and not is_loopback(host):
         raise MisuseError(
             f"cannot bind {host!r} without keys: anybody who reaches it could read and write; "
             "make keys with `dafka keys`, or say insecure if the network keeps strangers out"

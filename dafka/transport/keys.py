@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from dafka.errors import MisuseError
+from dafka.process.files import text_of
 from dafka.transport.access import Access, Rights, fingerprint, rule
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def load_access(file: Path) -> Access:
         MisuseError: It cannot be read, or is not one.
     """
     try:
-        return _access(tomllib.loads(_text(file, FILE_BYTES_MAX)))
+        return _access(tomllib.loads(text_of(file, FILE_BYTES_MAX)))
     except (tomllib.TOMLDecodeError, _AccessError, RecursionError) as error:
         raise MisuseError(f"access file {str(file)!r} cannot be used: {error}") from error
 
@@ -103,20 +102,6 @@ def new_keys() -> tuple[str, str]:
     """A public key and its secret one."""
     public, secret = zmq.curve_keypair()
     return public.decode(), secret.decode()
-
-
-def write_secret(file: Path, secret: str) -> None:
-    """Write a secret key file that only its owner can read; never over one that is there.
-
-    Raises:
-        MisuseError: It is there, or cannot be written.
-    """
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise MisuseError(f"cannot write key file {str(file)!r}: {error.strerror}") from error
-    with os.fdopen(descriptor, "w") as opened:
-        opened.write(secret + "\n")
 
 
 class _AccessError(Exception):
@@ -162,29 +147,9 @@ def _checked_key(name: str, key: object) -> str:
 
 def _read_secret(file: Path) -> tuple[str, str]:
     """The public key of a secret key file, and the secret one."""
-    secret = _text(file, 1_024, private=True).strip()
+    secret = text_of(file, 1_024, private=True).strip()
     try:
         public = zmq.curve_public(secret.encode()).decode()
     except (ValueError, zmq.ZMQError) as error:
         raise MisuseError(f"key file {str(file)!r} cannot be used: it holds no key") from error
     return public, secret
-
-
-def _text(file: Path, bytes_max: int, *, private: bool = False) -> str:
-    try:
-        with file.open("rb") as opened:
-            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
-            octets = opened.read(bytes_max + 1)
-        text = octets.decode()
-    except OSError as error:
-        raise MisuseError(f"cannot read {str(file)!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise MisuseError(f"file {str(file)!r} cannot be used: not UTF-8 text") from error
-    if private and mode & 0o077:
-        raise MisuseError(
-            f"key file {str(file)!r} cannot be used: others may read it (mode {mode:o}); "
-            f"chmod 600 {file}"
-        )
-    if len(octets) > bytes_max:
-        raise MisuseError(f"file {str(file)!r} cannot be used: larger than {bytes_max} bytes")
-    return text

@@ -15,11 +15,10 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from dafka.cli.options import Metrics
+from dafka.cli.options import Metrics, Web, observed
 from dafka.errors import MisuseError
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
-from dafka.process.health import Health, serve_health
 from dafka.process.signals import stop_event
 from distributor.cli.options import Conf, Engine, File, Json, Master
 from distributor.cli.spark import refuse_unknown, session
@@ -66,6 +65,7 @@ def verify(
         float, typer.Option(min=1, max=604_800, help="watch: seconds from begin to begin.")
     ] = 300.0,
     metrics: Metrics = None,
+    web: Web = None,
     json_lines: Json = False,
 ) -> None:
     """Compare all clusters: what is at hand on one when it begins is due on all.
@@ -83,7 +83,7 @@ def verify(
         raise MisuseError("--metrics needs --watch")
     topology = load(file)
     if watch:
-        _watch(topology, _Watching(deep, settle, interval, metrics, json_lines))
+        _watch(topology, _Watching(deep, settle, interval, metrics, web, json_lines))
         return
     with _bar("comparing") as progress:
         verdict = compare(topology, deep=deep or repair, settle_s=settle, progress=progress)
@@ -126,6 +126,7 @@ class _Watching:
     settle_s: float
     interval_s: float
     metrics: str | None
+    web: Path | None
     json_lines: bool
 
 
@@ -134,9 +135,7 @@ def _watch(topology: Topology, how: _Watching) -> None:
     told = stop_event()
     audit = _Audit()
     if how.metrics is not None:
-        health = Health()
-        health.watch(audit)
-        serve_health(how.metrics, health)
+        observed(how.metrics, how.web).watch(audit)
     meter = AuditMeter(topology.name, [cluster.name for cluster in topology.clusters])
     while not told.is_set():
         began = time.monotonic()

@@ -250,7 +250,7 @@ def trace(
 def dashboard(
     file: File,
     listen: Annotated[
-        str, typer.Option(help="Where to serve the page, HOST:PORT. It asks for no password.")
+        str, typer.Option(help="Where to serve the page, HOST:PORT. Without web: anybody may look.")
     ] = "127.0.0.1:8090",
 ) -> None:
     """Serve one web page: the tree, health, lag and rates as they change, records' ways.

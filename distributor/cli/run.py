@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
+from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, observed
 from dafka.errors import MisuseError
-from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
@@ -43,6 +42,7 @@ def run(
         str, typer.Option(help="Take commands here, tcp://HOST:PORT; none if not given.")
     ] = "",
     metrics: Metrics = None,
+    web: Web = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
@@ -73,9 +73,7 @@ def run(
         return
     if available_now:
         raise MisuseError("--available-now needs --engine spark")
-    health = Health()
-    if metrics is not None:
-        serve_health(metrics, health)
+    health = observed(metrics, web)
     with ExitStack() as stack:
         nodes: list[SteeredLink] = []
         for link in links:

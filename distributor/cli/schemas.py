@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 
-from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs
+from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, observed
 from dafka.errors import MisuseError
-from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.options import File, Json
@@ -39,6 +38,7 @@ def run(
     topology: Annotated[Path | None, typer.Option(help="The topology, a YAML file.")] = None,
     cluster: Annotated[str, typer.Option(help="The cluster whose distributor this is.")] = "",
     metrics: Metrics = None,
+    web: Web = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = LineFormat.TEXT,
     shutdown_ms: ShutdownMs = SHUTDOWN_MS,
@@ -55,9 +55,7 @@ def run(
         raise MisuseError("distributor schemas needs --topology and --cluster, or a subcommand")
     set_up_logs(log_level, log_format)
     declared = load(topology)
-    health = Health()
-    if metrics is not None:
-        serve_health(metrics, health)
+    health = observed(metrics, web)
     with ExitStack() as opened:
         node = SchemaNode(declared, cluster)
         opened.callback(node.close)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dafka.process.web import WebServer, bind
+from dafka.process.web_access import load_web_access
 from distributor.dashboard.pages import Pages
 from distributor.dashboard.watcher import Watcher
 
@@ -32,7 +34,10 @@ class Dashboard(WebServer):
     """
 
     def __init__(self, plan: Plan, processes: Sequence[Process], listen: str) -> None:
-        bound, self.url = bind(listen, "the page")
+        web = plan.topology.web
+        access = None if web is None else load_web_access(Path(web.directory) / web.access)
+        bound, self.url = bind(listen, "the page", access)
         host = urlsplit(self.url).netloc.rpartition(":")[0]
         hosts = LOCAL_HOSTS if host in LOCAL_HOSTS else ("*",)
-        super().__init__(Pages(plan, Watcher(plan, processes)).application(hosts), bound)
+        pages = Pages(plan, Watcher(plan, processes)).application(hosts)
+        super().__init__(pages, bound, access, lambda _: "dashboard")

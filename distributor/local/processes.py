@@ -8,15 +8,14 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
 from topology.model import HEARTBEATS, RetentionSpec, host_and_port
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from topology.model import ClusterSpec, Topology
+    from topology.model import ClusterSpec, Topology, Web
     from topology.plan import Distributor, Plan
 
 
@@ -47,6 +46,7 @@ class Process:
         cluster: Where it belongs.
         command: How to start it.
         metrics: `host:port` of its metrics, if the topology has any.
+        web: The files for that, if not everybody may read it.
         reads: What it reads of the file itself: when that changes, it has to be started again.
     """
 
@@ -55,6 +55,7 @@ class Process:
     cluster: str
     command: tuple[str, ...]
     metrics: str | None
+    web: Web | None = None
     reads: str = ""
 
 
@@ -261,6 +262,7 @@ def _read_by(topology: Topology, distributor: Distributor) -> str:
         tree=distributor.cluster,
         levels=replace(topology.levels, retired=()),
         metrics=None,
+        web=None,
     )
     return repr((distributor, rest))
 
@@ -271,12 +273,15 @@ def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:
     if topology.metrics is not None:
         metrics = f"{topology.metrics.host}:{topology.metrics.first_port + index}"
         command = [*command, "--metrics", metrics]
+    if topology.web is not None and (metrics or kind is ProcessKind.REGISTRY):
+        command = [*command, "--web", str(Path(topology.web.directory) / topology.web.access)]
     return Process(
         name=name,
         kind=kind,
         cluster=cluster,
         command=(sys.executable, "-m", *command),
         metrics=metrics,
+        web=topology.web,
     )
 
 

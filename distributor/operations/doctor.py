@@ -108,6 +108,11 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
                 what = f"is there but does not answer ({reasons}): {means}"
                 do = "it hangs or was stopped: let it go on (kill -CONT), else kill -9 and start it"
                 yield Diagnosis(process.name, what, f"{do}: {_command(process)}")
+            case "refused":
+                what = f"does not say how it is ({reasons})"
+                do = "see that the files under web: are those it was started with, and that the "
+                do += "token may read metrics (dafka keys NAME --web metrics)"
+                yield Diagnosis(process.name, what, do)
             case "unwell":
                 what = f"runs but does not work ({reasons}): {means}"
                 yield Diagnosis(process.name, what, "read the end of its log, then restart it")

@@ -19,6 +19,7 @@ from topology.model import (
     StoreSpec,
     Topics,
     Topology,
+    Web,
 )
 
 
@@ -195,6 +196,17 @@ def test_a_cluster_may_have_keys_or_be_insecure():
 def test_keys_that_cannot_be_used(key, value, path):
     problems = told(changed("clusters", 0, key, value))
     assert {where for where, _, _ in problems} == {f"$.clusters[0].{path}"}
+
+
+def test_what_speaks_http_may_have_tokens():
+    assert decode(GOOD)[0].web is None
+    declared = {"access": "keys/web.toml", "token": "keys/ops.token"}
+    assert decode(changed("web", declared))[0].web == Web(**declared)
+    for value, path in [(5, "$.web"), ({"access": "a"}, "$.web"), ({"x": 1}, "$.web.x")]:
+        assert path in {where for where, _, _ in told(changed("web", value))}
+    registry = "https://127.0.0.1:8081"
+    secure = decode(changed("clusters", 0, "registry", registry))[0].clusters[0]
+    assert secure.registry == registry
 
 
 def test_without_metrics_nobody_serves_them():

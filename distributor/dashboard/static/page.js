@@ -240,7 +240,7 @@ function fill(table, lines) {
   $(table).tBodies[0].replaceChildren(...lines.map((cells) => el("tr", {}, ...cells)));
 }
 
-const WORDS = { ok: "ok", "not ready": "warn", unwell: "bad", "no answer": "bad", unknown: "unknown" };
+const WORDS = { ok: "ok", "not ready": "warn", unwell: "bad", "no answer": "bad", hangs: "bad", refused: "warn", unknown: "unknown" };
 
 function showProcesses(processes) {
   const clusters = new Map();

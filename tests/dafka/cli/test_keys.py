@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.process.web_access import load_web_access
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.keys import load_credentials
 
@@ -30,6 +31,32 @@ def test_a_cluster_and_those_who_may_use_it(dafka, tmp_path):
     assert (where.stat().st_mode & 0o777) == 0o700
 
 
+def test_a_token_for_what_speaks_http(dafka, refused, tmp_path):
+    where = ["--dir", str(tmp_path)]
+    made = dafka("keys", "prometheus", *where, "--web", "metrics")
+    assert made.returncode == 0, made.stderr
+    assert b"give it to every process with --web" in made.stdout
+    rights = ["--web", "dashboard", "--web", "register"]
+    assert dafka("keys", "ops", *where, *rights).returncode == 0
+    access = load_web_access(tmp_path / "web.toml")
+    token = (tmp_path / "prometheus.token").read_text().strip()
+    assert access.refusal(f"Bearer {token}", "metrics") is None
+    assert access.refusal(f"Bearer {token}", "register").status == 403
+    assert {one.name: one.may for one in access.holders.values()} == {
+        "prometheus": {"metrics"},
+        "ops": {"dashboard", "register"},
+    }
+    assert (tmp_path / "ops.token").stat().st_mode & 0o777 == 0o600
+    before = (tmp_path / "web.toml").read_text()
+    assert "right 'all' is not known: metrics" in refused(2, "keys", "x", *where, "--web", "all")
+    both = ("--web", "metrics", "--read", "*")
+    assert "a token is for HTTP alone" in refused(2, "keys", "x", *where, *both)
+    (tmp_path / "ops.token").rename(tmp_path / "elsewhere")
+    again = ("keys", "ops", *where, *rights)
+    assert "take it out there first" in refused(2, *again)
+    assert (tmp_path / "web.toml").read_text() == before
+
+
 def test_mistakes_change_nothing(refused, dafka, tmp_path):
     where = ["--dir", str(tmp_path)]
     assert "access.toml" in refused(2, "keys", "shop", *where)
@@ -38,6 +65,10 @@ def test_mistakes_change_nothing(refused, dafka, tmp_path):
     assert "File exists" in refused(2, "keys", "cluster", *where)
     assert "rule 'orders'" in refused(2, "keys", "shop", *where, "--read", "orders")
     assert "takes no rules" in refused(2, "keys", "cluster", *where, "--read", "*")
+    dafka("keys", "till", *where)
+    (tmp_path / "till.secret").unlink()
+    assert "'till' is in" in refused(2, "keys", "till", *where)
+    (tmp_path / "access.toml").write_text(before)
     assert "'../shop'" in refused(2, "keys", "../shop", *where)
     assert (tmp_path / "access.toml").read_text() == before
     assert {path.name for path in tmp_path.iterdir()} == {"access.toml", "cluster.secret"}

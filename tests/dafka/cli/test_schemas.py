@@ -16,6 +16,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from tests.support.certificates import write_web
+
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
@@ -44,7 +46,8 @@ def registry(cluster, free_ports):
         while lines[-1] and "schemas is up" not in lines[-1]:
             lines.append(running.stderr.readline())
         assert lines[-1], lines
-        return f"http://127.0.0.1:{port}", running
+        scheme = "https" if "url=https:" in lines[-1] else "http"
+        return f"{scheme}://127.0.0.1:{port}", running
 
     yield registry
     for running in started:
@@ -58,8 +61,8 @@ def client_of():
     """A function that returns Confluent's client of a registry."""
     with ExitStack() as opened:
 
-        def client_of(url):
-            client = SchemaRegistryClient({"url": url})
+        def client_of(url, **more):
+            client = SchemaRegistryClient({"url": url, **more})
             opened.callback(client.close)
             return client
 
@@ -107,6 +110,35 @@ def test_confluents_clients_work_with_it_also_after_it_was_killed(registry, clie
     _, error = running.communicate(timeout=20)
     assert running.returncode == 0, error
     assert "Traceback" not in error
+
+
+def test_confluents_clients_show_tokens_over_tls(registry, client_of, tmp_path):
+    file, tokens = write_web(tmp_path, tls=True, ci=["register"], shop=["schemas"])
+    url, _ = registry("--cluster", "one", "--primary", "--web", str(file))
+    assert url.startswith("https:")
+    trusted = {"ssl.ca.location": str(tmp_path / "web.crt")}
+    ci = client_of(url, **trusted, **{"basic.auth.user.info": f"ci:{tokens['ci']}"})
+    bearer = {
+        "bearer.auth.credentials.source": "STATIC_TOKEN",
+        "bearer.auth.token": tokens["shop"],
+        "bearer.auth.logical.cluster": "any",
+        "bearer.auth.identity.pool.id": "any",
+    }
+    shop = client_of(url, **trusted, **bearer)
+    stranger = client_of(url, **trusted)
+    order = Schema(json.dumps(ORDER), "AVRO")
+    number = ci.register_schema("orders-value", order)
+    assert shop.get_schema(number).schema_str
+    assert shop.lookup_schema("orders-value", order).schema_id == number
+    assert shop.test_compatibility("orders-value", order)
+    for refused_to, status in ((shop, 403), (stranger, 401)):
+        with pytest.raises(SchemaRegistryError) as refused:
+            refused_to.register_schema("other-value", order)
+        assert (refused.value.http_status_code, refused.value.error_code) == (status, status)
+    with pytest.raises(SchemaRegistryError) as refused:
+        stranger.get_subjects()
+    assert refused.value.http_status_code == 401
+    assert ci.get_subjects() == ["orders-value"]
 
 
 def test_where_it_cannot_listen_it_says_so(refused):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import urllib.error
 import urllib.request
+from contextlib import suppress
 
 import pytest
 
@@ -10,6 +12,8 @@ from dafka.errors import MisuseError
 from dafka.process import health as module
 from dafka.process import metrics
 from dafka.process.health import Health, serve_health
+from dafka.process.web_access import load_web_access
+from tests.support.certificates import write_web
 
 pytestmark = pytest.mark.net
 
@@ -125,3 +129,64 @@ def test_a_port_that_does_not_exist_is_refused(port):
 def test_a_host_of_another_machine_is_refused(free_ports):
     with pytest.raises(MisuseError, match="cannot serve metrics"):
         serve_health(f"192.0.2.1:{free_ports(1)}", Health())
+
+
+@pytest.fixture
+def closed(free_ports, tmp_path):
+    """A function that serves a health to whom a file lets in: what asks for a page, the tokens."""
+
+    def closed(health, *, tls=False):
+        file, tokens = write_web(tmp_path, tls=tls, prom=["metrics"], shop=["schemas"])
+        port = free_ports(1)
+        serve_health(f"127.0.0.1:{port}", health, load_web_access(file))
+        trusted = ssl.create_default_context(cafile=tmp_path / "web.crt") if tls else None
+        scheme = "https" if tls else "http"
+
+        def ask(page, token=None):
+            request = urllib.request.Request(f"{scheme}://127.0.0.1:{port}{page}")
+            if token:
+                request.add_header("Authorization", f"Bearer {token}")
+            try:
+                with urllib.request.urlopen(request, timeout=5, context=trusted) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code, error.read().decode()
+
+        return ask, tokens, port
+
+    return closed
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_only_who_has_the_right_reads_metrics_and_reasons(closed, tls):
+    health = Health()
+    health.watch(Patient(unwell="a is stuck"))
+    ask, tokens, _ = closed(health, tls=tls)
+    assert ask("/metrics")[0] == 401
+    assert ask("/metrics", "made up")[0] == 401
+    assert ask("/metrics", tokens["shop"])[0] == 403
+    status, text = ask("/metrics", tokens["prom"])
+    assert status == 200
+    assert "dafka_records_total" in text
+    assert ask("/anything")[0] == 401
+    assert ask("/health") == (503, "no\n"), "who restarts it needs to know no more"
+    assert ask("/health", "made up") == (503, "no\n")
+    assert ask("/health", tokens["prom"]) == (503, "a is stuck\n")
+    health.watch(Patient())
+    assert ask("/ready") == (200, "ok\n")
+
+
+def test_a_client_that_shakes_no_hand_holds_up_nobody(closed, monkeypatch):
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
+    ask, tokens, port = closed(Health(), tls=True)
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        assert ask("/metrics", tokens["prom"])[0] == 200
+        silent.settimeout(5)
+        assert silent.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", port)) as plain:
+        plain.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        plain.settimeout(5)
+        with suppress(ConnectionResetError):
+            assert not plain.recv(100).startswith(b"HTTP")
+    assert ask("/metrics", tokens["prom"])[0] == 200

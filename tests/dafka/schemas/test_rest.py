@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas import rest
-from dafka.schemas.rest import MEDIA_TYPE, application
+from dafka.schemas.rest import MEDIA_TYPE, application, right_of
 
 JSON = {"content-type": "application/json"}
 
@@ -339,3 +339,39 @@ def test_a_body_that_does_not_come_is_not_waited_for(registry_of, monkeypatch):
     }
     asyncio.run(application(registry_of())(scope, receive, send))
     assert sent[0]["status"] == 408
+
+
+@pytest.mark.parametrize(
+    ("right", "requests"),
+    [
+        (
+            "schemas",
+            [
+                "GET /subjects",
+                "GET /mode",
+                "HEAD /subjects",
+                "POST /subjects/orders-value",
+                "POST /subjects/a%2Fversions",
+                "POST /compatibility/subjects/a/versions",
+                "POST /compatibility/subjects/a/versions/latest",
+            ],
+        ),
+        (
+            "register",
+            [
+                "POST /subjects/a/versions",
+                "POST /subjects/a%2Fb/versions",
+                "POST /subjects/a/versions/",
+                "POST //subjects/a",
+                "PUT /config",
+                "DELETE /mode/a",
+                "DELETE /subjects/a",
+                "PUT /compatibility/subjects/a/versions",
+            ],
+        ),
+    ],
+)
+def test_which_right_a_request_needs(right, requests):
+    for request in requests:
+        method, path = request.split()
+        assert right_of({"method": method, "raw_path": path.encode()}) == right, request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -10,9 +11,14 @@ import pytest
 from playwright.sync_api import expect
 
 from dafka.model import Partition
+from dafka.process.files import write_secret
 from distributor.dashboard import watcher
+from distributor.dashboard.server import Dashboard
 from distributor.operations.status import LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
+from tests.support.certificates import write_web
+from topology import plan
+from topology.model import Web
 
 pytestmark = [
     pytest.mark.net,
@@ -82,6 +88,24 @@ def test_it_shows_clusters_links_and_the_way_of_a_record(running, show):
     expect(page.locator(".flags").nth(1)).to_have_text("0001")
     first.click()
     expect(page.locator("#way")).to_be_empty()
+
+
+def test_a_browser_asks_for_the_token(running, opened, tmp_path):
+    _, tokens = write_web(tmp_path, tls=True, me=["dashboard", "metrics"])
+    write_secret(tmp_path / "me.token", tokens["me"])
+    web = Web(access="web.toml", token="me.token", directory=str(tmp_path))
+    secured = plan(replace(running.topology, web=web))
+    with Dashboard(secured, [], "127.0.0.1:0") as dashboard:
+        for token, state in ((tokens["me"], "ok"), ("made-up", None)):
+            known = {"username": "me", "password": token}
+            context = opened.new_context(http_credentials=known, ignore_https_errors=True)
+            page = context.new_page()
+            answer = page.goto(dashboard.url)
+            if state is None:
+                assert answer.status == 401
+            else:
+                page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
+            context.close()
 
 
 def test_a_topic_is_text_whatever_its_name(running, show):

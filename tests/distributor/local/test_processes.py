@@ -11,7 +11,7 @@ from dafka.cli.servers import retention_of
 from distributor.errors import PlanError
 from distributor.local.processes import ProcessKind, is_own, processes_of, refuse_elsewhere
 from topology import load, plan
-from topology.model import RetentionSpec, Security
+from topology.model import Ports, RetentionSpec, Security, Web
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 
@@ -148,6 +148,21 @@ def test_towers_and_stores_are_told_of_their_keys(pair):
         assert secured[at : at + 4] == options
         assert "--insecure" in open_to_all
         assert "--insecure" not in secured
+
+
+def test_what_speaks_http_is_told_who_may_use_it(pair):
+    web = Web(access="keys/web.toml", token="keys/ops.token", directory="/etc/dafka")
+    clusters = tuple(
+        replace(one, registry=f"https://127.0.0.1:{8_081 + index}")
+        for index, one in enumerate(pair.topology.clusters)
+    )
+    declared = replace(pair.topology, web=web, clusters=clusters, primary=clusters[0].name)
+    told = ("--web", "/etc/dafka/keys/web.toml")
+    for metrics in (None, Ports(first_port=9_000)):
+        for process in processes_of(plan(replace(declared, metrics=metrics)), Path("t.yaml")):
+            serves = metrics is not None or process.kind is ProcessKind.REGISTRY
+            assert (process.command[-2:] == told) == serves, process
+            assert process.web == web
 
 
 FOUR_CLUSTERS = load(Path(__file__).parents[3] / "config" / "four-clusters.yaml")

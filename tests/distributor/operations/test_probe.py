@@ -2,13 +2,19 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 
+from dafka.errors import MisuseError
+from dafka.process.files import write_secret
 from dafka.process.health import Health, serve_health
+from dafka.process.web_access import load_web_access
 from distributor.local.processes import Process, ProcessKind
 from distributor.operations import probe as module
 from distributor.operations.probe import probe
+from tests.support.certificates import write_web
+from topology.model import Web
 
 pytestmark = pytest.mark.net
 
@@ -48,6 +54,41 @@ def test_what_a_process_says_of_itself_is_its_state(state):
     assert state(Patient(unready="no tower\nno store")) == ("not ready", ("no tower", "no store"))
     assert state(Patient(unwell="stuck", unready="no tower")) == ("unwell", ("stuck",))
     assert state(None) == ("not ready", ("starting",))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_process_is_asked_with_the_token_of_the_topology(free_ports, tmp_path, tls):
+    file, tokens = write_web(tmp_path, tls=tls, ops=["metrics"], shop=["schemas"])
+    for name, token in tokens.items():
+        (tmp_path / f"{name}.token").write_text(token + "\n")
+        (tmp_path / f"{name}.token").chmod(0o600)
+    endpoint = f"127.0.0.1:{free_ports(1)}"
+    health = Health()
+    health.watch(Patient(unready="no tower"))
+    serve_health(endpoint, health, load_web_access(file))
+    web = Web(access="web.toml", token="ops.token", directory=str(tmp_path))
+    (vitals,) = probe([replace(process(endpoint), web=web)])
+    assert (vitals.state, vitals.reasons) == ("not ready", ("no tower",))
+    assert "# HELP dafka_records_total" in vitals.exposition
+    (vitals,) = probe([replace(process(endpoint), web=replace(web, token="shop.token"))])
+    assert vitals.state == "refused"
+    assert "shop's token is not good for metrics" in vitals.reasons[0]
+    with pytest.raises(MisuseError, match=r"cannot read .*none\.token"):
+        probe([replace(process(endpoint), web=replace(web, token="none.token"))])
+
+
+def test_a_certificate_that_is_not_trusted_is_no_silence(free_ports, tmp_path):
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for directory in (ours, other):
+        directory.mkdir()
+        _, tokens = write_web(directory, tls=True, ops=["metrics"])
+        write_secret(directory / "ops.token", tokens["ops"])
+    endpoint = f"127.0.0.1:{free_ports(1)}"
+    serve_health(endpoint, Health(), load_web_access(other / "web.toml"))
+    web = Web(access="web.toml", token="ops.token", directory=str(ours))
+    (vitals,) = probe([replace(process(endpoint), web=web)])
+    assert vitals.state == "refused"
+    assert "certificate" in vitals.reasons[0].lower()
 
 
 def test_nobody_is_nobody():
