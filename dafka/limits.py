@@ -145,6 +145,10 @@ more than a store can say."""
 GROUP_TOPICS_MAX = 100
 """Topics of one member of a group."""
 
+GROUP_MOVED_MAX = 1_024
+"""Partitions of a group that are another member's than hashing says; each beat is answered with
+their marks, 20 bytes each."""
+
 GROUPS_MAX = 10_000
 """Groups whose members a store listens for; members of more are not heard."""
 

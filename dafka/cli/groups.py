@@ -214,7 +214,8 @@ def members(
         membership = decode(roster.membership)
         wanted = {text(topic) for about in membership.members.values() for topic in about.topics}
         owners = Counter(
-            owner(partition, membership.members) for partition in _ranges(client, wanted)
+            owner(partition, membership.members, membership.moved)
+            for partition in _ranges(client, wanted)
         )
     if not membership.members:
         raise MisuseError(f"group {group!r} has no members at {store}: see `dafka groups`")

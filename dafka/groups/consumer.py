@@ -204,6 +204,7 @@ class GroupMachine:
         self._settings = settings
         self._latest: dict[Partition, int] = {}
         """Every partition that was found, and where it ended then."""
+        member.partitions = self._latest
         self._runs: dict[Partition, int] = {}
         """What it owns and has begun with."""
         self._giving: frozenset[Partition] = frozenset()
@@ -367,7 +368,7 @@ class GroupMachine:
         assigned = self._assigned
         if assigned is None or self._giving or self._closing:
             return []  # once this is given back it is looked at again
-        others = [one for one in self._runs if owner(one, assigned.members) != assigned.member]
+        others = [one for one in self._runs if not _is_own(one, assigned)]
         if not others:
             self._epoch = assigned.generation
             return self._follow(self._member.handle(Released(assigned.generation), now_ms), now_ms)
@@ -427,7 +428,7 @@ class GroupMachine:
         assigned = self._assigned
         if assigned is None or self.state is not GroupState.STABLE or self._closing:
             return []
-        if partition in self._runs or owner(partition, assigned.members) != assigned.member:
+        if partition in self._runs or not _is_own(partition, assigned):
             return []
         commit = self._commits.get(partition)
         if commit is not None and commit.position is not None:
@@ -520,3 +521,7 @@ class GroupMachine:
             return self._drop(now_ms) + self._follow(self._member.handle(Leave(), now_ms), now_ms)
 
         return self._publish(event.positions, leave, now_ms)
+
+
+def _is_own(partition: Partition, assigned: Assigned) -> bool:
+    return owner(partition, assigned.members, assigned.moved) == assigned.member

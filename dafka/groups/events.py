@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.protocol.events import Woke
@@ -52,6 +52,7 @@ class Assigned:
     member: str
     generation: int
     members: dict[str, Member]
+    moved: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ no partition has two owners, in no generation and at no time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
+from dafka.groups.assignment import evened
 from dafka.groups.events import (
     Answered,
     Ask,
@@ -56,10 +57,17 @@ from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle, earliest
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from dafka.groups.membership import Request
+    from dafka.model import Partition
 
 BEAT_MS_MAX = 1_000
 """Longest time between two beats; a fifth of the session if that is shorter."""
+
+SHARES_MS = 10_000
+"""How often it is looked whether shares are even: new partitions come together, and each time that
+some are moved all members pause."""
 
 UNSETTLED_BEAT_MS = 50
 """While a generation is not settled, somebody waits for every answer."""
@@ -139,6 +147,11 @@ class MemberMachine:
         self._next_beat_ms = 0
         self._farewells: set[int] = set()
         """Stores that know that it leaves."""
+        self.partitions: Collection[Partition] = ()
+        """What there is to share, as far as its consumer knows, which sets this."""
+        self._uneven = False
+        """Whether that is not shared well, when it was last looked at."""
+        self._shares_due_ms = 0
 
     @property
     def id(self) -> str:
@@ -336,7 +349,9 @@ class MemberMachine:
             return []
         self._lifecycle.become(MemberState.RECONCILING)
         self._next_beat_ms = 0
-        return [Assigned(self.id, membership.generation, dict(membership.members))]
+        self._uneven, self._shares_due_ms = False, 0
+        members, moved = dict(membership.members), dict(membership.moved)
+        return [Assigned(self.id, membership.generation, members, moved)]
 
     def _settle(self) -> list[MemberEffect]:
         """Begin with what is its own, once nobody else may have any of that."""
@@ -364,7 +379,7 @@ class MemberMachine:
             return False
         if self.state is MemberState.JOINING:
             return True
-        if not self._faulty():
+        if not self._faulty() and not self._shares_badly(now_ms):
             self._wrong_since_ms = None
             return False
         if self._wrong_since_ms is None:
@@ -372,6 +387,16 @@ class MemberMachine:
         # Everybody sees it at about the same time: one after the other.
         turn = sorted(self._membership.members).index(self.id)
         return now_ms >= self._wrong_since_ms + turn * self._beat_ms // 2
+
+    def _shares_badly(self, now_ms: int) -> bool:
+        """Whether some have much more to do than others; seldom looked at, and what comes waits."""
+        if self.state is not MemberState.STABLE:
+            return False
+        if now_ms >= self._shares_due_ms:
+            self._shares_due_ms = now_ms + SHARES_MS
+            moved = self._membership.moved
+            self._uneven = evened(self.partitions, self._membership.members, moved) != moved
+        return self._uneven
 
     def _faulty(self) -> bool:
         current = [one for one in self._rosters.values() if one.accepted >= self._ballot]
@@ -427,9 +452,12 @@ class MemberMachine:
     def _next(self, base: Membership, alive: dict[str, Member], epoch: int) -> Membership:
         """Everybody who is heard, and this member."""
         members = alive | {self.id: self._about}
-        if members == base.members and epoch <= base.generation:
+        moved = evened(self.partitions, members, base.moved)
+        if (members, moved) == (base.members, base.moved) and epoch <= base.generation:
             return base
-        return Membership(max(base.generation, epoch) + 1, self._stores, members)
+        generation = max(base.generation, epoch) + 1
+        found = Membership(generation, self._stores, members, moved)
+        return found if fits(found) else replace(found, moved={})
 
     def _accepted(
         self, asked: _Asked, request: Accept, accepted: Accepted, now_ms: int

@@ -8,12 +8,14 @@ the last one in a register, which members change by agreement of more than half 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dafka.errors import WireError
 from dafka.limits import (
     GROUP_MEMBERS_MAX,
+    GROUP_MOVED_MAX,
     GROUP_NUMBER_MAX,
     GROUP_TOPICS_MAX,
     MEMBERSHIP_BYTES_MAX,
@@ -30,6 +32,8 @@ def blocking_of(stores: int) -> int:
     """How many of so many stores it takes that every majority has one of them."""
     return stores - majority_of(stores) + 1
 
+
+_MARK = re.compile("[0-9a-f]{16}")
 
 SESSION_MS_MIN = 100
 SESSION_MS_MAX = 3_600_000
@@ -65,11 +69,14 @@ class Membership:
         generation: Its number; another one if anything else changes.
         stores: How many stores agree on the members.
         members: By their ids.
+        moved: Who takes partitions, by their marks, that hashing gives to others; see
+            `dafka.groups.assignment`.
     """
 
     generation: int
     stores: int
     members: dict[str, Member]
+    moved: dict[str, str] = field(default_factory=dict)
 
 
 NOBODY = Membership(0, 0, {})
@@ -84,7 +91,11 @@ def encode(membership: Membership) -> bytes:
         name: [[text(topic) for topic in member.topics], member.session_ms]
         for name, member in sorted(membership.members.items())
     }
-    return json.dumps([membership.generation, membership.stores, members]).encode()
+    moved: dict[str, list[str]] = {}
+    for mark, name in sorted(membership.moved.items()):
+        moved.setdefault(name, []).append(mark)
+    parts = [membership.generation, membership.stores, members, *([moved] if moved else [])]
+    return json.dumps(parts).encode()
 
 
 def fits(membership: Membership) -> bool:
@@ -105,11 +116,11 @@ def decode(octets: bytes) -> Membership:
     if len(octets) > MEMBERSHIP_BYTES_MAX:
         raise WireError("membership")
     try:
-        generation, stores, members = json.loads(octets)
+        generation, stores, members, *rest = json.loads(octets)
         if len(members) > GROUP_MEMBERS_MAX:
             raise WireError("membership")
         found = {_name(name): _member(*fields) for name, fields in members.items()}
-        return Membership(_number(generation), _number(stores), found)
+        return Membership(_number(generation), _number(stores), found, _moved(*rest))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WireError("membership") from error
 
@@ -126,6 +137,13 @@ def _member(topics: list[str], session_ms: int) -> Member:
     if not SESSION_MS_MIN <= _number(session_ms) <= SESSION_MS_MAX:
         raise ValueError("session")
     return Member(names, session_ms)
+
+
+def _moved(moved: dict[str, list[str]] | None = None) -> dict[str, str]:
+    found = {mark: name for name, marks in (moved or {}).items() for mark in marks}
+    if len(found) > GROUP_MOVED_MAX or not all(_MARK.fullmatch(mark) for mark in found):
+        raise ValueError("not partitions that are moved")
+    return found
 
 
 def _number(value: object) -> int:

@@ -7,6 +7,7 @@ arrive twice and late, some members cannot reach some stores for a while, and ev
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from dafka.groups.events import MemberEffect
     from dafka.groups.membership import Reply, Request
@@ -80,7 +81,7 @@ class Owners:
 
     def __init__(self) -> None:
         self.now: dict[Partition, str] = {}
-        self._members: dict[int, frozenset[str]] = {}
+        self._members: dict[int, tuple[frozenset[str], frozenset[tuple[str, str]]]] = {}
         self._ever: dict[tuple[int, Partition], str] = {}
         self.taken = 0
         """How often a member began with a partition."""
@@ -90,9 +91,9 @@ class Owners:
         """How many there were."""
         return len(self._members.keys() | {generation for generation, _ in self._ever})
 
-    def generation(self, number: int, members: Iterable[str]) -> None:
-        """A member was told who belongs to a generation."""
-        told = frozenset(members)
+    def generation(self, number: int, members: Iterable[str], moved: Mapping[str, str]) -> None:
+        """A member was told who belongs to a generation, and what is moved in it."""
+        told = frozenset(members), frozenset(moved.items())
         assert self._members.setdefault(number, told) == told, f"two generations {number}"
 
     def take(self, generation: int, partition: Partition, member: str) -> None:
@@ -136,6 +137,7 @@ class SimMember:
         about = Member((TOPIC.encode(),), self._session_ms)
         address = f"{self.name}-{self.incarnation}"
         self.machine = MemberMachine(GROUP, address, about, len(self._keepers))
+        self.machine.partitions = PARTITIONS
         self._do(self.machine.handle(Woke(), self.world.now_ms))
 
     def crash(self) -> None:
@@ -161,7 +163,7 @@ class SimMember:
                 case Ask():
                     self._ask(effect)
                 case Assigned():
-                    self._owners.generation(effect.generation, effect.members)
+                    self._owners.generation(effect.generation, effect.members, effect.moved)
                     self._assigned = effect
                     self._later(self.world.random.randint(0, 30), partial(self._release, effect))
                 case Rebalanced():
@@ -180,7 +182,11 @@ class SimMember:
     def _release(self, assigned: Assigned) -> None:
         if self._assigned is not assigned or self.machine is None:
             return
-        mine = {one for one in self.owned if owner(one, assigned.members) == assigned.member}
+        mine = {
+            one
+            for one in self.owned
+            if owner(one, assigned.members, assigned.moved) == assigned.member
+        }
         self._stop(self.owned - mine)
         self._do(self.machine.handle(Released(assigned.generation), self.world.now_ms))
 
@@ -190,7 +196,7 @@ class SimMember:
         assert assigned.generation == generation
         for partition in PARTITIONS:
             if partition not in self.owned:
-                if owner(partition, assigned.members) != assigned.member:
+                if owner(partition, assigned.members, assigned.moved) != assigned.member:
                     continue
                 self._owners.take(generation, partition, self.name)
                 self.owned.add(partition)
@@ -321,4 +327,10 @@ def _settled(members: list[SimMember], owners: Owners) -> bool:
         all(member.settled for member in members)
         and len(generations) == 1
         and owners.now.keys() == set(PARTITIONS)
+        and _is_even(Counter(owners.now.values()), len(members))
     )
+
+
+def _is_even(shares: Counter[str], members: int) -> bool:
+    """Whether nobody has more than one above the average, nor nothing to do."""
+    return len(shares) == members and max(shares.values()) <= -(-len(PARTITIONS) // members) + 1

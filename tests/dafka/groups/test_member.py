@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
 
@@ -9,6 +11,7 @@ import pytest
 
 from dafka.groups import membership
 from dafka.groups.acceptor import Registers
+from dafka.groups.assignment import owner
 from dafka.groups.commit_table import GROUPS_TABLE, fold
 from dafka.groups.events import (
     Answered,
@@ -21,7 +24,7 @@ from dafka.groups.events import (
     Rebalanced,
     Released,
 )
-from dafka.groups.member import MEMBER_STATES, MemberMachine, MemberState
+from dafka.groups.member import MEMBER_STATES, SHARES_MS, MemberMachine, MemberState
 from dafka.groups.membership import Beat, Member, Prepare
 from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
@@ -113,6 +116,29 @@ def test_a_second_member_waits_for_what_the_first_gives_back(group):
     group.now_ms += 200
     group.wake(second)
     assert second.said[-1] == Rebalanced(2)
+
+
+def test_shares_that_are_uneven_are_evened_once_and_by_agreement(group):
+    members = group.join("A", "B", "C")
+    there = dict(members[0].machine._membership.members)
+    chance, found = random.Random(1), []
+    while len(found) < 9:  # all of them whose hash says A
+        partition = Partition("orders", f"{chance.getrandbits(64):016X}")
+        if owner(partition, there) == "A.1":
+            found.append(partition)
+    for member in members:
+        member.machine.partitions = found
+    before = members[0].machine.generation
+    group.run(*members, ms=SHARES_MS // 2)
+    assert members[0].machine.generation == before, "what comes together is waited for"
+    group.run(*members, ms=2 * SHARES_MS)
+    assert {member.machine.generation for member in members} == {before + 1}
+    assert all(member.machine.settled for member in members)
+    moved = members[0].machine._membership.moved
+    shares = Counter(owner(partition, there, moved) for partition in found)
+    assert sorted(shares.values()) == [3, 3, 3]
+    group.run(*members, ms=3 * SHARES_MS)
+    assert {member.machine.generation for member in members} == {before + 1}
 
 
 def test_a_member_that_falls_silent_is_dropped_after_its_session(group):

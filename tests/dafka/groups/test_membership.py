@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,12 @@ from hypothesis import strategies as st
 
 from dafka.errors import WireError
 from dafka.groups.membership import NOBODY, Member, Membership, decode, encode
-from dafka.limits import GROUP_MEMBERS_MAX, GROUP_TOPICS_MAX, MEMBERSHIP_BYTES_MAX
+from dafka.limits import (
+    GROUP_MEMBERS_MAX,
+    GROUP_MOVED_MAX,
+    GROUP_TOPICS_MAX,
+    MEMBERSHIP_BYTES_MAX,
+)
 
 topics = st.lists(st.binary(min_size=1, max_size=20), max_size=3).map(tuple)
 members = st.dictionaries(
@@ -16,7 +22,9 @@ members = st.dictionaries(
     st.builds(Member, topics, st.integers(100, 3_600_000)),
     max_size=4,
 )
-memberships = st.builds(Membership, st.integers(0, 2**62), st.integers(0, 9), members)
+marks = st.text("0123456789abcdef", min_size=16, max_size=16)
+moves = st.dictionaries(marks, st.text("0123456789ABCDEF.", min_size=1, max_size=34), max_size=4)
+memberships = st.builds(Membership, st.integers(0, 2**62), st.integers(0, 9), members, moves)
 
 
 @given(memberships)
@@ -32,6 +40,9 @@ def test_nobody_has_no_bytes():
 def test_literal_bytes():
     membership = Membership(7, 3, {"A.1": Member((b"orders", b"\xff"), 2_000)})
     assert encode(membership) == b'[7, 3, {"A.1": [["orders", "\\udcff"], 2000]}]'
+    moved = replace(membership, moved={"0f" * 8: "A.1", "1f" * 8: "A.1"})
+    marks = b', {"A.1": ["0f0f0f0f0f0f0f0f", "1f1f1f1f1f1f1f1f"]}]'
+    assert encode(moved) == encode(membership)[:-1] + marks
 
 
 @pytest.mark.parametrize(
@@ -46,6 +57,13 @@ def test_literal_bytes():
         [1.5, 2, {}],
         [2**63, 2, {}],
         [1, 2, {"A": []}],
+        [1, 2, {}, 5],
+        [1, 2, {}, {"A": 5}],
+        [1, 2, {}, {"A": [5]}],
+        [1, 2, {}, {"A": ["0F" * 8]}],
+        [1, 2, {}, {"A": ["00" * 9]}],
+        [1, 2, {}, {"A": [f"{number:016x}" for number in range(GROUP_MOVED_MAX + 1)]}],
+        [1, 2, {}, {}, {}],
         [1, 2, {"A": [["t"], 99]}],
         [1, 2, {"A": [["t"], 3_600_001]}],
         [1, 2, {"A": [[7], 1_000]}],

@@ -38,9 +38,11 @@ def test_two_owners_in_a_generation_are_found():
 
 def test_two_generations_of_one_number_are_found():
     owners = Owners()
-    owners.generation(1, ["M0"])
+    owners.generation(1, ["M0"], {})
     with pytest.raises(AssertionError, match="two generations 1"):
-        owners.generation(1, ["M1"])
+        owners.generation(1, ["M1"], {})
+    with pytest.raises(AssertionError, match="two generations 1"):
+        owners.generation(1, ["M0"], {"00" * 8: "M0"})
 
 
 def broken_by(seeds):
