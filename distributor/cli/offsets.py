@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from dafka.cluster import Cluster
 from dafka.groups.commit import CommitKey, checked_group
 from dafka.node.committer import Committer
 from dafka.process.clock import wall_ms
+from dafka.process.signals import stop_event
 from distributor.cli.options import File, Json
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
@@ -29,10 +31,15 @@ from topology.output import (
 from topology.terminal import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dafka.groups.commit import Commit
     from dafka.model import Partition
     from distributor.offsets.explanation import GroupView
     from topology.model import ClusterSpec, Topology
+
+LOOK_S = 0.5
+"""How often the clusters are asked while positions are waited for."""
 
 Group = Annotated[str, typer.Argument(help="The group of consumers.")]
 
@@ -66,6 +73,61 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
 
 
 @offsets.command()
+def wait(
+    group: Group,
+    file: File,
+    cluster: Annotated[str, typer.Option(help="The cluster where it is to go on.")],
+    timeout: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Seconds to wait at most.")
+    ] = 60.0,
+    json_lines: Json = False,
+) -> None:
+    """Wait until a group's positions at a cluster are as new as those of any other cluster.
+
+    For a group that is to return to a cluster that was down: members that start there before the
+    links have brought what it did elsewhere read that again. Exit code 1 if that is not so in
+    time; what is missing is said. What a cluster knows that does not answer cannot be waited for.
+
+    Example: distributor offsets wait billing config/four-clusters.yaml --cluster cluster-1
+    """
+    declared = load(file)
+    _checked_cluster(declared, cluster, file)
+    told, deadline = stop_event(), time.monotonic() + timeout
+    console = open_console(stderr=True)
+    with console.status(f"waiting for positions of {group}", spinner="line"):
+        while lacking := _lacking(declared, group, cluster):
+            if told.wait(LOOK_S) or time.monotonic() >= deadline:
+                break
+    if json_lines:
+        print_json({"group": group, "cluster": cluster, "lacking": lacking})
+    elif not lacking:
+        say(f"group {group!r} can go on at {cluster}")
+    if lacking:
+        raise CommandError(
+            f"{cluster} does not have what group {group!r} did elsewhere: {lacking[0]}"
+            + (f", and {len(lacking) - 1} more" if lacking[1:] else "")
+        )
+
+
+def _lacking(declared: Topology, group: str, cluster: str) -> list[str]:
+    """What stands against going on at a cluster, as sentences."""
+    views, errors = _asked(declared, group)
+    rows = [row for row in explained(declared, group, views, wall_ms()) if row.cluster == cluster]
+    return errors + [
+        f"{row.topic} {row.address[:8]}, behind by {row.behind}: {row.why}"
+        for row in rows
+        if row.why and declared.topics.wants(row.topic)
+    ]
+
+
+def _checked_cluster(declared: Topology, cluster: str, file: Path) -> None:
+    known = [one.name for one in declared.clusters]
+    if cluster not in known:
+        named = ", ".join(known)
+        raise PlanError(f"there is no cluster {cluster!r} in {file}: there are {named}")
+
+
+@offsets.command()
 def force(
     group: Group,
     file: File,
@@ -82,9 +144,7 @@ def force(
     Example: distributor offsets force billing config/four-clusters.yaml --cluster cluster-4
     """
     declared = load(file)
-    if cluster not in {one.name for one in declared.clusters}:
-        known = ", ".join(one.name for one in declared.clusters)
-        raise PlanError(f"there is no cluster {cluster!r} in {file}: there are {known}")
+    _checked_cluster(declared, cluster, file)
     views, errors = _asked(declared, group)
     error = next(view.error for view in views if view.cluster == cluster)
     if error:

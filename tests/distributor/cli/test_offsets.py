@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from typer.testing import CliRunner
@@ -60,6 +61,31 @@ def test_a_cluster_that_does_not_answer_is_an_error(pair, monkeypatch):
         done = run("force", "billing", str(pair.file), "--cluster", "c2")
     assert isinstance(done.exception, CommandError)
     assert "cannot commit at c2" in str(done.exception)
+
+
+def test_positions_are_waited_for_and_what_is_missing_is_said(committed):
+    wait = "wait", "billing", committed, "--cluster"
+    assert "group 'billing' can go on at c1" in run(*wait, "c1").stdout
+    done = run(*wait, "c2", "--timeout", "0.7", "--json")
+    assert isinstance(done.exception, CommandError)
+    missing = "orders PRODUCER, behind by 5: the records are not here yet"
+    assert missing in str(done.exception)
+    facts = {"group": "billing", "cluster": "c2", "lacking": [missing]}
+    assert json.loads(done.stdout) == facts
+    later = threading.Timer(1.0, run, ("force", "billing", committed, "--cluster", "c2"))
+    later.start()
+    assert "can go on at c2" in run(*wait, "c2", "--timeout", "30").stdout
+    later.join()
+    done = run(*wait, "c9")
+    assert isinstance(done.exception, PlanError)
+
+
+def test_what_a_silent_cluster_knows_cannot_be_waited_for(pair, monkeypatch):
+    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 300)
+    with pair.running(1):
+        done = run("wait", "billing", str(pair.file), "--cluster", "c1", "--timeout", "0")
+    assert isinstance(done.exception, CommandError)
+    assert "c1 does not have what group 'billing' did elsewhere: c2: " in str(done.exception)
 
 
 def test_a_position_is_forced(committed):
