@@ -1,7 +1,8 @@
 """Reading a whole log to see whether it is what it says.
 
-LMDB keeps no checksums of its pages; a record batch has one. A damaged page can also end the
-process that reads it, so whoever wants to go on does this in another one.
+LMDB keeps no checksums of its pages. Record batches have one, and so have the rows of partitions
+and tables, which are looked at when they are read. A damaged page can also end the process that
+reads it, so whoever wants to go on does this in another one.
 """
 
 from __future__ import annotations

@@ -170,13 +170,14 @@ class Environment:
         try:
             yield
         except _DAMAGE as error:
-            raise self._damaged(attempt, str(error)) from error
+            raise self.damaged(attempt, str(error)) from error
         except (lmdb.Error, OSError) as error:
             raise StorageError(
                 f"cannot {attempt} {self._kind} at {str(self._directory)!r}: {error}"
             ) from error
 
-    def _damaged(self, attempt: str, what: str) -> StorageError:
+    def damaged(self, attempt: str, what: str) -> StorageError:
+        """Return what to raise where the file holds something that was not written there."""
         return StorageError(
             f"cannot {attempt} {self._kind} at {str(self._directory)!r}: its file {_FILE} is "
             f"damaged ({what}); put back a copy, or move the directory away and begin anew"
@@ -200,7 +201,7 @@ class Environment:
         size = (self._directory / _FILE).stat().st_size
         needed = (self._lmdb.info()["last_pgno"] + 1) * self._lmdb.stat()["psize"]
         if size < needed:
-            raise self._damaged("open", f"{size:,} bytes, {needed:,} are in use")
+            raise self.damaged("open", f"{size:,} bytes, {needed:,} are in use")
 
     def _written(self, work: Callable[[lmdb.Transaction[bytes]], None]) -> bool:
         """Whether the map was large enough."""

@@ -2,11 +2,12 @@
 
 | table | key | value |
 |---|---|---|
-| `partitions` | topic, NUL, address | partition number u32, then its `Extent`: five u64 |
+| `partitions` | topic, NUL, address | number u32, its `Extent`: five u64; checksum u32 |
 | `batches` | partition number u32, first sequence u64 | record count u32, time u64, content |
 | | the same, of the first record in a gap | 0 u32, time u64, sequence behind the gap u64 |
-| `tables` | table, NUL, key | value |
+| `entries` | table, NUL, key | value, checksum u32 |
 
+A checksum is the CRC of key and value, as no record's own covers those; batches have theirs.
 Numbers are big-endian, so that keys sort by partition and sequence. A key of `partitions` has at
 most 249 + 1 + 255 bytes; LMDB takes 511. The head is kept plus one: an empty partition that begins
 at 0 has none.
@@ -22,6 +23,7 @@ import secrets
 import struct
 from enum import Enum
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
@@ -38,16 +40,20 @@ if TYPE_CHECKING:
 
     from dafka.storage.log import TableEntry
 
-FORMAT = "3"
-"""Version of the layout above. 2 had no gaps, so it is read as it is."""
+FORMAT = "4"
+"""Version of the layout above. 2 had no gaps; 2 and 3 no checksums, which rows are given."""
 
-_PARTITIONS, _BATCHES, _TABLES = b"partitions", b"batches", b"tables"
+_PARTITIONS, _BATCHES, _ENTRIES = b"partitions", b"batches", b"entries"
+
+_UNCHECKED = b"tables"
+"""What `entries` was up to 3."""
 
 _SEPARATOR = b"\0"
 _BATCH_KEY = struct.Struct(">IQ")
 _BATCH = struct.Struct(">IQ")
 _GAP = struct.Struct(">IQQ")
 _STANDING = struct.Struct(">IQQQQQ")
+_CHECKSUM = struct.Struct(">I")
 
 
 class Durability(Enum):
@@ -85,9 +91,9 @@ class LmdbLog:
         self._clock = clock
         self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
-        tables = _PARTITIONS, _BATCHES, _TABLES
+        tables = _PARTITIONS, _BATCHES, _ENTRIES, _UNCHECKED
         self._environment = Environment(
-            directory, kind="log", tables=tables, layout=FORMAT, earlier=("2",), sync=sync
+            directory, kind="log", tables=tables, layout=FORMAT, earlier=("2", "3"), sync=sync
         )
         try:
             self._load()
@@ -146,15 +152,15 @@ class LmdbLog:
                 key = _BATCH_KEY.pack(numbers[partition], first)
                 transaction.put(key, value, overwrite=False, db=table)
             for partition, extent in changed.items():
-                value = _packed(numbers[partition], extent)
-                partitions = self._environment.table(_PARTITIONS)
-                transaction.put(_partition_key(partition), value, db=partitions)
+                place, value = _partition_key(partition), _packed(numbers[partition], extent)
+                table = self._environment.table(_PARTITIONS)
+                transaction.put(place, _sealed(place, value), db=table)
             for name, key, new in entries:
-                place, tables = _table_key(name, key), self._environment.table(_TABLES)
+                place, table = _table_key(name, key), self._environment.table(_ENTRIES)
                 if new is None:
-                    transaction.delete(place, db=tables)
+                    transaction.delete(place, db=table)
                 else:
-                    transaction.put(place, new, db=tables)
+                    transaction.put(place, _sealed(place, new), db=table)
 
         self._environment.write("append to", work)
         for partition, extent in changed.items():
@@ -251,8 +257,9 @@ class LmdbLog:
             StorageError: The disk refused.
         """
         with self._environment.reading() as transaction:
-            value = transaction.get(_table_key(table, key), db=self._environment.table(_TABLES))
-            return None if value is None else bytes(value)
+            place = _table_key(table, key)
+            value = transaction.get(place, db=self._environment.table(_ENTRIES))
+            return None if value is None else self._unsealed("read", place, bytes(value))
 
     def scan(
         self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
@@ -269,14 +276,14 @@ class LmdbLog:
         found: list[tuple[bytes, bytes]] = []
         with (
             self._environment.reading() as transaction,
-            transaction.cursor(self._environment.table(_TABLES)) as cursor,
+            transaction.cursor(self._environment.table(_ENTRIES)) as cursor,
         ):
             there = cursor.set_range(first)
             while there and len(found) < count_max:
                 key = bytes(cursor.key())
                 if not key.startswith(whole):
                     break
-                found.append((key[cut:], bytes(cursor.value())))
+                found.append((key[cut:], self._unsealed("read", key, bytes(cursor.value()))))
                 there = cursor.next()
         return found
 
@@ -296,18 +303,49 @@ class LmdbLog:
         self._environment.close()
 
     def _load(self) -> None:
+        self._seal_what_is_not()
         self._extents: dict[Partition, Extent] = {}
         self._numbers: dict[Partition, int] = {}
         with self._environment.reading("open") as transaction:
             for key, value in transaction.cursor(self._environment.table(_PARTITIONS)):
-                topic, _, address = bytes(key).partition(_SEPARATOR)
+                place = bytes(key)
+                topic, _, address = place.partition(_SEPARATOR)
                 partition = Partition(text(topic), text(address))
-                number, start, end, *rest = _STANDING.unpack(value)
+                standing = self._unsealed("open", place, bytes(value))
+                number, start, end, *rest = _STANDING.unpack(standing)
                 self._extents[partition] = Extent(start, end - 1, *rest)
                 self._numbers[partition] = number
         # Kept, because stores are asked for it all the time: of ten thousand partitions a sum is
         # most of a millisecond.
         self._records = sum(extent.head + 1 for extent in self._extents.values())
+
+    def _seal_what_is_not(self) -> None:
+        """Give the rows of earlier versions their checksums."""
+        partitions, entries = (self._environment.table(one) for one in (_PARTITIONS, _ENTRIES))
+        unchecked = self._environment.table(_UNCHECKED)
+        with self._environment.reading("open") as transaction:
+            rows = {
+                (bytes(key), partitions): bytes(value)
+                for key, value in transaction.cursor(partitions)
+                if len(value) == _STANDING.size
+            }
+            for key, value in transaction.cursor(unchecked):
+                rows[bytes(key), entries] = bytes(value)
+        if not rows:
+            return
+
+        def work(transaction: lmdb.Transaction[bytes]) -> None:
+            for (key, table), value in rows.items():
+                transaction.put(key, _sealed(key, value), db=table)
+            transaction.drop(unchecked, delete=False)
+
+        self._environment.write("open", work)
+
+    def _unsealed(self, attempt: str, key: bytes, value: bytes) -> bytes:
+        whole = value[: -_CHECKSUM.size]
+        if _sealed(key, whole) != value:
+            raise self._environment.damaged(attempt, f"the row of {key!r} is not what was written")
+        return whole
 
     def _holds(self, partition: Partition, sequence: int) -> bool:
         extent = self._extents.get(partition)
@@ -402,6 +440,10 @@ def _outline(first: int, value: memoryview) -> Outline:
     if not count:
         return Outline(first, _GAP.unpack(value)[2], 0, time_ms)
     return Outline(first, first + count, len(value) - _BATCH.size, time_ms)
+
+
+def _sealed(key: bytes, value: bytes) -> bytes:
+    return value + _CHECKSUM.pack(crc32(value, crc32(key)))
 
 
 def _packed(number: int, extent: Extent) -> bytes:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import lmdb
 import pytest
@@ -14,8 +15,10 @@ from dafka.errors import StorageError
 from dafka.model import Batch, Partition
 from dafka.storage import environment, lmdb_log
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.log import TableEntry
 
 ORDERS = Partition("orders", "A1")
+OTHERS = Partition("orders", "B2")
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 APPEND_FOR_EVER = """
@@ -147,15 +150,15 @@ def _set_format(directory, value):
             transaction.put(b"format", value, db=meta)
 
 
-@pytest.mark.parametrize("value", [b"4", b"1", b"", b"\xff", b"2 "])
+@pytest.mark.parametrize("value", [b"5", b"1", b"", b"\xff", b"2 "])
 def test_another_format_is_refused_and_left_alone(tmp_path, value):
     log = LmdbLog(tmp_path)
     log.append([Batch(ORDERS, 0, 1, b"x")])
     log.close()
     _set_format(tmp_path, value)
-    with pytest.raises(StorageError, match="this version reads '3'"):
+    with pytest.raises(StorageError, match="this version reads '4'"):
         LmdbLog(tmp_path)
-    _set_format(tmp_path, b"3")
+    _set_format(tmp_path, b"4")
     log = LmdbLog(tmp_path)
     assert log.heads() == {ORDERS: 0}
     log.close()
@@ -173,7 +176,86 @@ def test_the_format_without_gaps_is_read_and_not_left(tmp_path):
     with lmdb.open(str(tmp_path), max_dbs=3) as opened:
         meta = opened.open_db(b"meta")
         with opened.begin() as transaction:
-            assert transaction.get(b"format", db=meta) == b"3"
+            assert transaction.get(b"format", db=meta) == b"4"
+
+
+@contextmanager
+def _rows(directory, table):
+    with lmdb.open(str(directory), max_dbs=8) as opened:
+        database = opened.open_db(table)
+        with opened.begin(write=True, db=database) as transaction:
+            yield transaction
+
+
+def _filled(directory):
+    log = LmdbLog(directory)
+    log.append([Batch(ORDERS, 0, 2, b"x")], entries=[TableEntry("groups", b"shop", b"7")])
+    log.append([Batch(OTHERS, 0, 1, b"y")], entries=[TableEntry("groups", b"till", b"8")])
+    log.close()
+
+
+def _holds(directory):
+    log = LmdbLog(directory)
+    try:
+        return log.heads(), log.scan("groups", b"", 10), log.get("groups", b"shop")
+    finally:
+        log.close()
+
+
+def test_rows_of_before_there_were_checksums_get_them(tmp_path):
+    _filled(tmp_path)
+    whole = _holds(tmp_path)
+    assert whole == ({ORDERS: 1, OTHERS: 0}, [(b"shop", b"7"), (b"till", b"8")], b"7")
+    # As version 3 has left it, and as a crash has left it half-way.
+    for table, moved in ((b"partitions", b"partitions"), (b"entries", b"tables")):
+        with _rows(tmp_path, table) as transaction:
+            rows = {bytes(key): bytes(value) for key, value in transaction.cursor()}
+            for key in rows:
+                transaction.delete(key)
+        with _rows(tmp_path, moved) as transaction:
+            for key, value in rows.items():
+                transaction.put(key, value[:-4])
+    _set_format(tmp_path, b"3")
+    assert _holds(tmp_path) == whole
+    assert _holds(tmp_path) == whole
+    for table, size in ((b"partitions", 48), (b"entries", 5)):
+        with _rows(tmp_path, table) as transaction:
+            assert {len(value) for _, value in transaction.cursor()} == {size}
+    with _rows(tmp_path, b"tables") as transaction:
+        assert transaction.stat()["entries"] == 0
+
+
+def test_a_bit_that_has_changed_in_a_partitions_row_is_found_before_anything_is_served(tmp_path):
+    _filled(tmp_path)
+    key = b"orders\0A1"
+    with _rows(tmp_path, b"partitions") as transaction:
+        value = bytearray(transaction.get(key))
+    for place in range(len(key) + len(value)):
+        changed = bytearray(key) + value
+        changed[place] ^= 4
+        with _rows(tmp_path, b"partitions") as transaction:
+            transaction.delete(key)
+            transaction.put(bytes(changed[: len(key)]), bytes(changed[len(key) :]))
+        with pytest.raises(StorageError, match=r"data\.mdb is damaged .*is not what was written"):
+            LmdbLog(tmp_path)
+        with _rows(tmp_path, b"partitions") as transaction:
+            transaction.delete(bytes(changed[: len(key)]))
+            transaction.put(key, bytes(value))
+    assert _holds(tmp_path)[0] == {ORDERS: 1, OTHERS: 0}
+
+
+def test_a_bit_that_has_changed_in_an_entry_is_found_when_it_is_read(tmp_path):
+    _filled(tmp_path)
+    with _rows(tmp_path, b"entries") as transaction:
+        value = bytearray(transaction.get(b"groups\0shop"))
+        value[0] ^= 1
+        transaction.put(b"groups\0shop", bytes(value))
+    log = LmdbLog(tmp_path)
+    for read in (lambda: log.get("groups", b"shop"), lambda: log.scan("groups", b"", 10)):
+        with pytest.raises(StorageError, match=r"cannot read log .*is not what was written"):
+            read()
+    assert log.get("groups", b"till") == b"8"
+    log.close()
 
 
 def test_the_map_grows(tmp_path, monkeypatch):
