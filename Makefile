@@ -11,7 +11,7 @@ ROUNDS ?= 50
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo drill test lint types imports unit sim fuzz chaos bench screenshot lock clean
+.PHONY: help install tools demo drill test lint types imports unit sim fuzz chaos mutants bench screenshot lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -70,6 +70,9 @@ sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long 
 
 chaos: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make chaos: random trees of real processes, broken at random
 	$(BIN)/python -m distributor.testing.chaos --seed $(SEED) --rounds $(ROUNDS)
+
+mutants: $(VENV)/installed-dev  ## Put faults into the product: which simulator sees each? 20 minutes
+	$(BIN)/python -m distributor.testing.mutants
 
 bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
 	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json

@@ -1,0 +1,349 @@
+"""`make mutants`: faults are put into the product one at a time; which simulator sees each?
+
+A simulator that passes while the product is wrong proves nothing. So this list of faults is kept,
+each a line or two that somebody might write; a copy of the packages is made with one of them, and
+every simulator runs some seeds of it. What none of them sees is the next thing to model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.table import Table
+
+PACKAGES = "dafka", "distributor", "topology"
+ROOT = Path(__file__).parents[2]
+
+SIMULATORS = {
+    "cluster": "dafka.testing.scenario",
+    "trees": "distributor.testing.scenario",
+    "breaking": "distributor.testing.breaking",
+    "groups": "dafka.testing.groups",
+    "agreement": "dafka.testing.membership",
+}
+
+TIMEOUT_S = 300.0
+"""A mutant that takes longer stands still, which is seen, too."""
+
+_RUN = """
+import sys
+from importlib import import_module
+from dafka.testing.world import mute
+mute()
+run = import_module(sys.argv[1]).run
+for seed in range(int(sys.argv[2])):
+    try:
+        outcome = run(seed)
+    except Exception as error:
+        sys.exit(f"{seed}")
+    if getattr(outcome, "anomalies", None) or getattr(outcome, "problems", None):
+        sys.exit(f"{seed}")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault.
+
+    Attributes:
+        name: What is wrong, in a few words.
+        file: Where, from the root.
+        old: What stands there, once.
+        new: What stands there in its place.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class MutantVerdict:
+    """What the simulators say of one.
+
+    Attributes:
+        name: Of the mutant.
+        seen: By simulator, the first seed that shows it; "hangs"; None if none of those tried does.
+    """
+
+    name: str
+    seen: dict[str, str | None]
+
+
+MUTANTS = [
+    Mutant(
+        "a store acknowledges what its disk refused",
+        "dafka/node/store.py",
+        "            self._refused(error)\n            return AppendFailed(effect.token)",
+        "            self._refused(error)\n            return Appended(effect.token)",
+    ),
+    Mutant(
+        "a store goes on wherever anybody says that logs begin",
+        "dafka/protocol/store.py",
+        "message.sender, message.sequence, now_ms)\n        return [] if end is None",
+        "message.sender, message.sequence, now_ms)\n        end = message.sequence\n"
+        "        return [] if end is None",
+    ),
+    Mutant(
+        "two producers under one address are taken for one",
+        "dafka/protocol/duplicate_producer.py",
+        "    return ours == theirs",
+        "    return True",
+    ),
+    Mutant(
+        "one store is enough for min_acks=2",
+        "dafka/protocol/unacked.py",
+        "        if len(ends) < self._min_acks:\n            return None\n"
+        "        stored = sorted(ends, reverse=True)[self._min_acks - 1]",
+        "        stored = max(ends)",
+    ),
+    Mutant(
+        "a producer forgets everything with the first ACK",
+        "dafka/protocol/unacked.py",
+        'count = bisect_right(window.batches, stored, key=attrgetter("end"))',
+        "count = len(window.batches)",
+    ),
+    Mutant(
+        "a producer publishes before its spool has it",
+        "dafka/protocol/producer.py",
+        "        self._spooled = settings.spooled",
+        "        self._spooled = False",
+    ),
+    Mutant(
+        "what no store has is delivered to whom asked for what stores have",
+        "dafka/protocol/consumer.py",
+        "        bound = self._durable.end(partition) if self._settings.committed else None\n"
+        "        for",
+        "        bound = None\n        for",
+    ),
+    Mutant(
+        "a consumer from the latest on misses the beginning of what is new",
+        "dafka/protocol/consumer.py",
+        "            latest = 0  # it is new, so all of it was published since this consumer began",
+        "            pass",
+    ),
+    Mutant(
+        "a consumer does not ask what it missed while it listened to nobody",
+        "dafka/protocol/consumer.py",
+        "        if not self._settings.committed:\n            self._inquiry.renew(now_ms)",
+        "        return",
+    ),
+    Mutant(
+        "flags are not looked at",
+        "topology/copyflags.py",
+        "    return flags & mask(level) == 0",
+        "    return True",
+    ),
+    Mutant(
+        "a copy is not flagged",
+        "topology/copyflags.py",
+        "    return flags | bit(level)",
+        "    return flags",
+    ),
+    Mutant(
+        "a link begins one record too late",
+        "distributor/link/machine.py",
+        "            position = Seek(partition, heads.target.get(partition, -1) + 1)",
+        "            position = Seek(partition, heads.target.get(partition, -1) + 2)",
+    ),
+    Mutant(
+        "a link believes the first store about where logs begin",
+        "distributor/link/holdings.py",
+        "            by_all = source.begins()",
+        "            by_all: dict[Partition, int] | None = begins",
+    ),
+    Mutant(
+        "a link copies on where histories differ",
+        "distributor/link/events.py",
+        "        for partition, first in heads.diverged.items():",
+        "        for partition, first in dict[Partition, int]().items():",
+    ),
+    Mutant(
+        "a link goes on behind what retention has taken",
+        "distributor/link/machine.py",
+        "        if unsure or (holds and not skips):",
+        "        if unsure:",
+    ),
+    Mutant(
+        "a partition that was refused is never tried again",
+        "distributor/link/events.py",
+        "        return now_ms >= stop.until_ms or heads.target.get(partition, -1) >= stop.first",
+        "        return heads.target.get(partition, -1) >= stop.first",
+    ),
+    Mutant(
+        "what the target has lost is not brought again",
+        "distributor/link/machine.py",
+        "        for partition, end in findings.lost.items():",
+        "        for partition, end in dict[Partition, int]().items():",
+    ),
+    Mutant(
+        "what nobody brings to a target is not brought",
+        "distributor/link/machine.py",
+        "        for partition, end in findings.stalled.items():",
+        "        for partition, end in dict[Partition, int]().items():",
+    ),
+    Mutant(
+        "a silent target is not left",
+        "distributor/link/target.py",
+        "        if self.current in self._lost or now_ms - self._alive_ms >= patience_ms:",
+        "        if self.current in self._lost:",
+    ),
+    Mutant(
+        "a target that takes nothing is not left",
+        "distributor/link/target.py",
+        "        if self._stuck_ms >= patience_ms and",
+        "        if self._stuck_ms < 0 and",
+    ),
+    Mutant(
+        "a target that relays nothing is not left",
+        "distributor/link/target.py",
+        "        if self._starved_ms >= patience_ms and",
+        "        if self._starved_ms < 0 and",
+    ),
+    Mutant(
+        "members begin before others have given back",
+        "dafka/groups/member.py",
+        "        if not reconciling or self._lease_ms is None or not self._all_released():",
+        "        if not reconciling or self._lease_ms is None:",
+    ),
+    Mutant(
+        "a member without a lease goes on",
+        "dafka/groups/member.py",
+        "        if not self._joined or self._lease_ms is None or now_ms < self._lease_ms:\n",
+        "        if self._joined:\n",
+    ),
+    Mutant(
+        "one store is a majority",
+        "dafka/groups/membership.py",
+        "    return stores // 2 + 1",
+        "    return 1",
+    ),
+    Mutant(
+        "one store is enough for a commit",
+        "dafka/groups/membership.py",
+        "    return stores - majority_of(stores) + 1",
+        "    return 1",
+    ),
+    Mutant(
+        "a store drops a member that it hears",
+        "dafka/groups/acceptor.py",
+        "        if missed or request.ballot < register.promised:",
+        "        if request.ballot < register.promised:",
+    ),
+    Mutant(
+        "a store takes what it has promised not to",
+        "dafka/groups/acceptor.py",
+        "        if missed or request.ballot < register.promised:",
+        "        if missed:",
+    ),
+    Mutant(
+        "a promise is not on disk",
+        "dafka/groups/acceptor.py",
+        "        self._log.append((), entries=[TableEntry(TABLE, octets_of(group), value)])",
+        "        del value",
+    ),
+    Mutant(
+        "the commit that comes last holds, not the newest",
+        "dafka/groups/commit_table.py",
+        "            if before is None or commit.rank() > before.rank():",
+        "            if before is None or commit.rank() != before.rank():",
+    ),
+    Mutant(
+        "what a group has committed is not heeded",
+        "dafka/groups/consumer.py",
+        "        if commit is not None and commit.position is not None:",
+        "        if commit is not None and commit.position == 0:",
+    ),
+    Mutant(
+        "what is given back is not committed",
+        "dafka/groups/consumer.py",
+        "        commits = event.positions if self._settings.auto_commit_ms is not None else {}",
+        "        commits: Mapping[Partition, int] = {}",
+    ),
+    Mutant(
+        "shares stay as hashing makes them",
+        "dafka/groups/member.py",
+        "        moved = evened(self.partitions, members, base.moved)",
+        "        moved = dict(base.moved)",
+    ),
+]
+
+
+def mutated(mutant: Mutant, root: Path) -> None:
+    """Put a fault into the packages below `root`.
+
+    Raises:
+        AssertionError: What is to be replaced does not stand there once.
+    """
+    file = root / mutant.file
+    text = file.read_text()
+    assert text.count(mutant.old) == 1, f"{mutant.name}: {mutant.file} has changed"
+    file.write_text(text.replace(mutant.old, mutant.new))
+
+
+def verdict_of(mutant: Mutant, seeds: int) -> MutantVerdict:
+    """Run every simulator of a copy with the fault in it."""
+    with TemporaryDirectory() as directory:
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, Path(directory) / package)
+        mutated(mutant, Path(directory))
+        seen = {name: _seen(module, directory, seeds) for name, module in SIMULATORS.items()}
+    return MutantVerdict(mutant.name, seen)
+
+
+def _seen(module: str, directory: str, seeds: int) -> str | None:
+    command = [sys.executable, "-c", _RUN, module, str(seeds)]
+    try:
+        done = subprocess.run(  # noqa: S603 (our own Python)
+            command,
+            cwd=directory,
+            env=os.environ | {"PYTHONPATH": directory},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    if done.returncode == 0:
+        return None
+    last = done.stderr.split()[-1:]
+    return f"seed {last[0]}" if last and last[0].isdecimal() else "ends"
+
+
+def main() -> int:
+    """Run all of them, or some; 0 if each is seen by a simulator."""
+    parser = argparse.ArgumentParser(description="See which simulators see which faults.")
+    parser.add_argument("--seeds", type=int, default=40, help="of each simulator, at most")
+    parser.add_argument("--only", default="", help="those with these words in their names")
+    parser.add_argument("--json", action="store_true", help="one object for each, for scripts")
+    arguments = parser.parse_args()
+    console = Console(stderr=True)
+    table = Table("fault", *SIMULATORS)
+    unseen = 0
+    for mutant in (one for one in MUTANTS if arguments.only in one.name):
+        with console.status(mutant.name, spinner="line"):
+            verdict = verdict_of(mutant, arguments.seeds)
+        unseen += not any(verdict.seen.values())
+        table.add_row(verdict.name, *(verdict.seen[name] or "-" for name in SIMULATORS))
+        if arguments.json:
+            sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
+            sys.stdout.flush()
+    if not arguments.json:
+        Console().print(table)
+    console.print(f"{unseen} are seen by none" if unseen else "each is seen")
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

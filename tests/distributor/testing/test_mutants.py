@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import ast
+import shutil
+
+import pytest
+
+from distributor.testing import mutants
+from distributor.testing.mutants import MUTANTS, PACKAGES, ROOT, Mutant, mutated, verdict_of
+
+
+def test_their_names_tell_them_apart():
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 30
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_still_fits_the_product_and_is_python(mutant, tmp_path):
+    copy = tmp_path / mutant.file
+    copy.parent.mkdir(parents=True)
+    shutil.copy(ROOT / mutant.file, copy)
+    mutated(mutant, tmp_path)
+    assert copy.read_text() != (ROOT / mutant.file).read_text()
+    ast.parse(copy.read_text())
+
+
+def test_one_that_does_not_fit_is_named(tmp_path):
+    for package in PACKAGES:
+        (tmp_path / package).mkdir()
+    (tmp_path / "dafka" / "a.py").write_text("x = 1\nx = 1\n")
+    with pytest.raises(AssertionError, match=r"twice: dafka/a\.py has changed"):
+        mutated(Mutant("twice", "dafka/a.py", "x = 1", "x = 2"), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_fault_is_seen_and_none_is_not(monkeypatch):
+    monkeypatch.setattr(mutants, "SIMULATORS", {"agreement": "dafka.testing.membership"})
+    (early,) = [mutant for mutant in MUTANTS if "before others have given back" in mutant.name]
+    assert verdict_of(early, 20).seen["agreement"].startswith("seed ")
+    (elsewhere,) = [mutant for mutant in MUTANTS if mutant.name == "a copy is not flagged"]
+    assert verdict_of(elsewhere, 5).seen == {"agreement": None}
+    broken = Mutant("no module", "dafka/testing/membership.py", "def run(", "def walk(")
+    assert verdict_of(broken, 1).seen == {"agreement": "ends"}
