@@ -6,7 +6,7 @@ These are the facts behind `status`, `verify` and `offsets explain`.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dafka.cluster import Cluster
@@ -96,6 +96,17 @@ def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holdin
         for partition in holding.heads.keys() - shared:
             del holding.heads[partition], holding.starts[partition]
     return holdings
+
+
+def survey_stores(
+    cluster: ClusterSpec, timeout_ms: int = LOOK_TIMEOUT_MS
+) -> tuple[list[Holding], list[str]]:
+    """Ask every store of one cluster; what each holds, under its own name, and who did not say."""
+    with ClusterClient(Cluster.declared(cluster), timeout_ms) as stores:
+        answers = stores.all(lambda store: store.ranges())
+    held = [_holding(cluster, store, ranges) for store, ranges in answers.given.items()]
+    silent = [f"{cluster.name} {store}: {error}" for store, error in answers.failures.items()]
+    return [replace(one, cluster=f"{cluster.name} {one.store}") for one in held], silent
 
 
 def gives_sign_of_life(cluster: ClusterSpec, connect: ConnectClient = QueryClient) -> bool:

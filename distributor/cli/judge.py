@@ -68,12 +68,12 @@ def verify(
     web: Web = None,
     json_lines: Json = False,
 ) -> None:
-    """Compare all clusters: what is at hand on one when it begins is due on all.
+    """Compare all clusters, and the stores of each: what one has when it begins is due on all.
 
     Records may flow meanwhile. Exit codes: 0 equal, or repaired; 1 records are missing (--repair
     can bring them); 2 the call cannot be used; 3 histories differ, are damaged, or what is missing
-    is kept by nobody; 4 a cluster does not answer. The gravest counts: 3, 4, 1. With --watch it
-    ends with 0 when told to.
+    is kept by nobody; 4 a cluster or store does not answer. The gravest counts: 3, 4, 1. With
+    --watch it ends with 0 when told to.
 
     Example: distributor verify config/four-clusters.yaml --deep
     """

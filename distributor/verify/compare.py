@@ -1,10 +1,11 @@
-"""`distributor verify`: do all clusters hold the same?
+"""`distributor verify`: do all clusters hold the same, and all stores of each?
 
 Records may flow meanwhile. First all clusters are asked for their heads: what anybody has then is
 due everywhere, and clusters that lack something get a while to take it in. Then, if contents are to
 be compared, each partition is, from the log starts up to those heads, by digests that the stores
 work out: contents do not travel. Envelopes differ between clusters by design and are left out;
-batch boundaries do not matter.
+batch boundaries do not matter. For a cluster of several stores the one that holds most is compared
+with other clusters, and then the others with that one, in the same way.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.query.client import READ_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from distributor.survey import furthest, lacking, survey
+from distributor.survey import furthest, lacking, survey, survey_stores
 from distributor.verify.bisection import Bisection, Coverage, segments
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from distributor.survey import Holding
     from distributor.verify.bisection import Question, Segment
-    from topology.model import Topology
+    from topology.model import ClusterSpec, Topology
 
 SETTLE_S = 5.0
 """How long what somebody has may take to be everywhere; in health it takes well below a second."""
@@ -46,7 +48,7 @@ def verify(
     progress: Callable[[int, int], None] | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Verdict:
-    """Compare all clusters of `topology`.
+    """Compare all clusters of `topology`, and the stores of each that has several.
 
     Args:
         topology: Whose clusters.
@@ -73,7 +75,46 @@ def verify(
         verdict.shortened += any(held.start > 0 for held in kept.values())
         verdict.add(_behind(partition, kept, due[partition], began))
     if deep:
-        _compare(topology, parts, answering, verdict, progress, stopped)
+        places = {holding.cluster: holding for holding in answering}
+        with _Stores(topology, places) as stores:
+            _compare(parts, stores, verdict, progress, stopped)
+    for cluster in topology.clusters:
+        if len(cluster.stores) > 1 and records[cluster.name] is not None and not stopped():
+            verdict.take(_of_stores(topology, cluster, deep, settle_s, only, progress, stopped))
+    return verdict
+
+
+def _of_stores(
+    topology: Topology,
+    cluster: ClusterSpec,
+    deep: bool,
+    settle_s: float,
+    only: Collection[Partition] | None,
+    progress: Callable[[int, int], None] | None,
+    stopped: Callable[[], bool],
+) -> Verdict:
+    """Compare the stores of one cluster: those that lack something get a while, too."""
+    before, silent = survey_stores(cluster)
+    before = [_restricted(holding, only) for holding in before]
+    due = furthest(holding.heads for holding in before)
+    after, deadline = before, time.monotonic() + settle_s
+    while any(lacking(due, one.heads) for one in after) and time.monotonic() < deadline:
+        if stopped():
+            break
+        time.sleep(LOOK_S)
+        after, silent = survey_stores(cluster)
+        after = [_restricted(holding, only) for holding in after]
+    verdict = Verdict({}, deep=deep)
+    verdict.unreachable = silent
+    began = {holding.cluster: holding.heads for holding in before}
+    parts = {partition: _parts(partition, after, head) for partition, head in due.items()}
+    for partition, kept in sorted(parts.items()):
+        verdict.add(_behind(partition, kept, due[partition], began))
+    if deep:
+        places = {holding.cluster: replace(holding, cluster=cluster.name) for holding in after}
+        with _Stores(topology, places) as stores:
+            _compare(parts, stores, verdict, progress, stopped)
+    verdict.differences = [replace(one, within=cluster.name) for one in verdict.differences]
     return verdict
 
 
@@ -111,11 +152,15 @@ def _kept(
     topology: Topology, partition: Partition, holdings: Sequence[Holding], due: int
 ) -> dict[str, range]:
     """What each cluster that the topic is on keeps of a partition, up to what is due."""
+    wanted = [one for one in holdings if topology.wants(partition.topic, one.cluster)]
+    return _parts(partition, wanted, due)
+
+
+def _parts(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:
     kept = {}
     for holding in holdings:
-        if topology.wants(partition.topic, holding.cluster):
-            end = min(holding.heads.get(partition, -1), due) + 1
-            kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
+        end = min(holding.heads.get(partition, -1), due) + 1
+        kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
     return kept
 
 
@@ -140,16 +185,15 @@ def _behind(
                 )
             first = begins
         if first <= due:
-            moving = held.stop > began[cluster].get(partition, -1) + 1
+            moving = held.stop > began.get(cluster, {}).get(partition, -1) + 1
             yield Difference(
                 DifferenceKind.BEHIND, *partition, cluster, first, due, others, moving=moving
             )
 
 
 def _compare(
-    topology: Topology,
     parts: Mapping[Partition, Mapping[str, range]],
-    holdings: Sequence[Holding],
+    stores: _Stores,
     verdict: Verdict,
     progress: Callable[[int, int], None] | None,
     stopped: Callable[[], bool],
@@ -168,15 +212,14 @@ def _compare(
         if progress is not None:
             progress(done + more, total)
 
-    with _Stores(topology, holdings) as stores:
-        for partition, segment in work:
-            bisection = _bisected(partition, segment, stores, tell, stopped)
-            for finding in bisection.findings:
-                verdict.add(differences(partition, finding))
-            verdict.records += (bisection.position - segment.start) * len(segment.holders)
-            done += _size(segment)
-            tell(0)
-        verdict.unreachable += [f"{name}: {reason}" for name, reason in stores.failed.items()]
+    for partition, segment in work:
+        bisection = _bisected(partition, segment, stores, tell, stopped)
+        for finding in bisection.findings:
+            verdict.add(differences(partition, finding))
+        verdict.records += (bisection.position - segment.start) * len(segment.holders)
+        done += _size(segment)
+        tell(0)
+    verdict.unreachable += [f"{name}: {reason}" for name, reason in stores.failed.items()]
 
 
 def _bisected(
@@ -202,17 +245,17 @@ def _size(segment: Segment) -> int:
 
 
 class _Stores:
-    """One store of each cluster, all asked at once."""
+    """Stores by the names they are compared under, all asked at once."""
 
-    def __init__(self, topology: Topology, holdings: Sequence[Holding]) -> None:
+    def __init__(self, topology: Topology, places: Mapping[str, Holding]) -> None:
         self.failed: dict[str, str] = {}
         """Clusters that have given no answer, and why: they are not asked again."""
         self._opened = ExitStack()
         self._clients = {
-            holding.cluster: self._opened.enter_context(
+            name: self._opened.enter_context(
                 ClusterClient(Cluster.declared(topology.cluster(holding.cluster)), READ_TIMEOUT_MS)
             ).store(holding.store)
-            for holding in holdings
+            for name, holding in places.items()
             if holding.store is not None
         }
         # Never two questions to one client at once: whoever asks waits for all answers.

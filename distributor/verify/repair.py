@@ -62,6 +62,9 @@ def repairable(found: Sequence[Difference]) -> tuple[list[Difference], list[str]
     for one in found:
         if one.kind is not DifferenceKind.BEHIND:
             continue
+        if one.within:
+            left.append(f"{one}; left to the stores of {one.within}, which repair that themselves")
+            continue
         if one.partition in disputed:
             left.append(f"{one}; left alone, as the partition's history differs between clusters")
         elif (one.partition, one.cluster) in holes:

@@ -47,6 +47,7 @@ class Difference:
         others: The clusters it was compared with: who has them, or more of them alike.
         detail: Why they cannot be read.
         moving: Whether the cluster took records of the partition in while it was looked at.
+        within: The cluster whose stores were compared, which `cluster` and `others` then name.
         records: How many that is, at most where too many differ to tell them apart.
     """
 
@@ -59,6 +60,7 @@ class Difference:
     others: tuple[str, ...] = ()
     detail: str = ""
     moving: bool = False
+    within: str = ""
     records: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +153,13 @@ class Verdict:
     def problems(self) -> list[str]:
         """What is wrong, as sentences."""
         return self.unreachable + [str(difference) for difference in self.differences]
+
+    def take(self, stores: Verdict) -> None:
+        """Add what the comparison of one cluster's stores has found."""
+        self.records += stores.records
+        self.more += stores.more
+        self.unreachable += stores.unreachable
+        self.add(stores.differences)
 
     def add(self, found: Iterable[Difference]) -> None:
         """Keep differences, as many as there is room for."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -9,11 +11,15 @@ from dafka import Producer
 from dafka.cluster import Cluster
 from dafka.model import Batch, Partition
 from dafka.node.mirror import Mirror
+from dafka.node.store import Store
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import Envelope
+from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.survey import Holding, survey
 from distributor.verify.compare import verify
+from distributor.verify.repair import repairable
 from distributor.verify.verdict import Difference, DifferenceKind
+from topology.model import StoreSpec
 
 pytestmark = pytest.mark.net
 
@@ -236,3 +242,64 @@ def test_a_topic_is_not_missed_where_it_is_not_placed(make_pair, make_batch):
     assert verdict(pair).differences == [
         Difference(DifferenceKind.BEHIND, *OTHERS, "c2", 0, 0, ("c1",))
     ]
+
+
+@pytest.fixture
+def second(pair, make_batch, tmp_path, free_ports):
+    """A function that compares, c1 having a second store with these batches, which hears nobody."""
+
+    def second(*batches, running=True, **settings):
+        tower, query = (f"tcp://127.0.0.1:{port}" for port in (free_ports(2), free_ports(1)))
+        directory = tmp_path / "second"
+        log = LmdbLog(directory, durability=Durability.OS)
+        log.append(batches)
+        log.close()
+        first, other = pair.topology.clusters
+        both = (*first.stores, StoreSpec(query=query, data=str(directory)))
+        topology = replace(pair.topology, clusters=(replace(first, stores=both), other))
+        with ExitStack() as opened:
+            if running:
+                opened.enter_context(Store(directory, Cluster(tower), query=query))
+            opened.enter_context(pair.running())
+            name = f"c1 {query}", f"c1 {first.stores[0].query}"
+            return verify(topology, **{"deep": True, "settle_s": 0} | settings), *name
+
+    return second
+
+
+def test_a_store_that_lacks_what_another_of_its_cluster_has_is_named(pair, make_batch, second):
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"1", b"2", b"3"]))
+    found, lacking, whole = second(make_batch([b"1"]), deep=False)
+    assert found.differences == [
+        Difference(DifferenceKind.BEHIND, *ORDERS, lacking, 1, 2, (whole,), within="c1")
+    ]
+    assert found.exit_code == 1
+    assert f"{lacking} lacks 1 to 2, there on {whole}" in found.problems[0]
+    chosen, left = repairable(found.differences)
+    assert chosen == []
+    assert "left to the stores of c1" in left[0]
+
+
+def test_a_store_with_another_history_than_its_cluster_s_is_found(pair, make_batch, second):
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"1", b"2", b"3"]))
+    found, odd, whole = second(make_batch([b"1", b"two", b"3"]))
+    (difference,) = found.differences
+    assert (difference.kind, difference.within) == (DifferenceKind.DIFFERS, "c1")
+    assert {difference.cluster, *difference.others} == {odd, whole}
+    assert (difference.first, difference.last) == (1, 1)
+    assert found.exit_code == 3
+    assert found.records > 6
+
+
+def test_stores_that_hold_the_same_are_equal_and_one_that_is_silent_is_not(
+    pair, make_batch, second
+):
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"1", b"2"]))
+    assert second(make_batch([b"1"]), make_batch([b"2"], 1))[0].equal
+    found, silent, _ = second(running=False)
+    assert found.differences == []
+    assert found.exit_code == 4
+    assert found.unreachable[0].startswith(f"{silent}: ")

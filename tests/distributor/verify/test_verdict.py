@@ -90,6 +90,7 @@ def test_as_json(capsys):
         "others": ["c1"],
         "detail": "",
         "moving": False,
+        "within": "",
     }
 
 
