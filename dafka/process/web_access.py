@@ -129,7 +129,8 @@ class WebAccess:
         text_of(key, _FILE_BYTES_MAX, private=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            context.load_cert_chain(certificate, key)
+            # Without a password OpenSSL would ask for one at the terminal, and wait.
+            context.load_cert_chain(certificate, key, password="")
         except (OSError, ssl.SSLError) as error:
             raise MisuseError(
                 f"certificate {str(certificate)!r} with key {str(key)!r} cannot be used: {error}"

@@ -4,6 +4,7 @@ import base64
 import logging
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from dafka.errors import MisuseError
 from dafka.process import metrics
@@ -97,6 +98,16 @@ def test_a_certificate_is_looked_at_before_anything_is_served(tmp_path):
     with pytest.raises(MisuseError, match="others may read it"):
         load_web_access(file)
     key.chmod(0o600)
+    plain = key.read_bytes()
+    locked = serialization.load_pem_private_key(plain, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    key.write_bytes(locked)
+    with pytest.raises(MisuseError, match=r"with key .*web\.key.* cannot be used"):
+        load_web_access(file)
+    key.write_bytes(plain)
     (tmp_path / "web.crt").write_text("none")
     with pytest.raises(MisuseError, match=r"certificate .*web\.crt.* cannot be used"):
         load_web_access(file)
