@@ -100,5 +100,5 @@ def end_within(shutdown_ms: int) -> threading.Timer:
 
 
 def _end_now(shutdown_ms: int) -> None:
-    log.error("did not stop in time, ending now", extra={"shutdown_ms": shutdown_ms})
+    log.warning("did not stop in time, ending now", extra={"shutdown_ms": shutdown_ms})
     os._exit(1)

@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
 from rich.table import Table
+
+from topology.output import open_console
 
 PACKAGES = "dafka", "distributor", "topology"
 ROOT = Path(__file__).parents[2]
@@ -328,7 +329,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="those with these words in their names")
     parser.add_argument("--json", action="store_true", help="one object for each, for scripts")
     arguments = parser.parse_args()
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     table = Table("fault", *SIMULATORS)
     unseen = 0
     for mutant in (one for one in MUTANTS if arguments.only in one.name):
@@ -340,7 +341,7 @@ def main() -> int:
             sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
             sys.stdout.flush()
     if not arguments.json:
-        Console().print(table)
+        open_console().print(table)
     console.print(f"{unseen} are seen by none" if unseen else "each is seen")
     return 1 if unseen else 0
 

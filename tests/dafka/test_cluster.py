@@ -6,9 +6,10 @@ import pytest
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
+from dafka.process.files import write_secret
 from dafka.protocol.foreign import Shape
 from dafka.transport.access import Access, Rights
-from dafka.transport.keys import Credentials, new_keys, write_secret
+from dafka.transport.keys import Credentials, new_keys
 
 TOWER, STORE = "tcp://127.0.0.1:5556", "tcp://127.0.0.1:5558"
 FILE = """

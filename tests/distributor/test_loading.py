@@ -4,7 +4,8 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.transport.keys import new_keys, write_secret
+from dafka.process.files import write_secret
+from dafka.transport.keys import new_keys
 from distributor import loading
 
 FILE = """

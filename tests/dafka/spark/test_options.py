@@ -10,6 +10,7 @@ from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.process.files import write_secret
 from dafka.spark import register
 from dafka.spark.options import (
     RECORDS_PER_TASK,
@@ -20,7 +21,7 @@ from dafka.spark.options import (
 )
 from dafka.storage.lmdb_log import Durability
 from dafka.transport.curve import authenticator
-from dafka.transport.keys import load_credentials, new_keys, write_secret
+from dafka.transport.keys import load_credentials, new_keys
 
 
 def test_without_keys_nothing_is_said():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.process.files import write_secret
 from dafka.transport.access import ANYBODY, Access, Rights, fingerprint
 from dafka.transport.keys import (
     FILE_BYTES_MAX,
@@ -10,7 +11,6 @@ from dafka.transport.keys import (
     load_access,
     load_credentials,
     new_keys,
-    write_secret,
 )
 
 KEY = "k" * 40
