@@ -71,7 +71,7 @@ sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long 
 chaos: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make chaos: random trees of real processes, broken at random
 	$(BIN)/python -m distributor.testing.chaos --seed $(SEED) --rounds $(ROUNDS)
 
-mutants: $(VENV)/installed-dev  ## Put faults into the product: which simulator sees each? 20 minutes
+mutants: $(VENV)/installed-dev  ## Put faults into the product: which simulator sees each? Half an hour
 	$(BIN)/python -m distributor.testing.mutants
 
 bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5

@@ -13,7 +13,9 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -298,7 +300,10 @@ def verdict_of(mutant: Mutant, seeds: int) -> MutantVerdict:
         for package in PACKAGES:
             shutil.copytree(ROOT / package, Path(directory) / package)
         mutated(mutant, Path(directory))
-        seen = {name: _seen(module, directory, seeds) for name, module in SIMULATORS.items()}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            run = partial(_seen, directory=directory, seeds=seeds)
+            found = pool.map(run, SIMULATORS.values())
+            seen = dict(zip(SIMULATORS, found, strict=True))
     return MutantVerdict(mutant.name, seen)
 
 
