@@ -395,8 +395,17 @@ class MemberMachine:
         if now_ms >= self._shares_due_ms:
             self._shares_due_ms = now_ms + SHARES_MS
             moved = self._membership.moved
-            self._uneven = evened(self.partitions, self._membership.members, moved) != moved
+            self._uneven = self._evened(self._membership.members, moved) != moved
         return self._uneven
+
+    def _evened(self, members: dict[str, Member], moved: dict[str, str]) -> dict[str, str]:
+        """What is moved among these members from now on; as it was, if this one cannot judge.
+
+        Who does not subscribe to all topics of the group does not see what others have to do, and
+        would move back what one that does has moved.
+        """
+        wanted = {topic for member in members.values() for topic in member.topics}
+        return evened(self.partitions if wanted <= {*self._about.topics} else (), members, moved)
 
     def _faulty(self) -> bool:
         current = [one for one in self._rosters.values() if one.accepted >= self._ballot]
@@ -452,12 +461,12 @@ class MemberMachine:
     def _next(self, base: Membership, alive: dict[str, Member], epoch: int) -> Membership:
         """Everybody who is heard, and this member."""
         members = alive | {self.id: self._about}
-        moved = evened(self.partitions, members, base.moved)
+        moved = self._evened(members, base.moved)
+        if not fits(replace(base, members=members, moved=moved)):
+            moved = {}
         if (members, moved) == (base.members, base.moved) and epoch <= base.generation:
             return base
-        generation = max(base.generation, epoch) + 1
-        found = Membership(generation, self._stores, members, moved)
-        return found if fits(found) else replace(found, moved={})
+        return Membership(max(base.generation, epoch) + 1, self._stores, members, moved)
 
     def _accepted(
         self, asked: _Asked, request: Accept, accepted: Accepted, now_ms: int
@@ -467,7 +476,7 @@ class MemberMachine:
         if agreed is None:
             return []
         membership, granted = agreed
-        self._wrong_since_ms = None
+        self._wrong_since_ms, self._uneven = None, False
         effects = self._learn(request.ballot, membership)
         for store, asked_ms in granted.items():
             self._renew(store, asked_ms)

@@ -276,7 +276,7 @@ MUTANTS = [
     Mutant(
         "shares stay as hashing makes them",
         "dafka/groups/member.py",
-        "        moved = evened(self.partitions, members, base.moved)",
+        "        moved = self._evened(members, base.moved)",
         "        moved = dict(base.moved)",
     ),
 ]

@@ -141,6 +141,26 @@ def test_shares_that_are_uneven_are_evened_once_and_by_agreement(group):
     assert {member.machine.generation for member in members} == {before + 1}
 
 
+def test_who_does_not_know_all_topics_does_not_judge_shares(group):
+    # One that knows some partitions only would move back what another has moved, for ever.
+    abouts = {"A": (b"a",), "B": (b"a", b"b"), "C": (b"b",)}
+    members = []
+    for name, topics in abouts.items():
+        about = Member(topics, SESSION_MS)
+        machine = MemberMachine("g", name, about, len(group.stores))
+        machine.partitions = [
+            Partition(topic.decode(), f"{number:X}")
+            for topic in topics
+            for number in range(12 if topic == b"a" else 30)
+        ]
+        members.append(SimpleNamespace(machine=machine, said=[]))
+    group.run(*members, ms=3 * SHARES_MS)
+    settled = members[0].machine.generation
+    group.run(*members, ms=6 * SHARES_MS)
+    assert members[0].machine.generation == settled
+    assert all(member.machine.settled for member in members)
+
+
 def test_a_member_that_falls_silent_is_dropped_after_its_session(group):
     first, second = group.join("A", "B")
     silent_ms = group.now_ms
