@@ -22,6 +22,11 @@ from dafka.limits import (
 )
 from dafka.wire.primitives import text
 
+_MARK = re.compile("[0-9a-f]{16}")
+
+SESSION_MS_MIN = 100
+SESSION_MS_MAX = 3_600_000
+
 
 def majority_of(stores: int) -> int:
     """How many of so many stores agree; any two majorities have one in common."""
@@ -31,12 +36,6 @@ def majority_of(stores: int) -> int:
 def blocking_of(stores: int) -> int:
     """How many of so many stores it takes that every majority has one of them."""
     return stores - majority_of(stores) + 1
-
-
-_MARK = re.compile("[0-9a-f]{16}")
-
-SESSION_MS_MIN = 100
-SESSION_MS_MAX = 3_600_000
 
 
 class Ballot(NamedTuple):

@@ -9,7 +9,6 @@ python -m dafka.testing.groups --seed 17
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.group_nodes import PAGE, TOPIC, GroupConsumer, Processed, Settings
 from dafka.testing.membership import Owners
 from dafka.testing.nodes import SimProducer, SimStore
-from dafka.testing.world import Faults, SimMesh, World, mute
+from dafka.testing.seeds import run_seeds
+from dafka.testing.world import Faults, SimMesh, World
 
 if TYPE_CHECKING:
     from dafka.model import Partition
@@ -155,23 +155,11 @@ def _random_faults(chance: random.Random) -> Faults:
 
 def main() -> int:
     """Run seeds from the command line; 0 if all pass."""
-    parser = argparse.ArgumentParser(description="Run a group of consumers in the simulator.")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
-    arguments = parser.parse_args()
-    mute()
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        try:
-            outcome = run(seed)
-        except AssertionError as error:
-            failed += 1
-            sys.stdout.write(f"seed {seed}: {error}\n")
-            continue
-        if arguments.count == 1:
-            sys.stdout.write(f"seed {seed}: {outcome}\n")
-    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
-    return 1 if failed else 0
+    return run_seeds(
+        "dafka.testing.groups",
+        "Run a group of consumers in the simulator.",
+        lambda seed: (str(run(seed)), ()),
+    )
 
 
 if __name__ == "__main__":

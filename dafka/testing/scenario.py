@@ -5,7 +5,6 @@ python -m dafka.testing.scenario --seed 17
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
-from dafka.testing.world import Faults, SimMesh, World, mute
+from dafka.testing.seeds import run_seeds
+from dafka.testing.world import Faults, SimMesh, World
 
 TOPICS = ("flights", "flights-late")
 """One begins as the other does, and that is where it ends: nobody gets what he did not ask for."""
@@ -159,24 +159,13 @@ def _random_faults(chance: random.Random) -> Faults:
 
 def main() -> int:
     """Run seeds from the command line; 0 if all pass."""
-    parser = argparse.ArgumentParser(description="Run one cluster in the simulator.")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
-    arguments = parser.parse_args()
-    mute()
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        outcome = run(seed)
-        failed += bool(outcome.anomalies)
-        if outcome.anomalies or arguments.count == 1:
-            sys.stdout.write(
-                f"seed {seed}: {outcome.records} records, {outcome.crashes} crashes, "
-                f"fingerprint {outcome.fingerprint}\n"
-            )
-        for line in condensed(outcome.anomalies):
-            sys.stdout.write(f"  {line}\n  python -m dafka.testing.scenario --seed {seed}\n")
-    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
-    return 1 if failed else 0
+    return run_seeds("dafka.testing.scenario", "Run one cluster in the simulator.", _judged)
+
+
+def _judged(seed: int) -> tuple[str, list[str]]:
+    outcome = run(seed)
+    summary = f"{outcome.records} records, {outcome.crashes} crashes"
+    return f"{summary}, fingerprint {outcome.fingerprint}", condensed(outcome.anomalies)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Mesh:
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         self._names = HostNames()
-        self._watch = watch_of(cluster)
+        self._watch = _watch_of(cluster)
         """Until it is known that somebody can read what this node sends."""
         self._disordered = False
         """Whether ZeroMQ may take one peer's subscription for another's."""
@@ -428,7 +428,7 @@ def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
             raise
 
 
-def watch_of(cluster: Cluster) -> DialectWatch | None:
+def _watch_of(cluster: Cluster) -> DialectWatch | None:
     """What a node begins with; None where nobody can be in the cluster who would break at it."""
     open_to_all = cluster.credentials is None and cluster.wire == DEFAULT_DIALECT
     return DialectWatch() if open_to_all else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAMES_MAX = 256
-"""HostNames kept; of more the one that was looked up first is forgotten."""
+"""Names kept; of more the one that was looked up first is forgotten."""
 
 FRESH_MS = 60_000
 """After so long a name is looked up again; until it is found it keeps the address it had."""

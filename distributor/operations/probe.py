@@ -112,14 +112,14 @@ def _probe(callers: Mapping[Web | None, Caller], process: Process) -> Vitals:
     try:
         well, unwell_reasons = get("/health")
         ready, unready_reasons = get("/ready")
-        counted, exposition = get("/metrics")
+        told, exposition = get("/metrics")
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         # Where nobody can be connected to in time, that is the reason, and not the error itself.
         state = "hangs" if isinstance(error, TimeoutError) else "no answer"
         state = "refused" if isinstance(reason, ssl.SSLError) else state
         return Vitals(process, state, (f"{process.metrics}: {reason}",))
-    if not counted:
+    if not told:
         return Vitals(process, "refused", (f"{process.metrics}: {exposition.strip()}",))
     if not well:
         return Vitals(process, "unwell", tuple(unwell_reasons.splitlines()), exposition)

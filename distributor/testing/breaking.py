@@ -7,13 +7,13 @@ Nothing is pulled in these runs, so others get their records only if links leave
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dafka.testing.world import Faults, mute
+from dafka.testing.seeds import run_seeds
+from dafka.testing.world import Faults
 from distributor.link.machine import LinkSettings
 from distributor.link.target import TargetSettings
 from distributor.testing.world import SimSettings, SimWorld
@@ -126,19 +126,12 @@ def _go_round(sim: SimWorld, link: SimLink, target: SimCluster, kind: str) -> in
 
 def main() -> int:
     """Run seeds from the command line; 0 if all pass."""
-    parser = argparse.ArgumentParser(description="Break targets in the simulator.")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
-    arguments = parser.parse_args()
-    mute()
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        outcome = run(seed)
-        failed += bool(outcome.problems)
-        if outcome.problems or arguments.count == 1:
-            sys.stdout.write(f"seed {seed}: {outcome}\n")
-    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
-    return 1 if failed else 0
+    return run_seeds("distributor.testing.breaking", "Break targets in the simulator.", _judged)
+
+
+def _judged(seed: int) -> tuple[str, list[str]]:
+    outcome = run(seed)
+    return str(outcome), outcome.problems
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ SIMULATORS = {
 TIMEOUT_S = 300.0
 """A mutant that takes longer stands still, which is seen, too."""
 
+HANGS, ENDS = "hangs", "ends"
+
 _RUN = """
 import sys
 from importlib import import_module
@@ -47,6 +49,11 @@ for seed in range(int(sys.argv[2])):
     try:
         outcome = run(seed)
     except Exception as error:
+        told = error
+        while told is not None:
+            if isinstance(told, NameError):
+                raise
+            told = told.__cause__ or told.__context__
         sys.exit(f"{seed}")
     if getattr(outcome, "anomalies", None) or getattr(outcome, "problems", None):
         sys.exit(f"{seed}")
@@ -76,7 +83,8 @@ class MutantVerdict:
 
     Attributes:
         name: Of the mutant.
-        seen: By simulator, the first seed that shows it; "hangs"; None if none of those tried does.
+        seen: By simulator, the first seed that shows it; `HANGS`; None if none of those tried does;
+            `ENDS` where it does not run at all, which shows nothing.
     """
 
     name: str
@@ -169,7 +177,7 @@ MUTANTS = [
         "a link copies on where histories differ",
         "distributor/link/events.py",
         "        for partition, first in heads.diverged.items():",
-        "        for partition, first in dict[Partition, int]().items():",
+        "        for partition, first in {}.items():",
     ),
     Mutant(
         "a link goes on behind what retention has taken",
@@ -187,13 +195,13 @@ MUTANTS = [
         "what the target has lost is not brought again",
         "distributor/link/machine.py",
         "        for partition, end in findings.lost.items():",
-        "        for partition, end in dict[Partition, int]().items():",
+        "        for partition, end in {}.items():",
     ),
     Mutant(
         "what nobody brings to a target is not brought",
         "distributor/link/machine.py",
         "        for partition, end in findings.stalled.items():",
-        "        for partition, end in dict[Partition, int]().items():",
+        "        for partition, end in {}.items():",
     ),
     Mutant(
         "a silent target is not left",
@@ -320,11 +328,11 @@ def _seen(module: str, directory: str, seeds: int) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "hangs"
+        return HANGS
     if done.returncode == 0:
         return None
     last = done.stderr.split()[-1:]
-    return f"seed {last[0]}" if last and last[0].isdecimal() else "ends"
+    return f"seed {last[0]}" if last and last[0].isdecimal() else ENDS
 
 
 def main() -> int:
@@ -340,7 +348,7 @@ def main() -> int:
     for mutant in (one for one in MUTANTS if arguments.only in one.name):
         with console.status(mutant.name, spinner="line"):
             verdict = verdict_of(mutant, arguments.seeds)
-        unseen += not any(verdict.seen.values())
+        unseen += not any(one not in (None, ENDS) for one in verdict.seen.values())
         table.add_row(verdict.name, *(verdict.seen[name] or "-" for name in SIMULATORS))
         if arguments.json:
             sys.stdout.write(json.dumps(asdict(verdict)) + "\n")

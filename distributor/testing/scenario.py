@@ -5,16 +5,18 @@ python -m distributor.testing.scenario --seed 17
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from dataclasses import dataclass, replace
 
-from dafka.testing.world import Faults, mute
+from dafka.testing.seeds import run_seeds
+from dafka.testing.world import Faults
 from distributor.testing.checkers import flags_tell_the_way
 from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
+
+MODULE = "distributor.testing.scenario"
 
 TROUBLE_MS = 6_000
 """How long things go wrong while producers send."""
@@ -99,32 +101,16 @@ def _random_faults(chance: random.Random) -> Faults:
     )
 
 
-def replay_command(seed: int) -> str:
-    """The line that repeats a run."""
-    return f"python -m distributor.testing.scenario --seed {seed}"
-
-
 def main() -> int:
     """Run seeds from the command line; 0 if all pass."""
-    parser = argparse.ArgumentParser(description="Run whole topologies in the simulator.")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds, one after the other")
-    arguments = parser.parse_args()
-    mute()
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        outcome = run(seed)
-        failed += bool(outcome.problems)
-        if outcome.problems or arguments.count == 1:
-            line = (
-                f"seed {seed}: {outcome.records} records, {outcome.crashes} crashes, "
-                f"settled after {outcome.settled_ms} ms, fingerprint {outcome.fingerprint}\n"
-            )
-            sys.stdout.write(line)
-        for problem in outcome.problems:
-            sys.stdout.write(f"  {problem}\n  {replay_command(seed)}\n")
-    sys.stdout.write(f"{arguments.count - failed} of {arguments.count} seeds pass\n")
-    return 1 if failed else 0
+    return run_seeds(MODULE, "Run whole topologies in the simulator.", _judged)
+
+
+def _judged(seed: int) -> tuple[str, list[str]]:
+    outcome = run(seed)
+    summary = f"{outcome.records} records, {outcome.crashes} crashes"
+    settled = f"settled after {outcome.settled_ms} ms, fingerprint {outcome.fingerprint}"
+    return f"{summary}, {settled}", outcome.problems
 
 
 if __name__ == "__main__":

@@ -60,7 +60,14 @@ def verify(
     """
     before = [_restricted(holding, only) for holding in survey(topology)]
     due = furthest(holding.heads for holding in before)
-    after = _settled(topology, before, due, settle_s, only, stopped)
+
+    def waits(holding: Holding) -> bool:
+        return holding.store is not None and any(
+            topology.wants(partition.topic, holding.cluster)
+            for partition in lacking(due, holding.heads)
+        )
+
+    after = _settled(before, lambda: survey(topology), waits, settle_s, only, stopped)
     records = {one.cluster: None if one.store is None else one.records for one in after}
     verdict = Verdict(records, len(due), deep)
     verdict.unreachable = [
@@ -94,16 +101,19 @@ def _of_stores(
     stopped: Callable[[], bool],
 ) -> Verdict:
     """Compare the stores of one cluster: those that lack something get a while, too."""
-    before, silent = survey_stores(cluster)
-    before = [_restricted(holding, only) for holding in before]
+    silent: list[str] = []
+
+    def look() -> list[Holding]:
+        holdings, silent[:] = survey_stores(cluster)
+        return holdings
+
+    before = [_restricted(holding, only) for holding in look()]
     due = furthest(holding.heads for holding in before)
-    after, deadline = before, time.monotonic() + settle_s
-    while any(lacking(due, one.heads) for one in after) and time.monotonic() < deadline:
-        if stopped():
-            break
-        time.sleep(LOOK_S)
-        after, silent = survey_stores(cluster)
-        after = [_restricted(holding, only) for holding in after]
+
+    def waits(holding: Holding) -> bool:
+        return bool(lacking(due, holding.heads))
+
+    after = _settled(before, look, waits, settle_s, only, stopped)
     verdict = Verdict({}, deep=deep)
     verdict.unreachable = silent
     began = {holding.cluster: holding.heads for holding in before}
@@ -126,25 +136,18 @@ def _restricted(holding: Holding, only: Collection[Partition] | None) -> Holding
 
 
 def _settled(
-    topology: Topology,
     holdings: list[Holding],
-    due: Mapping[Partition, int],
+    look: Callable[[], list[Holding]],
+    waits: Callable[[Holding], bool],
     settle_s: float,
     only: Collection[Partition] | None,
     stopped: Callable[[], bool],
 ) -> list[Holding]:
-    """What the clusters hold when nobody that answers lacks what is due, or time is up."""
+    """What is held when nobody `waits` for anything any more, or time is up."""
     deadline = time.monotonic() + settle_s
-    while time.monotonic() < deadline and not stopped():
-        if not any(
-            topology.wants(partition.topic, holding.cluster)
-            for holding in holdings
-            if holding.store is not None
-            for partition in lacking(due, holding.heads)
-        ):
-            break
+    while any(map(waits, holdings)) and time.monotonic() < deadline and not stopped():
         time.sleep(LOOK_S)
-        holdings = [_restricted(holding, only) for holding in survey(topology)]
+        holdings = [_restricted(holding, only) for holding in look()]
     return holdings
 
 

@@ -50,7 +50,7 @@ def test_our_tools_show_the_token_and_say_where_it_is_not_good(
     assert "dafka keys NAME --web metrics" in findings[0]["do"]
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus: make tools")
 def test_prometheus_scrapes_with_its_token(secured, up, tmp_path, wait_until):
     jobs = {
         name: {

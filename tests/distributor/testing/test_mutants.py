@@ -40,3 +40,7 @@ def test_a_fault_is_seen_and_none_is_not(monkeypatch):
     assert verdict_of(elsewhere, 5).seen == {"agreement": None}
     broken = Mutant("no module", "dafka/testing/membership.py", "def run(", "def walk(")
     assert verdict_of(broken, 1).seen == {"agreement": "ends"}
+    nameless = Mutant(
+        "no name", "dafka/groups/member.py", "        self._life += 1", "        nobody"
+    )
+    assert verdict_of(nameless, 3).seen == {"agreement": "ends"}, "that shows nothing"

@@ -13,11 +13,12 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import Appended
 from dafka.protocol.machine import earliest
 from dafka.protocol.store import StoreMachine
+from dafka.testing.seeds import replay_command
 from dafka.testing.world import Faults
 from distributor.control.steering import ClusterStores
 from distributor.link.machine import LinkMachine
 from distributor.testing import scenario
-from distributor.testing.scenario import replay_command, run
+from distributor.testing.scenario import MODULE, run
 from distributor.testing.world import SimWorld
 from topology.plan import plan
 from topology.testing import random_topology
@@ -28,7 +29,7 @@ MUTANT_SEEDS_MAX = 60
 @pytest.mark.sim
 def test_every_seed_settles_with_all_clusters_equal(seeds):
     failures = [
-        f"seed {seed}: {problem}\n    {replay_command(seed)}"
+        f"seed {seed}: {problem}\n    {replay_command(MODULE, seed)}"
         for seed in seeds
         for problem in run(seed).problems
     ]
