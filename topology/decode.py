@@ -50,7 +50,7 @@ KEYS = {
         *("wire", "classic", "registry", "subject_format", "receive_only"),
     ),
     "schemas": ("primary",),
-    "offsets": ("margin_ms", "translation", "groups"),
+    "offsets": ("margin_ms", "margin_records", "translation", "groups"),
     "group": ("pattern", "margin_ms"),
     "security": ("access", "cluster_key", "key"),
     "web": ("access", "token"),
@@ -96,6 +96,7 @@ _DURABILITIES = ("fsync", "os")
 _WIRES = ("rfc46", "libdafka")
 _TRANSLATIONS = ("timestamp", "exact")
 _MARGIN_MS_MAX = 7 * 86_400_000
+_MARGIN_RECORDS_MAX = 10**9
 _EPOCH_MAX = 65_535
 _AGE_S_MAX = 10**10
 _BYTES_MAX = 10**18
@@ -321,11 +322,18 @@ class _Decoder:
         fields = self.mapping(values, path, "offsets")
         default = OffsetSettings()
         # Whoever gives margins means what has them.
-        implied = "timestamp" if {"margin_ms", "groups"} & fields.keys() else default.translation
+        margins = {"margin_ms", "margin_records", "groups"}
+        implied = "timestamp" if margins & fields.keys() else default.translation
         chosen = fields.get("translation", implied)
         return OffsetSettings(
             translation=self.choice(chosen, f"{path}.translation", _TRANSLATIONS),
             margin_ms=self.margin(fields.get("margin_ms", default.margin_ms), path),
+            margin_records=self.integer(
+                fields.get("margin_records", default.margin_records),
+                f"{path}.margin_records",
+                0,
+                _MARGIN_RECORDS_MAX,
+            ),
             groups=tuple(
                 self.sequence(fields.get("groups", []), f"{path}.groups", self.group_margin)
             ),

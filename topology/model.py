@@ -241,11 +241,13 @@ class OffsetSettings:
         translation: `exact`: as they are, as a record has the same sequence everywhere;
             `timestamp`: to the first record of the committed one's time less a margin.
         margin_ms: The margin, for groups of which nothing else is said.
+        margin_records: It takes no position further back than so many records, whatever clocks say.
         groups: Other margins; the first pattern that matches holds.
     """
 
     translation: str = "exact"
     margin_ms: int = 60_000
+    margin_records: int = 10_000
     groups: tuple[GroupMargin, ...] = ()
 
     def margin_of(self, group: str) -> int | None:

@@ -5,6 +5,7 @@ objects with exactly these fields:
 
     key    group, topic, address
     value  version, position, epoch, commit_ms, origin, copy_flags, metadata, record_ms
+           and `processed` where that is not the position
 
 For each key the commit of the highest `rank` holds, so what the records add up to does not depend
 on the order in which they are read, and a record that comes twice counts once. That is also why a
@@ -33,7 +34,10 @@ TOPIC = "__consumer_offsets"
 
 VERSION = 1
 
-_SAYS = {"position", "epoch", "commit_ms", "origin", "copy_flags", "metadata", "record_ms"}
+_SAYS = {
+    *("position", "epoch", "commit_ms", "origin", "copy_flags", "metadata", "record_ms"),
+    "processed",
+}
 _U16 = 2**16 - 1
 _I64 = 2**63 - 1
 _U64 = 2**64 - 1
@@ -54,6 +58,7 @@ class Rank(NamedTuple):
     copy_flags: int
     metadata: str
     record_ms: int
+    processed: int
 
 
 class CommitKey(NamedTuple):
@@ -77,6 +82,8 @@ class Commit:
         metadata: A text of the application's own.
         record_ms: Time of the last record before the position that was committed, where it was
             committed; None while nobody has looked it up, or if it has none.
+        processed: The first sequence that the group has processed nowhere, where a margin has put
+            the position before it; else None.
     """
 
     position: int | None
@@ -86,6 +93,12 @@ class Commit:
     copy_flags: int = 0
     metadata: str = ""
     record_ms: int | None = None
+    processed: int | None = None
+
+    @property
+    def reached(self) -> int:
+        """How far the group has come, here or anywhere."""
+        return max(self.position or 0, self.processed or 0)
 
     def rank(self) -> Rank:
         """Which of two commits holds; see there."""
@@ -98,6 +111,7 @@ class Commit:
             self.copy_flags,
             self.metadata,
             -1 if self.record_ms is None else self.record_ms,
+            -1 if self.processed is None else self.processed,
         )
 
 
@@ -136,6 +150,8 @@ def encode(key: CommitKey, commit: Commit) -> tuple[bytes, bytes]:
         "metadata": commit.metadata,
         "record_ms": commit.record_ms,
     }
+    if commit.processed is not None:
+        says["processed"] = commit.processed
     encoded = json.dumps(about).encode(), json.dumps(says).encode()
     try:
         decode(*encoded)
@@ -151,7 +167,7 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[CommitKey, Commit]:
         CommitError: They are not a commit; the reason is a short constant.
     """
     about = _object(key, ("group", "topic", "address"))
-    says = _object(value, None)
+    says = {"processed": None} | _object(value, None)
     if says.pop("version", None) != VERSION:
         raise CommitError("version")
     if says.keys() != _SAYS:
@@ -164,6 +180,7 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[CommitKey, Commit]:
         copy_flags=_number(says["copy_flags"], _U64),
         metadata=_text(says["metadata"]),
         record_ms=_optional(says["record_ms"]),
+        processed=_optional(says["processed"]),
     )
     if len(octets_of(commit.metadata)) > COMMIT_METADATA_BYTES_MAX:
         raise CommitError("metadata size")

@@ -211,6 +211,8 @@ class GroupMachine:
         """What it still owns, but gives back."""
         self._published: dict[Partition, int] = {}
         """The last position that was published, of what it owns."""
+        self._processed: dict[Partition, int] = {}
+        """How far the group has come elsewhere, where it began before that by a margin."""
         self._lifecycle = Lifecycle(GROUP_STATES)
         self._assigned: Assigned | None = None
         """Its generation; None while it is empty."""
@@ -431,7 +433,9 @@ class GroupMachine:
         if partition in self._runs or not _is_own(partition, assigned):
             return []
         commit = self._commits.get(partition)
+        self._processed.pop(partition, None)
         if commit is not None and commit.position is not None:
+            self._processed[partition] = commit.reached
             position = self._published[partition] = commit.position
         elif self._settings.latest:
             position = self._latest[partition]
@@ -454,6 +458,7 @@ class GroupMachine:
     def _seek(self, event: Sought, now_ms: int) -> list[GroupEffect]:
         if event.partition not in self._runs:
             return []
+        self._processed.pop(event.partition, None)  # whoever seeks means what he says
         return self._run(event.partition, event.position, now_ms)
 
     def _collected(self, event: Collected) -> list[GroupEffect]:
@@ -489,7 +494,15 @@ class GroupMachine:
         self._published.update(news)
         self._token += 1
         self._then[self._token] = [then]
-        return [PublishCommits(self._token, self._epoch, news)]
+        return [self._commits_of(self._token, news)]
+
+    def _commits_of(self, token: int, positions: Mapping[Partition, int]) -> PublishCommits:
+        further = {
+            partition: processed
+            for partition, position in positions.items()
+            if (processed := self._processed.get(partition, 0)) > position
+        }
+        return PublishCommits(token, self._epoch, positions, further)
 
     def _commit_ended(self, event: Committed | CommitFailed, now_ms: int) -> list[GroupEffect]:
         if isinstance(event, Committed):
@@ -508,7 +521,7 @@ class GroupMachine:
         for token, partitions in failed.items():
             news = {one: self._published[one] for one in partitions if one in self._published}
             if news:
-                effects.append(PublishCommits(token, self._epoch, news))
+                effects.append(self._commits_of(token, news))
             else:
                 self._then.pop(token, None)
                 self._collecting = False

@@ -162,11 +162,19 @@ class CommitDone:
 
 @dataclass(frozen=True, slots=True)
 class PublishCommits:
-    """Publish positions under an epoch; `Committed` when enough stores have them."""
+    """Publish positions under an epoch; `Committed` when enough stores have them.
+
+    Attributes:
+        token: Repeated in the answer.
+        epoch: Theirs.
+        positions: By partition.
+        processed: How far the group has come elsewhere, where that is further.
+    """
 
     token: int
     epoch: int
     positions: Mapping[Partition, int]
+    processed: Mapping[Partition, int]
 
 
 @dataclass(frozen=True, slots=True)

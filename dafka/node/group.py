@@ -414,7 +414,12 @@ class GroupRole:
         for partition, position in effect.positions.items():
             key, value = encode(
                 CommitKey(self._options.group, partition),
-                Commit(position, effect.epoch, self._commit_ms),
+                Commit(
+                    position,
+                    effect.epoch,
+                    self._commit_ms,
+                    processed=effect.processed.get(partition),
+                ),
             )
             try:
                 last = self._producer.send(TOPIC, value, key=key)

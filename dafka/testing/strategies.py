@@ -109,4 +109,6 @@ commits = st.builds(
     st.integers(0, 2**16 - 1),
     st.integers(0, 2**64 - 1),
     st.text(st.characters(codec="utf-8"), max_size=50),
+    st.none() | sequences,
+    st.none() | sequences,
 )

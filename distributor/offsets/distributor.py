@@ -258,12 +258,13 @@ class OffsetsDistributor:
         arriving = {}
         for key, commit in coming.items():
             first, end = found[wanted[key]] if key in wanted else (None, 0)
-            there = translated(commit, margins[key], first, end)
+            margin_records = self._offsets.margin_records
+            there = translated(commit, margins[key], margin_records, first, end)
             if isinstance(there, SkipReason):
                 self._note(key, there)
                 continue
             known = held.get(key)
-            there = advanced(there, known if known and _covers(commit, known) else None)
+            there = advanced(there, known)
             if known and self._order(known, there) == 0 and _covers(known, there):
                 self._note(key)
             else:

@@ -49,7 +49,7 @@ class OffsetRow:
         age_ms: Since it was committed; None if there is no commit.
         margin_ms: What is taken off on the way here; None: positions are exact.
         origin: Name of the cluster it was committed at.
-        why: Why it is not the newest; empty if it is.
+        why: Why it is not the newest, or as far behind as may be; else empty.
     """
 
     topic: str
@@ -95,6 +95,8 @@ def forced(
 ) -> list[tuple[Partition, Commit]]:
     """Return what to commit at a cluster so that the group goes on there where it was last.
 
+    Without a margin: exactly there.
+
     In an epoch of its own: members that are alive there have an older one, so what they still
     commit does not undo it.
 
@@ -108,9 +110,17 @@ def forced(
     there = []
     for partition, (number, newest) in sorted(_newest(views).items()):
         held = view.commits.get(partition)
-        if held is None or version(held, view.number) < version(newest, number):
+        position = None if newest.position is None else newest.reached
+        older = held is None or version(held, view.number) < version(newest, number)
+        if older or (held is not None and held.position != position):
             commit = replace(
-                newest, epoch=max(epochs) + 1, commit_ms=wall_ms, origin=0, copy_flags=0
+                newest,
+                position=position,
+                processed=None,
+                epoch=max(epochs) + 1,
+                commit_ms=wall_ms,
+                origin=0,
+                copy_flags=0,
             )
             there.append((partition, commit))
     return there
@@ -135,7 +145,7 @@ def _behind(held: Commit | None, newest: Commit) -> int | None:
     if newest.position is None or (held is not None and held.position is None):
         return None
     at = 0 if held is None or held.position is None else held.position
-    return max(0, newest.position - at)
+    return max(0, newest.reached - at)
 
 
 def _why(
@@ -146,7 +156,8 @@ def _why(
     if view.error:
         return view.error
     if held is not None and version(held, view.number) == version(commit, number):
-        return ""
+        pinned = (_behind(held, commit) or 0) >= topology.offsets.margin_records
+        return "by their times more records are within the margin" if pinned else ""
     if not topology.topics.wants(partition.topic):
         return "the topic is not copied"
     if view.live:

@@ -22,7 +22,8 @@ whatever clocks and times say: **never above the position that was committed**.
 | records without times (content of a C producer) | the position itself |
 | records without a value (tombstones) | like any other: they have times |
 | position forgotten (a commit of None) | forgotten there, too |
-| lower than what the target holds, and the committed one is not | what the target holds |
+| lower than what the target holds, and what was processed is not | what the target holds |
+| further back than `margin_records` (a clock that is ahead, or stands) | so many records back |
 | topic that is not copied | passed over (`topic`) |
 
 With `translation: exact` it is always the position itself.
@@ -84,13 +85,14 @@ def needs_time(commit: Commit, margin_ms: int | None) -> bool:
 
 
 def translated(
-    commit: Commit, margin_ms: int | None, found: int | None, end: int
+    commit: Commit, margin_ms: int | None, margin_records: int, found: int | None, end: int
 ) -> Commit | SkipReason:
     """Return what to commit at the target, or why not now.
 
     Args:
         commit: As it comes from the source.
-        margin_ms: See `Offsets.margin_of`.
+        margin_ms: See `OffsetSettings.margin_of`.
+        margin_records: How far back it may be at most.
         found: First sequence of the target at or after the time less the margin; None if there
             is none.
         end: The sequence after the target's last record.
@@ -98,20 +100,25 @@ def translated(
     if margin_ms is None or not commit.position or commit.record_ms is None:
         return commit
     if found is not None:
-        return replace(commit, position=min(found, commit.position))
+        position = max(min(found, commit.position), commit.reached - margin_records)
+        processed = None if position == commit.reached else commit.reached
+        return replace(commit, position=position, processed=processed)
     return commit if end >= commit.position else SkipReason.BEHIND
 
 
 def advanced(commit: Commit, held: Commit | None) -> Commit:
-    """Return `commit`, not before what the target holds as far as that is not beyond it.
+    """Return `commit`, not before what the target holds as far as the group has come that far.
 
     The margin would otherwise take a group back that has just moved. What it says is processed
     stays so unless the new commit itself goes back.
 
     Args:
         commit: Translated.
-        held: What the target holds, if that is not beyond the position that was committed.
+        held: What the target holds.
     """
     if held is None or held.position is None or commit.position is None:
         return commit
-    return replace(commit, position=max(commit.position, held.position))
+    if not commit.position < held.position <= commit.reached:
+        return commit
+    processed = None if held.position == commit.reached else commit.reached
+    return replace(commit, position=held.position, processed=processed)

@@ -357,6 +357,7 @@ def test_how_positions_are_translated(written):
     [
         ({}, "exact"),
         ({"margin_ms": 5}, "timestamp"),
+        ({"margin_records": 5}, "timestamp"),
         ({"groups": [{"pattern": "a", "margin_ms": 5}]}, "timestamp"),
         ({"margin_ms": 5, "translation": "exact"}, "exact"),
     ],
@@ -371,6 +372,7 @@ def test_who_gives_margins_means_what_has_them(written, values, translation):
         ([], "$.offsets", "[] is not a mapping"),
         ({"margin": 1}, "$.offsets.margin", "unknown key 'margin'"),
         ({"margin_ms": -1}, "$.offsets.margin_ms", "-1 is out of range"),
+        ({"margin_records": -1}, "$.offsets.margin_records", "-1 is out of range"),
         ({"margin_ms": "1"}, "$.offsets.margin_ms", "'1' is not a whole number"),
         ({"translation": "magic"}, "$.offsets.translation", "'magic' is not known"),
         ({"groups": {}}, "$.offsets.groups", "{} is not a list"),

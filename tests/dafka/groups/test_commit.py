@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,13 @@ def test_literal_bytes():
         b'{"version": 1, "position": 35, "epoch": 7, "commit_ms": 1700000000000, "origin": 2, '
         b'"copy_flags": 5, "metadata": "mine", "record_ms": null}'
     )
+
+
+def test_how_far_it_has_come_elsewhere_is_said_only_where_that_is_further():
+    assert b"processed" not in encode(KEY, COMMIT)[1]
+    further = replace(COMMIT, processed=90)
+    assert encode(KEY, further)[1].endswith(b'"processed": 90}')
+    assert (COMMIT.reached, further.reached) == (35, 90)
 
 
 def test_names_may_be_any_bytes():

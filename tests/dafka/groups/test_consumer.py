@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -245,6 +246,21 @@ def test_a_position_that_was_forgotten_is_none():
     assert begun(scene.settle(1, ["M"], (A1, None))) == {A1: 0}
 
 
+@pytest.mark.parametrize("sought", [False, True])
+def test_a_commit_says_how_far_the_group_has_come_elsewhere_until_somebody_seeks(sought):
+    scene = Scene()
+    scene.find(A1)
+    scene.comes(Assigned("M", 1, {"M": ABOUT}))
+    _, ask = scene.comes(Rebalanced(1))
+    commit = Commit(5, 1, 1, processed=90)
+    scene.tell(OffsetsAnswered(0, ask.token, ((CommitKey("g", A1), commit),), False))
+    if sought:
+        scene.tell(Sought(A1, 3))
+    (first,) = scene.tell(CommitWanted(1, {A1: 8}))
+    (last,) = scene.tell(CommitWanted(2, {A1: 90}))
+    assert (first.processed, last.processed) == ({} if sought else {A1: 90}, {})
+
+
 def test_where_it_begins_at_the_end_is_committed_so_that_it_holds():
     scene = Scene(latest=True)
     scene.find(A1, head=9)
@@ -276,7 +292,7 @@ def test_positions_are_collected_and_what_is_new_is_committed(scene):
     scene.now_ms = 200
     assert scene.tell(Woke()) == [Collect()]
     (publish,) = scene.tell(Collected({A1: 8}))
-    assert publish == PublishCommits(publish.token, 1, {A1: 8})
+    assert publish == PublishCommits(publish.token, 1, {A1: 8}, {})
     scene.now_ms = 900
     assert scene.tell(Woke()) == []  # one at a time
     assert scene.tell(Committed(publish.token)) == []
@@ -455,7 +471,7 @@ def test_what_could_not_be_committed_is_published_again_as_far_as_it_has_come(sc
     assert not [one for one in scene.tell(Woke()) if isinstance(one, PublishCommits)]
     scene.now_ms = 100 + COMMIT_AGAIN_MS
     again = [one for one in scene.tell(Woke()) if isinstance(one, PublishCommits)]
-    assert again == [PublishCommits(publish.token, 1, {A1: 9})], "never behind what came later"
+    assert again == [PublishCommits(publish.token, 1, {A1: 9}, {})], "never behind what came later"
     scene.tell(Committed(publish.token))
     scene.now_ms += 100
     assert Collect() in scene.tell(Woke()), "and committing by itself goes on"

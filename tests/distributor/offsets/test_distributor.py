@@ -190,6 +190,28 @@ def test_the_margin_does_not_undo_what_the_target_has():
     assert brought(world, 50) == 40
 
 
+def test_a_group_that_returns_is_not_taken_back_where_it_has_been():
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=1_000))
+    world.publish(PLACE, every(range(0, 10_000, 100)))
+    assert brought(world, 50) == 39
+    world.clusters["b"].commit(KEY, Commit(100, epoch=2, commit_ms=2_000))
+    world.settle()
+    back = world.clusters["a"].holds(KEY)
+    assert (back.position, back.processed) == (89, 100)
+    # It goes on there, a margin behind, and leaves again before it has come as far as it was.
+    home = Commit(92, epoch=3, commit_ms=3_000, processed=back.reached)
+    world.clusters["a"].commit(KEY, home)
+    world.settle()
+    assert world.clusters["b"].holds(KEY).position == 100
+
+
+def test_one_clock_that_is_ahead_costs_no_more_than_so_many_records():
+    world = pair(OffsetSettings(translation="timestamp", margin_ms=10, margin_records=20))
+    for sequence in range(100):
+        world.publish(PLACE, every([3_600_000 if sequence == 10 else sequence]))
+    assert brought(world, 100) == 80
+
+
 def test_a_group_with_live_members_is_not_overwritten_until_they_are_gone():
     world = pair(EXACT)
     world.clusters["b"].live.add("billing")

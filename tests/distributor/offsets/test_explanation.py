@@ -61,4 +61,19 @@ def test_what_is_forced_is_in_an_epoch_of_its_own():
         (PLACE, Commit(100, epoch=3, commit_ms=9_000, metadata="mine", record_ms=900))
     ]
     assert forced([A, live], "a", 9_000) == []
-    assert forced([A, GroupView("b", 2, {PLACE: AT_B})], "b", 9_000) == []
+
+
+def test_what_is_forced_is_the_exact_position_even_where_the_translated_one_is_as_new():
+    here = GroupView("b", 2, {PLACE: replace(AT_B, processed=100)})
+    ((_, commit),) = forced([A, here], "b", 9_000)
+    assert (commit.position, commit.processed, commit.epoch) == (100, None, 3)
+    (row, _) = explained(A, here)
+    assert row.behind == 0
+    assert forced([A, GroupView("b", 2, {PLACE: replace(AT_B, position=100)})], "b", 9_000) == []
+
+
+def test_a_position_that_clocks_would_have_put_further_back_says_so():
+    offsets = replace(TOPOLOGY.offsets, margin_records=40)
+    b = GroupView("b", 2, {PLACE: AT_B}, {PLACE: 120})
+    (_, row) = explain(replace(TOPOLOGY, offsets=offsets), "billing", [A, b], 1_500)
+    assert row.why == "by their times more records are within the margin"

@@ -40,12 +40,30 @@ COMMIT = Commit(position=100, epoch=3, commit_ms=5_000, record_ms=4_000)
     ],
 )
 def test_where_a_position_comes_to_stand(commit, margin_ms, found, end, position):
-    there = translated(commit, margin_ms, found, end)
-    assert there == replace(commit, position=position)
+    there = translated(commit, margin_ms, 1_000, found, end)
+    processed = None if position == commit.position else commit.position
+    assert there == replace(commit, position=position, processed=processed)
+
+
+@pytest.mark.parametrize(("found", "position"), [(0, 70), (70, 70), (71, 71)])
+def test_no_clock_takes_it_further_back_than_so_many_records(found, position):
+    there = translated(COMMIT, 60, 30, found, 100)
+    assert (there.position, there.reached) == (position, 100)
+
+
+def test_what_was_processed_elsewhere_is_not_forgotten_on_the_way():
+    home = replace(COMMIT, position=55, processed=100)
+    there = translated(home, 60, 1_000, 40, 100)
+    assert (there.position, there.processed) == (40, 100)
+    assert advanced(there, replace(COMMIT, position=90)).position == 90
+    assert advanced(there, replace(COMMIT, position=100)) == replace(
+        home, position=100, processed=None
+    )
+    assert advanced(there, replace(COMMIT, position=101)) == there, "it went back on purpose"
 
 
 def test_what_the_target_does_not_have_yet_is_waited_for():
-    assert translated(COMMIT, 60, None, 99) is SkipReason.BEHIND
+    assert translated(COMMIT, 60, 1_000, None, 99) is SkipReason.BEHIND
 
 
 @given(
@@ -61,16 +79,15 @@ def test_no_translation_passes_the_position_that_was_committed(
     position, held, margin_ms, record_ms, found, end
 ):
     commit = Commit(position, epoch=1, commit_ms=9, record_ms=record_ms)
-    there = translated(commit, margin_ms, found, end)
+    there = translated(commit, margin_ms, 1_000, found, end)
     if isinstance(there, SkipReason):
         return
-    kept = None if held is None or position is None or held > position else Commit(held, 1, 8)
-    there = advanced(there, kept)
+    there = advanced(there, None if held is None else Commit(held, 1, 8))
     if position is None:
         assert there.position is None
     else:
         assert there.position <= position
-        assert kept is None or there.position >= held
+        assert held is None or held > position or there.position >= held
 
 
 def test_a_time_is_looked_up_once_and_only_where_it_counts():
@@ -83,7 +100,7 @@ def test_a_time_is_looked_up_once_and_only_where_it_counts():
 
 
 def test_the_margin_does_not_take_a_group_back_that_has_moved():
-    back = replace(COMMIT, position=40)
+    back = replace(COMMIT, position=40, processed=100)
     assert advanced(back, Commit(90, 2, 1)).position == 90
     assert advanced(back, None).position == 40
     assert advanced(back, Commit(None, 2, 1)).position == 40
