@@ -152,6 +152,9 @@ their marks, 20 bytes each."""
 GROUPS_MAX = 10_000
 """Groups whose members a store listens for; members of more are not heard."""
 
+LINKS_MAX = 100
+"""Links of which a store knows that they bring positions of groups."""
+
 GROUP_NUMBER_MAX = 2**62
 """A generation of a group, or the epoch of a commit; the next one is larger than both."""
 

@@ -65,6 +65,7 @@ Reason = Literal[
     "query size",
     "query version",
     "membership",
+    "links",
     "control message",
     "control size",
     "control version",

@@ -108,6 +108,8 @@ class Loading:
                 self.commits[key.partition] = commit
         if event.more and event.commits:
             self._waiting[event.store] = event.commits[-1][0].partition, now_ms
+        elif not event.in_sync:
+            self._waiting[event.store] = None, now_ms + RETRY_MS  # it says so for a while only
         else:
             del self._waiting[event.store]
             self._answered += 1

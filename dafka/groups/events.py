@@ -90,12 +90,16 @@ class AskOffsets:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsAnswered:
-    """Some of what a store knows; `more` follows behind the last."""
+    """Some of what a store knows; `more` follows behind the last.
+
+    Unless it is `in_sync` links are about to bring more.
+    """
 
     store: int
     token: int
     commits: tuple[tuple[CommitKey, Commit], ...]
     more: bool
+    in_sync: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import CommitError, QueryError, WireError
 from dafka.groups.commit import decode
 from dafka.groups.events import Answered, Ask, OffsetsAnswered
+from dafka.groups.link_sync import SYNC_MS_MAX
 from dafka.groups.membership import Accept, Beat, Prepare
 from dafka.process.clock import CLOCK
 from dafka.query import messages
@@ -64,6 +65,8 @@ class StoreLines:
         """When each store was first asked since its last answer."""
         self._away: set[int] = set()
         """The stores that were said not to answer."""
+        self._behind: set[int] = set()
+        """The stores that were said to wait for links."""
         with ExitStack() as opened:
             self._clients: list[QueryLinePort] = []
             for endpoint in stores:
@@ -128,6 +131,16 @@ class StoreLines:
             self._away.remove(store)
             log.warning("store answers", extra={"store": self._stores[store]})
 
+    def _note_sync(self, store: int, *, in_sync: bool) -> None:
+        if in_sync:
+            self._behind.discard(store)
+        elif store not in self._behind:
+            self._behind.add(store)
+            log.info(
+                "store has just started: waits for what the group did on other clusters",
+                extra={"store": self._stores[store], "seconds_max": SYNC_MS_MAX // 1_000},
+            )
+
     def _event(self, store: int, token: int, octets: bytes) -> Answered | OffsetsAnswered | None:
         try:
             match messages.decode_answer(octets):
@@ -137,9 +150,10 @@ class StoreLines:
                     return Answered(store, token, promise)
                 case messages.AcceptResponse(accepted):
                     return Answered(store, token, accepted)
-                case messages.CommitsResponse(commits, more):
+                case messages.CommitsResponse(commits, more, in_sync):
                     found = tuple(decode(*record) for record in commits)
-                    return OffsetsAnswered(store, token, found, more)
+                    self._note_sync(store, in_sync=in_sync)
+                    return OffsetsAnswered(store, token, found, more, in_sync)
                 case answer:
                     complaint = str(answer)
         except (WireError, CommitError) as error:

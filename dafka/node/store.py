@@ -11,6 +11,7 @@ from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
+from dafka.groups.link_sync import LinkSync
 from dafka.limits import BATCH_BYTES_MAX, READ_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node.loop import Node
 from dafka.process import metrics
@@ -189,6 +190,7 @@ class StoreRole:
         self._clock = clock
         self._clocks = SeenClocks()
         self._registers = Registers(record_log)
+        self._link_sync = LinkSync(record_log, clock.now_ms())
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""
         self._lags = GroupLags(record_log)
@@ -353,6 +355,7 @@ class StoreRole:
                 rights,
                 deletable=self._deletable,
                 registers=self._registers,
+                link_sync=self._link_sync,
                 rows_max=self._rows_max,
                 holes=self,
                 read_bytes_max=min(READ_BYTES_MAX, self._server.room(client)),

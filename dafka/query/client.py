@@ -288,6 +288,15 @@ class StoreClient:
             )
             after = self._continued(after, places, len(found))
 
+    def tell_link(self, link: str, *, in_sync: bool) -> bool:
+        """Say how a link stands that brings positions of groups; see `dafka.groups.link_sync`.
+
+        Returns:
+            Whether it has been in sync since the store was opened.
+        """
+        question = messages.LinkSyncRequest(octets_of(link), in_sync)
+        return self._ask(question, messages.LinkSyncResponse).known
+
     def members(self, group: str) -> Roster:
         """Return who belongs to a group, as far as this store knows, and who of them is alive."""
         return self._ask(messages.MembersRequest(octets_of(group)), messages.MembersResponse).reply

@@ -176,12 +176,24 @@ class AcceptRequest(Struct, frozen=True, array_like=True, tag="accept"):
     request: membership.Accept
 
 
+class LinkSyncRequest(Struct, frozen=True, array_like=True, tag="link"):
+    """A link that brings positions of groups says how it stands.
+
+    Attributes:
+        link: Its name.
+        in_sync: Whether all that its source has is at this cluster, too.
+    """
+
+    link: Name
+    in_sync: bool
+
+
 class HealthRequest(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
 GroupQuestion = GroupsRequest | CommitsRequest | MembersRequest
-GroupRequest = HeartbeatRequest | PrepareRequest | AcceptRequest
+GroupRequest = HeartbeatRequest | PrepareRequest | AcceptRequest | LinkSyncRequest
 RecordQuestion = (
     TopicsRequest
     | PartitionsRequest
@@ -311,10 +323,16 @@ class CommitsResponse(Struct, frozen=True, array_like=True, tag="offsets"):
     """Some commits of a group, as they stand in their records, key and value.
 
     See `dafka.groups.commit`.
+
+    Attributes:
+        commits: These.
+        more: Whether there are others behind them.
+        in_sync: Whether they are those of other clusters, too: see `dafka.groups.link_sync`.
     """
 
     commits: tuple[tuple[bytes, bytes], ...]
     more: bool
+    in_sync: bool = True
 
 
 class MembersResponse(Struct, frozen=True, array_like=True, tag="roster"):
@@ -333,6 +351,12 @@ class AcceptResponse(Struct, frozen=True, array_like=True, tag="accepted"):
     """Answers `AcceptRequest`."""
 
     reply: membership.Accepted
+
+
+class LinkSyncResponse(Struct, frozen=True, array_like=True, tag="linked"):
+    """Whether that link has been in sync since the store was opened."""
+
+    known: bool
 
 
 class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
@@ -361,7 +385,7 @@ class ErrorResponse(Struct, frozen=True, array_like=True, tag="refused"):
     detail: str
 
 
-GroupReply = MembersResponse | PrepareResponse | AcceptResponse
+GroupReply = MembersResponse | PrepareResponse | AcceptResponse | LinkSyncResponse
 GroupAnswer = GroupsResponse | CommitsResponse | GroupReply
 Answer = (
     TopicsResponse

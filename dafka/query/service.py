@@ -12,6 +12,7 @@ from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit import checked_group
 from dafka.groups.commit_table import commits_of, groups_of
+from dafka.groups.link_sync import LinkSync
 from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import Partition
 from dafka.query import messages
@@ -48,6 +49,7 @@ GROUP_QUESTIONS = (
     messages.HeartbeatRequest,
     messages.PrepareRequest,
     messages.AcceptRequest,
+    messages.LinkSyncRequest,
 )
 
 ROWS_MAX = 500
@@ -58,6 +60,7 @@ def answered(
     question: GroupQuestion | GroupRequest,
     log: RecordLog,
     registers: Registers,
+    link_sync: LinkSync,
     now_ms: int,
     rows_max: int = ROWS_MAX,
 ) -> GroupAnswer:
@@ -67,12 +70,13 @@ def answered(
         question: What is asked.
         log: Where commits are.
         registers: Where members are.
+        link_sync: Which links have brought positions.
         now_ms: The time, by the clock that `registers` is always given.
         rows_max: Groups or commits in one answer.
 
     Raises:
         StorageError: The disk refused.
-        WireError: What is to be agreed on is no membership, or there are too many groups.
+        WireError: What is to be agreed on is no membership, or there are too many groups or links.
     """
     match question:
         case messages.GroupsRequest(after):
@@ -83,7 +87,8 @@ def answered(
             behind = None if place is None else Partition(text(place[0]), text(place[1]))
             found = commits_of(log, text(group), rows_max, behind)
             commits, more = page(found, lambda record: len(record[0]) + len(record[1]))
-            return messages.CommitsResponse(tuple(commits), more or len(found) == rows_max)
+            more = more or len(found) == rows_max
+            return messages.CommitsResponse(tuple(commits), more, link_sync.in_sync(now_ms))
         case messages.MembersRequest(group):
             return messages.MembersResponse(registers.roster(_checked(text(group)), now_ms))
         case messages.HeartbeatRequest(request):
@@ -94,6 +99,8 @@ def answered(
         case messages.AcceptRequest(request):
             _checked(request.group)
             return messages.AcceptResponse(registers.accept(request, now_ms))
+        case messages.LinkSyncRequest(link, in_sync):
+            return messages.LinkSyncResponse(link_sync.told(text(link), in_sync=in_sync))
 
 
 def _checked(group: str) -> str:
@@ -111,6 +118,7 @@ def answer(
     deletable: bool = False,
     dropped: Callable[[Reason], None] = lambda _reason: None,
     registers: Registers | None = None,
+    link_sync: LinkSync | None = None,
     rows_max: int = ROWS_MAX,
     read_bytes_max: int = READ_BYTES_MAX,
     holes: Holes | None = None,
@@ -125,6 +133,7 @@ def answer(
         deletable: Whether topics may be deleted.
         dropped: Called if what came is no question, or not one that this key may ask.
         registers: Of the groups' members, if this store keeps them.
+        link_sync: Which links have brought positions, if this store keeps that.
         rows_max: Groups or commits in one answer.
         read_bytes_max: Batches in one answer, at least one of them.
         holes: What the store waits for in vain, if it can be asked.
@@ -136,7 +145,9 @@ def answer(
             dropped("not permitted")
             return encode(messages.ErrorResponse("not permitted", "this key has no right to that"))
         if isinstance(asked, GROUP_QUESTIONS):
-            return encode(answered(asked, log, registers or Registers(log), now_ms, rows_max))
+            registers = registers or Registers(log)
+            link_sync = link_sync or LinkSync(log, now_ms)
+            return encode(answered(asked, log, registers, link_sync, now_ms, rows_max))
         if isinstance(asked, messages.HolesRequest | messages.SkipRequest):
             return encode(_of_holes(asked, holes))
         if isinstance(asked, messages.DeleteRequest):
@@ -218,6 +229,8 @@ def _permitted(question: Question, rights: Rights) -> bool:
             | messages.AcceptRequest(request)
         ):
             return rights.may_write(COMMITS_TOPIC) and rights.may_commit(request.group)
+        case messages.LinkSyncRequest():
+            return rights.may_mirror(COMMITS_TOPIC)
         case _:
             return rights.may_read(text(question.topic or b""))
 

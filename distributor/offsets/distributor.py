@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 ROUND_MAX = 1_000
 """Keys that one round looks at: an answer of a second, not of minutes."""
 
+TELL_INTERVAL_MS = 2_000
+"""How often the target's stores are asked whether they were started again."""
+
 _WAITING = {SkipReason.LIVE, SkipReason.AHEAD, SkipReason.BEHIND}
 
 
@@ -111,6 +114,10 @@ class OffsetsDistributor:
         self._followed: dict[CommitKey, _Followed] = {}
         self._waiting: dict[CommitKey, None] = {}
         """Keys of which the target lacks something; those not looked at for longest come first."""
+        self._name = f"{source.number} at level {level}"
+        self._tell_due_ms = 0
+        self._renewed = True
+        """All is looked at again, and stores of the target do not know yet that it is in sync."""
         self._done = OffsetsRound()
 
     def round(self, now_ms: int) -> OffsetsRound:
@@ -119,10 +126,12 @@ class OffsetsDistributor:
         try:
             self._read(now_ms)
             self._bring()
+            self._tell(now_ms)
         except QueryError as error:
             self._done.error = str(error)
             # Another store may have other commits in another order: it is read from the beginning.
             self._reader = CommitReader(self._source)
+            self._renewed = True
             self._source.turn_away()
             self._target.turn_away()
         return self._done
@@ -183,6 +192,21 @@ class OffsetsDistributor:
             self._done.brought = len(coming)
             for key in coming:
                 self._note(key)
+
+    def _tell(self, now_ms: int) -> None:
+        """Tell the target's stores once everything has been brought that can be.
+
+        One that was started again may have lost what it had, and members wait for this link there.
+        """
+        if self._renewed:
+            if all(self._followed[key].reason in _WAITING for key in self._waiting):
+                self._target.tell_link(self._name, in_sync=True)
+                self._renewed = False
+        elif now_ms >= self._tell_due_ms:
+            self._tell_due_ms = now_ms + TELL_INTERVAL_MS
+            if not self._target.tell_link(self._name, in_sync=False):
+                self._reader.renew()
+                self._renewed = True
 
     def _next(self) -> dict[CommitKey, Commit]:
         """Some of what waits, under the flags and origin with which it arrives at the target."""

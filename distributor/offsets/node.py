@@ -141,6 +141,10 @@ class _QueriedCluster:
     def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
         self._committer.write(commits)
 
+    def tell_link(self, link: str, *, in_sync: bool) -> bool:
+        answers = self._stores.all(lambda store: store.tell_link(link, in_sync=in_sync))
+        return all(answers.given.values())
+
     def turn_away(self) -> None:
         self._index = (self._index + 1) % len(self._endpoints)
 

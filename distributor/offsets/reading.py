@@ -56,6 +56,13 @@ class OffsetsCluster(Protocol):
     def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
         """Commit; durable on return."""
 
+    def tell_link(self, link: str, *, in_sync: bool) -> bool:
+        """Tell the stores how a link stands that ends here.
+
+        Returns:
+            Whether it has been in sync with each that answers since that was opened.
+        """
+
     def turn_away(self) -> None:
         """Ask other stores from now on, if there are any."""
 
@@ -73,6 +80,10 @@ class CommitReader:
         self._batches_max = batches_max
         self._next: dict[Partition, int] = {}
         self._whole_due_ms: int | None = None
+
+    def renew(self) -> None:
+        """Return all the next time."""
+        self._whole_due_ms = None
 
     def read(self, now_ms: int) -> tuple[list[tuple[CommitKey, Commit]], bool]:
         """Return what is new in any order, and whether that is all there is.

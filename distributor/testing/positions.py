@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.groups.commit import TOPIC, decode, encode
 from dafka.groups.commit_table import commit_of, commits_of, fold, groups_of
+from dafka.groups.link_sync import LinkSync
 from dafka.model import Batch, Partition
 from dafka.query.messages import FindRequest, FindResponse, decode_answer
 from dafka.query.messages import encode as encoded
@@ -48,6 +49,7 @@ class LogCluster:
     def __init__(self, name: str, number: int) -> None:
         self.number = number
         self.log: RecordLog = MemoryLog(f"STORE-{name}")
+        self.link_sync = LinkSync(self.log, 0)
         self.live: set[str] = set()
         """Groups that have members here."""
         self.arrivals: list[tuple[CommitKey, Commit]] = []
@@ -112,6 +114,14 @@ class LogCluster:
         """As a link does."""
         for key, commit in commits:
             self.commit(key, commit, writer="LINK")
+
+    def tell_link(self, link: str, *, in_sync: bool) -> bool:
+        """As a link does."""
+        return self.link_sync.told(link, in_sync=in_sync)
+
+    def restart(self, now_ms: int) -> None:
+        """Its store is started again."""
+        self.link_sync = LinkSync(self.log, now_ms)
 
     def turn_away(self) -> None:
         """There is no other store."""

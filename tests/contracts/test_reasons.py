@@ -12,6 +12,7 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
+from dafka.groups import link_sync
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -310,6 +311,11 @@ CAUSES = {
     "query size": with_limit(query, "QUERY_BYTES_MAX", asks(b"12345678", b"\1")),
     "query version": asks(b"12345678", b"\2"),
     "membership": asks(b"12345678", query.encode(query.MembersRequest(b"g" * 250))),
+    "links": with_limit(
+        link_sync,
+        "LINKS_MAX",
+        asks(b"12345678", query.encode(query.LinkSyncRequest(b"1", in_sync=True))),
+    ),
     "control message": commands(b"12345678", b"\1command"),
     "control size": with_limit(query, "QUERY_BYTES_MAX", commands(b"12345678", b"\1")),
     "control version": commands(b"12345678", b"\2"),

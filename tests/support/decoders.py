@@ -149,6 +149,7 @@ QUESTIONS = [
     query.GroupsRequest(b"g"),
     query.CommitsRequest(b"g", (b"flights", b"AA")),
     query.HealthRequest(),
+    query.LinkSyncRequest(b"1 at level 2", in_sync=True),
 ]
 ANSWERS = [
     query.TopicsResponse((b"a", b"b"), True),
@@ -163,6 +164,7 @@ ANSWERS = [
     query.DeleteResponse(3, False),
     query.HolesResponse(((b"flights", b"AA", 0, 10),)),
     query.SkipResponse(10),
+    query.LinkSyncResponse(known=False),
     query.HealthResponse("AA", 1, 2),
     query.ErrorResponse("storage", "no room"),
 ]

@@ -106,6 +106,18 @@ def test_who_does_not_answer_is_asked_again_and_left_out_in_the_end(loading):
     assert three.commits[A1].position == 6
 
 
+def test_a_store_that_waits_for_links_is_asked_again_from_the_beginning(loading):
+    loading.ask(0)
+    loading.answered(answer(1), 1)
+    behind = replace(answer(0, (A1, 5, 10)), in_sync=False)
+    loading.answered(behind, 1)
+    assert not loading.complete(2)
+    assert loading.ask(1 + RETRY_MS) == [AskOffsets(0, 7, None)]
+    loading.answered(answer(0, (A1, 9, 11)), 2 + RETRY_MS)
+    assert loading.complete(2 + RETRY_MS)
+    assert loading.commits[A1].position == 9
+
+
 def test_without_any_answer_it_waits(loading):
     loading.ask(0)
     assert not loading.complete(100 * PATIENCE_MS)

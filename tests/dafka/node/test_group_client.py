@@ -11,6 +11,7 @@ from dafka.node import group_client
 from dafka.node.group_client import StoreLines
 from dafka.process.clock import Clock
 from dafka.query import messages
+from dafka.query.client import StoreClient
 
 pytestmark = pytest.mark.net
 
@@ -74,6 +75,25 @@ def test_every_question_has_its_answer(lines, until):
     assert roster.reply.renewed
     assert roster.reply.membership == MEMBERSHIP
     assert (first, second) == (OffsetsAnswered(0, 3, (), False), OffsetsAnswered(0, 4, (), False))
+
+
+def test_that_a_store_waits_for_links_is_told_once(cluster, until, caplog):
+    caplog.set_level("INFO")
+    with StoreClient(cluster.query) as client:
+        with cluster.store():
+            client.tell_link("1 at level 2", in_sync=True)
+        cluster.store()
+        lines = StoreLines("g", Cluster(stores=[cluster.query]))
+        until(lambda: lines.ask(Ask(0, 0, Beat("g", "A", 0))) or lines._asked[0])
+        assert events(lines, until, 1)
+        for token in (1, 2):
+            lines.ask(AskOffsets(0, token, None))
+            assert not events(lines, until, 1)[0].in_sync
+        assert sum("what the group did on other clusters" in line for line in said(caplog)) == 1
+        client.tell_link("1 at level 2", in_sync=True)
+    lines.ask(AskOffsets(0, 3, None))
+    assert events(lines, until, 1)[0].in_sync
+    lines.close()
 
 
 def test_a_refusal_is_no_answer(lines, until, caplog):

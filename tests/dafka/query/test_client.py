@@ -13,7 +13,7 @@ from dafka.model import Batch, Partition
 from dafka.query import messages, paging, service
 from dafka.query import service as groups
 from dafka.query.client import StoreClient
-from dafka.query.messages import encode
+from dafka.query.messages import decode_question, encode
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_headers
 from dafka.storage.memory import MemoryLog
@@ -268,6 +268,14 @@ def test_positions_of_groups_in_pages(serving, client, committed, monkeypatch):
     assert client.offsets("billing") == {place: Commit(n, 1, 5) for n, place in enumerate(places)}
     assert client.offsets("nobody") == {}
     assert client.groups() == ["billing", *(f"group-{n}" for n in range(7))]
+
+
+def test_a_link_tells_how_it_stands(serving, client):
+    serving.respond = lambda question: encode(
+        messages.LinkSyncResponse(decode_question(question).in_sync)
+    )
+    assert not client.tell_link("1 at level 2", in_sync=False)
+    assert client.tell_link("1 at level 2", in_sync=True)
 
 
 def test_commits_that_are_none_are_the_stores_fault(serving, client):

@@ -45,6 +45,7 @@ questions = st.one_of(
     st.just(messages.HolesRequest()),
     st.builds(messages.SkipRequest, names, names, sequences),
     st.just(messages.HealthRequest()),
+    st.builds(messages.LinkSyncRequest, names, st.booleans()),
     st.builds(messages.GroupsRequest, st.none() | names),
     st.builds(messages.CommitsRequest, names, st.none() | places),
     st.builds(messages.MembersRequest, names),
@@ -86,7 +87,9 @@ answers = st.one_of(
         messages.CommitsResponse,
         st.lists(st.tuples(st.binary(), st.binary()), max_size=4).map(tuple),
         st.booleans(),
+        st.booleans(),
     ),
+    st.builds(messages.LinkSyncResponse, st.booleans()),
     st.builds(
         messages.PrepareResponse,
         st.builds(

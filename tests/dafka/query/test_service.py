@@ -12,6 +12,7 @@ from dafka.groups.acceptor import Registers
 from dafka.groups.commit import Commit, CommitKey
 from dafka.groups.commit import encode as encode_commit
 from dafka.groups.commit_table import fold
+from dafka.groups.link_sync import LinkSync
 from dafka.groups.membership import Ballot, Beat, Member, Membership, Prepare
 from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
@@ -37,7 +38,7 @@ def agreed(committed):
 
 
 def ask(agreed, question, **bounds):
-    return answered(question, agreed, Registers(agreed), 0, **bounds)
+    return answered(question, agreed, Registers(agreed), LinkSync(agreed, 0), 0, **bounds)
 
 
 def test_groups(agreed):
@@ -71,10 +72,10 @@ TAKEN = membership.encode(Membership(1, 1, {"A": Member((b"orders",), 1_000)}))
 
 
 def test_agreeing_on_members(agreed):
-    registers = Registers(agreed)
+    registers, link_sync = Registers(agreed), LinkSync(agreed, 0)
 
     def asked(question, now_ms=0):
-        return answered(question, agreed, registers, now_ms).reply
+        return answered(question, agreed, registers, link_sync, now_ms).reply
 
     assert asked(messages.PrepareRequest(Prepare("billing", FIRST))).promised == FIRST
     accept = messages.AcceptRequest(membership.Accept("billing", FIRST, TAKEN))
@@ -438,6 +439,7 @@ def test_any_bytes_are_answered(octets):
         (messages.DeleteRequest(b"a"), False, False),
         (messages.HolesRequest(), False, False),
         (messages.SkipRequest(b"b", b"1", 7), False, False),
+        (messages.LinkSyncRequest(b"1 at level 2", False), False, False),
     ],
     ids=repr,
 )
@@ -450,6 +452,21 @@ def test_questions_take_the_right_to_what_they_ask_for(log, question, reads, wri
     assert permitted(Rights(write=("b",))) is writes
     assert permitted(Rights()) is isinstance(question, messages.HealthRequest)
     assert permitted(Rights(EVERYTHING, EVERYTHING, EVERYTHING))
+
+
+def test_commits_say_whether_links_are_waited_for(agreed):
+    def told(link_sync, question):
+        return answered(question, agreed, Registers(agreed), link_sync, 0)
+
+    commits, link = messages.CommitsRequest(b"billing"), b"1 at level 2"
+    first = LinkSync(agreed, 0)
+    assert told(first, commits).in_sync
+    assert not told(first, messages.LinkSyncRequest(link, False)).known
+    assert told(first, messages.LinkSyncRequest(link, True)).known
+    again = LinkSync(agreed, 0)
+    assert not told(again, commits).in_sync
+    assert told(again, messages.LinkSyncRequest(link, True)).known
+    assert told(again, commits).in_sync
 
 
 @pytest.mark.parametrize(

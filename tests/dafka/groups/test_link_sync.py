@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import WireError
+from dafka.groups import link_sync
+from dafka.groups.link_sync import SYNC_MS_MAX, LinkSync
+from dafka.storage.memory import MemoryLog
+
+
+@pytest.fixture
+def log():
+    return MemoryLog("S")
+
+
+def test_where_no_link_has_ever_come_none_is_waited_for(log):
+    assert LinkSync(log, 0).in_sync(0)
+
+
+def test_links_of_before_are_waited_for_when_it_is_opened_again(log):
+    first = LinkSync(log, 0)
+    assert not first.told("a", in_sync=False)
+    assert first.told("a", in_sync=True)
+    assert first.told("b", in_sync=True)
+    assert first.told("a", in_sync=False), "it has been"
+    again = LinkSync(log, 1_000)
+    assert not again.told("a", in_sync=False), "which says: look at everything again"
+    assert not again.in_sync(1_000)
+    again.told("a", in_sync=True)
+    assert not again.in_sync(1_001)
+    again.told("b", in_sync=True)
+    assert again.in_sync(1_002)
+
+
+def test_a_link_that_does_not_come_is_waited_for_once_and_not_for_ever(log):
+    LinkSync(log, 0).told("gone", in_sync=True)
+    again = LinkSync(log, 5)
+    assert not again.in_sync(4 + SYNC_MS_MAX)
+    assert again.in_sync(5 + SYNC_MS_MAX)
+    assert LinkSync(log, 0).in_sync(0)
+    again.told("gone", in_sync=True)
+    assert not LinkSync(log, 0).in_sync(0), "it has come back"
+
+
+def test_they_are_bounded(log, monkeypatch):
+    monkeypatch.setattr(link_sync, "LINKS_MAX", 1)
+    sync = LinkSync(log, 0)
+    sync.told("a", in_sync=True)
+    with pytest.raises(WireError, match="links"):
+        sync.told("b", in_sync=True)
+    assert sync.told("a", in_sync=True)
