@@ -195,7 +195,7 @@ class BothEnds:
             target=theirs,
             source=ours or {},
             diverged=dict(self._witness.diverged),
-            waiting=self._witness.waiting(source.said.heads, theirs),
+            waiting=self._witness.waiting(theirs),
             hidden=hidden,
             begins=begins,
             certain=certain,

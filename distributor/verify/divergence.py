@@ -55,13 +55,13 @@ class Witness:
         """Partitions of which the two clusters hold other records under the same name, each with
         the first sequence that is known to differ."""
 
-    def waiting(
-        self, source: Mapping[Partition, int], target: Mapping[Partition, int]
-    ) -> frozenset[Partition]:
-        """Partitions that have not been looked at."""
-        return frozenset(
-            partition for partition in source.keys() & target.keys() if partition not in self._seen
-        )
+    def waiting(self, target: Mapping[Partition, int]) -> frozenset[Partition]:
+        """Partitions that the target has and that have not been looked at.
+
+        Of those the source may not have said yet that it has them: it did not answer, or another
+        of its stores has them so far.
+        """
+        return frozenset(target.keys() - self._seen.keys())
 
     def due(
         self, source: Mapping[Partition, int], target: Mapping[Partition, int]
@@ -87,7 +87,7 @@ class Witness:
         for partition in source.keys() - target.keys() - self._seen.keys() - self._doubtful:
             self._seen[partition] = 0
         first: dict[Partition, range] = {}
-        waiting = self.waiting(source, target)
+        waiting = self.waiting(target) & source.keys()
         self._doubtful |= waiting
         for partition in waiting:
             if len(first) == FIRST_LOOKS_MAX:

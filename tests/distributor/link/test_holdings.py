@@ -196,6 +196,24 @@ def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(su
     assert (holdings.said.heads, store.whole) == ({A: 5}, 2)
 
 
+def both_ends(monkeypatch, stores):
+    """What a link asks, with one store, by name, at each end."""
+
+    class Client:
+        def __init__(self, endpoint, *_):
+            self.endpoint = endpoint
+
+        def __getattr__(self, name):
+            return getattr(stores[self.endpoint], name)
+
+    monkeypatch.setattr(cluster_client, "StoreClient", Client)
+    source, target = (
+        ClusterSpec(name=one, id=1, towers=("tcp://h:1",), stores=(StoreSpec(query=one, data=""),))
+        for one in ("source", "target")
+    )
+    return BothEnds(source, target, lambda _: True)
+
+
 class Showing(Answering):
     """A store that is asked for digests of records, too."""
 
@@ -210,24 +228,22 @@ class Showing(Answering):
         raise RefusedError("storage")
 
 
+@pytest.mark.parametrize("answers", [False, True], ids=["silent", "behind"])
+def test_what_the_source_does_not_speak_of_waits_until_it_was_compared(monkeypatch, answers):
+    behind = Showing(batch(B, 0, 3))
+    stores = {"source": behind if answers else Silent(), "target": Showing(batch(A, 0, 3))}
+    link = both_ends(monkeypatch, stores)
+    assert link.survey().waiting == {A}
+    behind.log.append([batch(A, 0, 3)])
+    stores["source"] = behind
+    assert link.survey().waiting == frozenset()
+
+
 @pytest.mark.parametrize("sick", ["neither", "source", "target"])
 def test_it_is_said_whether_the_target_shows_what_it_has(monkeypatch, sick):
     ends = {name: Showing(batch(A, 0, 3)) for name in ("source", "target")}
     if sick in ends:
         ends[sick].shows = False
-
-    class Client:
-        def __init__(self, endpoint, *_):
-            self.endpoint = endpoint
-
-        def __getattr__(self, name):
-            return getattr(ends[self.endpoint], name)
-
-    monkeypatch.setattr(cluster_client, "StoreClient", Client)
-    source, target = (
-        ClusterSpec(name=one, id=1, towers=("tcp://h:1",), stores=(StoreSpec(query=one, data=""),))
-        for one in ends
-    )
-    heads = BothEnds(source, target, lambda _: True).survey()
+    heads = both_ends(monkeypatch, ends).survey()
     assert heads.hidden == (sick == "target")
     assert heads.waiting == (frozenset() if sick == "neither" else {A})
