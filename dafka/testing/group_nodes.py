@@ -134,6 +134,8 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         self._settings = settings
         self._role: GroupRole | None = None
         self._records: deque[Record] = deque()
+        self._working: Record | None = None
+        """What the application has been handed and is not done with."""
         self._drained = 0
         self._owned: set[Partition] = set()
         self.unreachable: set[str] = set()
@@ -167,6 +169,7 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         )
         self._role.attach(self.post)
         self._records.clear()
+        self._working = None
         self._drained = 0
         self.left = False
         return self._role, self._role.machine
@@ -184,13 +187,16 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         self._committer.crash()
         super().crash()
 
-    def close(self) -> None:
-        """End in order."""
+    def close(self, *, failed: bool) -> None:
+        """End in order, the application being done with what it has or failing at it."""
         assert self._role is not None
+        if not failed:
+            self._be_done()
         self._records.clear()
+        self._working = None
         self.left = True
         self._drop(self._owned)
-        self._role.say_goodbye(failed=False)
+        self._role.say_goodbye(failed=failed)
 
     def post(self, side: None, event: Event | GroupEvent) -> None:
         """Hand an event over."""
@@ -211,6 +217,7 @@ class GroupConsumer(SimNode[None, GroupEvent]):
             self._give_back(completed)
         elif isinstance(effect, Expelled):
             self._processed.ends[self.life] = self.world.now_ms
+            self._working = None  # somebody else's by now
             self._drop(self._owned)
 
     def turned(self) -> None:
@@ -243,17 +250,22 @@ class GroupConsumer(SimNode[None, GroupEvent]):
 
         self.later(self.world.random.randint(1, self._settings.record_ms_max), go_on)
 
+    def _be_done(self) -> None:
+        """The application is done with what it was handed: only now it is processed."""
+        record, self._working = self._working, None
+        if record is not None:
+            place = Partition(record.topic, record.address), record.sequence
+            times = self._processed.times.setdefault(place, [])
+            times.append((self.world.now_ms, self.life))
+
     def _process(self) -> None:
         """Be done with a record, and take the next."""
         assert self._role is not None
+        self._be_done()
         hand = self._role.hand
         if self._records and not hand.stopped:
-            record = self._records.popleft()
-            hand.record = record
-            place = Partition(record.topic, record.address), record.sequence
-            assert place[0] in self._owned
-            times = self._processed.times.setdefault(place, [])
-            times.append((self.world.now_ms, self.life))
+            self._working = hand.record = self._records.popleft()
+            assert Partition(self._working.topic, self._working.address) in self._owned
             return
         self._records.clear()
         if self._drained:

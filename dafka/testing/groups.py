@@ -134,7 +134,7 @@ def _happen(
     if what == "crash":
         member.crash()
     elif what == "close" and not member.left:
-        member.close()
+        member.close(failed=chance.random() < 0.5)
     elif what == "store":
         store.crash() if store.alive else store.boot()
     elif what == "cut":

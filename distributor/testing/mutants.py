@@ -276,6 +276,18 @@ MUTANTS = [
         "        if commit is not None and commit.position == 0:",
     ),
     Mutant(
+        "what the application still works on is committed",
+        "dafka/node/progress.py",
+        "        return first if self.record is None else self.record.sequence\n",
+        "        return first if self.record is None else self.record.sequence + 1\n",
+    ),
+    Mutant(
+        "what an application has failed at is committed when it leaves",
+        "dafka/node/group.py",
+        "self.hand.processed() if failed else self.hand.vouch()[0]",
+        "self.hand.vouch()[0]",
+    ),
+    Mutant(
         "what is given back is not committed",
         "dafka/groups/consumer.py",
         "        commits = event.positions if self._settings.auto_commit_ms is not None else {}",
