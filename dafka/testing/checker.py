@@ -21,7 +21,8 @@
 The names are those of Jepsen's Kafka workload where it has one. Differences: sequences are dense
 and a partition is one producer's, so a hole shows at once and a duplicate is never legal.
 
-I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`.
+I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`. What retention has
+taken from any store is owed to nobody; a store that has lost its disk owes all the same.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from dafka.model import Partition
 from dafka.testing.history import (
     Acknowledged,
     Began,
+    DiskLost,
     Durable,
     Ended,
     Fault,
@@ -173,6 +175,10 @@ class _Reader:
     gaps: dict[Partition, list[range]] = field(default_factory=dict)
     """What a store has passed over; nothing inside is owed to it."""
 
+    def end(self, partition: Partition) -> int:
+        """Where a partition goes on that it has read, or that nothing is kept of."""
+        return self.expected.get(partition, self.starts.get(partition, 0))
+
     def owed(self, partition: Partition, sequence: int) -> bool:
         if self.topics is not None and partition.topic not in self.topics:
             return False
@@ -228,10 +234,8 @@ class _Judge:
                 self.take_held(event)
             case Durable() | Reopened() | HeadTold() | Trimmed():
                 self.take_store(event)
-            case SkippedOver():
-                self.gaps[event.node, event.partition].append(range(event.start, event.end))
-            case Fault():
-                pass
+            case SkippedOver() | DiskLost() | Fault():
+                self.take_loss(event)
 
     def take_acknowledged(self, event: Acknowledged) -> None:
         sent = self.sent[event.op]
@@ -377,9 +381,25 @@ class _Judge:
                 self.add(Name.GAP, f"{event.node} begins at {where} after {start}")
             self.starts[key] = event.start
 
+    def take_loss(self, event: SkippedOver | DiskLost | Fault) -> None:
+        if isinstance(event, SkippedOver):
+            self.gaps[event.node, event.partition].append(range(event.start, event.end))
+        elif isinstance(event, DiskLost):
+            self.forget(event.node)
+
+    def forget(self, node: str) -> None:
+        """A store begins again: what it had and has told of that binds it to nothing."""
+        for ends in self.durable.values():
+            ends.pop(node, None)
+        for known in (self.heads, self.starts, self.gaps):
+            for key in [key for key in known if key[0] == node]:
+                del known[key]
+
     def verdict(self) -> list[Anomaly]:
+        taken = self.taken()
         for (partition, sequence), (_, value) in self.acknowledged.items():
-            if (partition, sequence) in self.read or sequence < self.lowest_kept.get(partition, 0):
+            owed_from = max(self.lowest_kept.get(partition, 0), taken.get(partition, 0))
+            if (partition, sequence) in self.read or sequence < owed_from:
                 continue
             if sequence < self.highest_read.get(partition, -1):
                 self.add(
@@ -388,28 +408,37 @@ class _Judge:
         for (node, partition), start in self.starts.items():
             if node in self.stores:
                 self.stores[node].starts[partition] = start
-        self.judge_gaps()
+        self.judge_gaps(taken)
         if self.settled:
             readers = [*self.consumers.items()]
             if self.repair:
                 readers += self.stores.items()
-                self.judge_replicas(sorted(self.stores.items()))
+                self.judge_replicas(sorted(self.stores.items()), taken)
             elif self.stores:
                 readers.append(("every store", self.union()))
+            owed = {
+                (partition, sequence): value
+                for (partition, sequence), (_, value) in self.acknowledged.items()
+                if sequence >= taken.get(partition, 0)
+            }
             for name, reader in readers:
-                self.judge_unseen(name, reader)
+                self.judge_unseen(name, reader, owed)
         return self.found
 
-    def judge_gaps(self) -> None:
-        """What a store has passed over is nobody's any more, since retention took it."""
-        trimmed: dict[Partition, int] = {}
+    def taken(self) -> dict[Partition, int]:
+        """Sequence below which retention has taken something of a partition, from any store."""
+        taken: dict[Partition, int] = {}
         for (_, partition), start in self.starts.items():
-            trimmed[partition] = max(start, trimmed.get(partition, 0))
+            taken[partition] = max(start, taken.get(partition, 0))
+        return taken
+
+    def judge_gaps(self, taken: dict[Partition, int]) -> None:
+        """What a store has passed over is nobody's any more, since retention took it."""
         for (node, partition), gaps in self.gaps.items():
             if node in self.stores:
                 self.stores[node].gaps[partition] = gaps
             for gap in gaps:
-                dropped = range(trimmed.get(partition, 0))
+                dropped = range(taken.get(partition, 0))
                 for place, sequence in self.acknowledged:
                     if place == partition and sequence in gap and sequence not in dropped:
                         where = _place(partition, sequence)
@@ -422,19 +451,26 @@ class _Judge:
             union.seen |= reader.seen
         return union
 
-    def judge_unseen(self, name: str, reader: _Reader) -> None:
-        for (partition, sequence), (_, value) in self.acknowledged.items():
+    def judge_unseen(
+        self, name: str, reader: _Reader, owed: dict[tuple[Partition, int], bytes]
+    ) -> None:
+        for (partition, sequence), value in owed.items():
             if reader.owed(partition, sequence) and (partition, sequence) not in reader.seen:
                 self.add(
                     Name.UNSEEN, f"{name} never got {value!r} at {_place(partition, sequence)}"
                 )
 
-    def judge_replicas(self, stores: Sequence[tuple[str, _Reader]]) -> None:
+    def judge_replicas(
+        self, stores: Sequence[tuple[str, _Reader]], taken: dict[Partition, int]
+    ) -> None:
         for name, reader in stores[1:]:
             first_name, first = stores[0]
             for partition in sorted({*first.expected, *reader.expected}):
-                ends = first.expected.get(partition, 0), reader.expected.get(partition, 0)
-                if ends[0] != ends[1]:
+                ends = [
+                    self.behind_gap(one, partition, store.end(partition))
+                    for one, store in ((first_name, first), (name, reader))
+                ]
+                if ends[0] != ends[1] and max(ends) > taken.get(partition, 0):
                     where = f"{partition.topic}/{partition.address}"
                     self.add(
                         Name.REPLICAS_DIFFER,

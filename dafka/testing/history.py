@@ -123,6 +123,14 @@ class Reopened:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskLost:
+    """A store has lost its disk, and begins again with an empty one."""
+
+    at_ms: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeadTold:
     """A store told somebody how far its partition reaches."""
 
@@ -190,6 +198,7 @@ Event = (
     | Ended
     | Durable
     | Reopened
+    | DiskLost
     | HeadTold
     | Trimmed
     | SkippedOver
@@ -202,7 +211,7 @@ _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         *(Sent, Acknowledged, SendRefused, Began, Positioned, Polled, Ended),
-        *(Durable, Reopened, HeadTold, Trimmed, SkippedOver, Settled, ReadBack, Fault),
+        *(Durable, Reopened, DiskLost, HeadTold, Trimmed, SkippedOver, Settled, ReadBack, Fault),
     )
 }
 

@@ -19,11 +19,13 @@ from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import ROWS_MAX
 from dafka.records.batch import BatchBuilder, Run, values_of
 from dafka.storage.log import ChangeOrder
+from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer
 from dafka.storage.spool import MemorySpool
 from dafka.testing.disk import SimDisk, SimLog, SimSpool
 from dafka.testing.history import (
     Began,
+    DiskLost,
     Durable,
     Ended,
     HeadTold,
@@ -40,13 +42,13 @@ from dafka.testing.world import SimMesh, SimNode, World
 from dafka.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from random import Random
 
     from dafka.model import Batch
     from dafka.protocol.events import Event
     from dafka.protocol.store import StoreMachine
-    from dafka.storage.memory import MemoryLog
+    from dafka.storage.log import RecordLog
     from dafka.wire.messages import Message
 
 READ_ALL = 1 << 40
@@ -226,6 +228,14 @@ class SimStore(SimNode[None, Never]):
         self.disk.crash()
         super().crash()
 
+    def lose_disk(self) -> None:
+        """Die, and have an empty disk from then on."""
+        if self.alive:
+            self.crash()
+        self.log = MemoryLog(f"{self.log.identity}-new")
+        self.world.note("new disk", self.name)
+        self.world.history.record(DiskLost(self.world.now_ms, self.name))
+
     def arrive(self, side: None, event: Event) -> None:
         """Something has come from a mesh, maybe damaged."""
         faults, chance = self.world.faults, self.world.random
@@ -342,9 +352,17 @@ def read_stores(world: World, stores: Iterable[SimStore]) -> None:
     stores = list(stores)
     world.history.record(Settled(world.now_ms, tuple(store.name for store in stores)))
     for store in stores:
-        for partition, extent in store.log.extents().items():
-            for batch in store.log.read(partition, extent.start, READ_ALL, READ_ALL):
+        for partition in store.log.extents():
+            for batch in kept(store.log, partition):
                 values = tuple(value or b"" for value in values_of(batch))
                 world.history.record(
                     ReadBack(world.now_ms, store.name, partition, batch.sequence, values)
                 )
+
+
+def kept(log: RecordLog, partition: Partition) -> Iterator[Batch]:
+    """Yield all that a log has of a partition, also behind gaps."""
+    sequence = log.extents()[partition].start
+    while batches := log.read(partition, sequence, READ_ALL, READ_ALL):
+        yield from batches
+        sequence = batches[-1].end

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.records.batch import records_of
-from dafka.testing.nodes import READ_ALL
+from dafka.testing.nodes import kept
 from topology.spread import spread
 
 if TYPE_CHECKING:
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 def contents(log: RecordLog) -> dict[Partition, list[Record]]:
     """Every record a store holds."""
     return {
-        partition: [
-            record
-            for batch in log.read(partition, 0, READ_ALL, READ_ALL)
-            for record in records_of(batch)
-        ]
+        partition: [record for batch in kept(log, partition) for record in records_of(batch)]
         for partition in log.heads()
     }
 
@@ -52,6 +48,8 @@ def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:
     held = [(cluster, store) for cluster in world.clusters.values() for store in cluster.stores]
     for cluster, store in held:
         for partition, records in contents(store.log).items():
+            if partition in world.contested:
+                continue
             home = homes[partition]
             flags = expected[home.name, cluster.name]
             number = home.number if home is not cluster else 0

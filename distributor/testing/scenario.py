@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
 from distributor.testing.checkers import flags_tell_the_way
+from distributor.testing.troubles import TROUBLES, Trouble
 from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
@@ -29,6 +30,9 @@ STEERED_EVERY = 5
 
 PAIRS_EVERY = 4
 """Of so many seeds one has two stores in every cluster."""
+
+OPERATOR_MS = 30_000
+"""How long an operator lets things settle by themselves."""
 
 CONVERGENCE_MS_MAX = 120_000
 """Bound on settling afterwards: some rests of 8 s and GET-HEADS of 10 s, one after the other."""
@@ -57,15 +61,17 @@ def run(seed: int) -> TreeOutcome:
     """Run one seed; a quarter of them without any faults."""
     chance = random.Random(seed)
     topology = random_topology(chance, chance.randint(2, 6))
-    steered = seed % STEERED_EVERY == 0
+    kind = TROUBLES[seed % len(TROUBLES)]
+    steered = seed % STEERED_EVERY == 0 and kind.steers
     if steered:  # every link has all targets
         clusters = tuple(replace(cluster, targets={}) for cluster in topology.clusters)
         topology = replace(topology, clusters=clusters)
     plan = plan_of(topology)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
-    stores = 2 if seed % PAIRS_EVERY == 0 else 1
-    sim = SimWorld(plan, seed, faults, producers=chance.randint(1, 2), stores=stores)
+    stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
+    sim = SimWorld(plan, seed, faults, chance.randint(1, 2), kind.settings, stores)
+    trouble = kind(sim)
     crashes = 0
     for _ in range(chance.randint(10, 40)):
         sim.world.run_until(sim.world.now_ms + chance.randint(0, TROUBLE_MS // 25))
@@ -75,21 +81,34 @@ def run(seed: int) -> TreeOutcome:
             crashes += 1
         if steered and chance.random() < 0.2:
             sim.retarget_something()
+        trouble.happen()
     sim.heal()
     sim.world.run_until(sim.world.now_ms + BACK_MS_MAX)
     sim.send_somewhere("flights", 1)  # so that no run proves nothing
     healed_ms = sim.world.now_ms
-    while not sim.settled() and sim.world.now_ms < healed_ms + CONVERGENCE_MS_MAX:
-        sim.world.run_until(sim.world.now_ms + 250)
+    _settle(sim, trouble)
+    trouble.again()
+    sim.world.run_until(sim.world.now_ms + BACK_MS_MAX)
+    _settle(sim, trouble)
     problems = [] if sim.settled() else ["not settled"]
     problems += sim.anomalies()
-    if not steered:
+    problems += trouble.wrong()
+    if trouble.flags_tell and not steered:
         problems += flags_tell_the_way(sim, plan)  # the way to the preferred targets
     first = next(iter(sim.clusters.values()))
     records = sum(head + 1 for head in first.store.log.heads().values())
     return TreeOutcome(
         problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint
     )
+
+
+def _settle(sim: SimWorld, trouble: Trouble) -> None:
+    """Give all of it time to settle, and the operator a turn now and then."""
+    began_ms = sim.world.now_ms
+    while not sim.settled() and sim.world.now_ms < began_ms + CONVERGENCE_MS_MAX:
+        sim.world.run_until(sim.world.now_ms + 250)
+        if (sim.world.now_ms - began_ms) % OPERATOR_MS == 0:
+            trouble.mend()
 
 
 def _random_faults(chance: random.Random) -> Faults:

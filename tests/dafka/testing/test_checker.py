@@ -9,6 +9,7 @@ from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import (
     Acknowledged,
     Began,
+    DiskLost,
     Durable,
     Ended,
     Fault,
@@ -169,6 +170,25 @@ def test_a_consumer_that_begins_again_or_has_ended_owes_nothing():
     again = [Began(8, "c", ("orders",), True), Polled(8, "c", P, 0, (b"0", b"1", b"2", b"3"))]
     assert names(before(SETTLED, *again)) == set()
     assert names(replaced(SECOND_POLL, Ended(8, "c"))) == set()
+
+
+def test_a_store_with_a_new_disk_begins_again_and_is_owed_everything():
+    begun = [DiskLost(7, "s2"), HeadTold(8, "s2", P, 0), Durable(8, "s2", P, 4)]
+    events = before(SETTLED, *begun)
+    assert names(events) == set()
+    without = [event for event in events if getattr(event, "node", "") != "s2"]
+    assert names([*without, *begun[:1]]) >= {Name.UNSEEN}
+    acknowledged = [Sent(8, 3, "p", "orders", (b"4",)), Acknowledged(8, 3, "AA", 4, 1)]
+    durable = Durable(8, "s2", P, 5)
+    assert Name.ACK_NOT_DURABLE in names(before(SETTLED, durable, DiskLost(8, "s2"), *acknowledged))
+
+
+def test_a_partition_may_end_with_what_was_passed_over_or_taken():
+    sent = Sent(7, 3, "p", "orders", (b"4",)), Acknowledged(8, 3, "AA", 4, 1)
+    taken = Durable(7, "s1", P, 5), *sent, Trimmed(8, "s1", P, 5), SkippedOver(8, "s2", P, 4, 5)
+    events = before(SETTLED, *taken)
+    held = [one for one in events if isinstance(one, ReadBack) and one.node == "s1"]
+    assert names([one for one in events if one not in held]) == set()
 
 
 def test_an_unknown_send_may_or_may_not_be_there():
