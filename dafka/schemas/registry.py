@@ -16,7 +16,7 @@ from dafka.errors import (
     no_version,
     not_permitted,
 )
-from dafka.limits import SCHEMA_REFERENCES_MAX, SUBJECT_BYTES_MAX
+from dafka.limits import SCHEMA_REFERENCES_MAX
 from dafka.schemas.compatibility import DEFAULT_LEVEL, LEVELS, Source, compared
 from dafka.schemas.entries import (
     ConfigKey,
@@ -28,11 +28,11 @@ from dafka.schemas.entries import (
     Version,
     VersionKey,
 )
-from dafka.schemas.requests import ANYWHERE, Place, checked_version
+from dafka.schemas.requests import ANYWHERE, LATEST, Place, checked_subject, checked_version
 from dafka.schemas.rulings import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from dafka.schemas.rulings import Rulings
     from dafka.schemas.state import State
@@ -41,19 +41,7 @@ if TYPE_CHECKING:
 MODES = ("READWRITE", "READONLY", "IMPORT")
 """In the last one registrations say ids and versions themselves, and nothing is compared."""
 
-CONTEXT = ":."
-"""What a subject begins with that is in another context than the one there is."""
-
 Changes = tuple[tuple[Key, Value | None], ...]
-
-
-def _check_subject(subject: str) -> None:
-    if not 0 < len(subject.encode(errors="replace")) <= SUBJECT_BYTES_MAX or "\0" in subject:
-        raise RegistryError(42208, f"The specified subject '{subject[:63]}' is not valid.")
-    if subject.startswith(CONTEXT):
-        raise RegistryError(
-            42208, f"The specified subject '{subject[:63]}' is not valid: there are no contexts"
-        )
 
 
 class Decision(NamedTuple):
@@ -61,6 +49,17 @@ class Decision(NamedTuple):
 
     answer: object
     changes: Changes = ()
+
+
+def _next(versions: Collection[int]) -> int:
+    return max(versions, default=0) + 1
+
+
+def _in_use(subject: str, number: int) -> RegistryError:
+    return RegistryError(
+        42206,
+        f"One or more references exist to the schema of subject '{subject}' version {number}.",
+    )
 
 
 class SubjectVersion(NamedTuple):
@@ -125,21 +124,27 @@ class Registry:
         """Return the version numbers of a subject; see `subjects`.
 
         Raises:
-            RegistryError: 40401.
+            RegistryError: 40401, it has none, or only such as are deleted softly.
         """
-        numbers = self._numbers(subject, deleted=deleted, live=live)
-        if not numbers:
+        if not self._numbers(subject, deleted=deleted, live=True):
             raise no_subject(subject)
-        return numbers
+        return self._numbers(subject, deleted=deleted, live=live)
 
     def version(self, subject: str, wanted: str, *, deleted: bool = False) -> SubjectVersion:
-        """Return a version of a subject; `wanted` is a number, `latest` or `-1`.
+        """Return a version of a subject.
+
+        Args:
+            subject: Whose.
+            wanted: A number, `latest` or `-1`; the latest is never one that is deleted.
+            deleted: Also one that is deleted softly.
 
         Raises:
             RegistryError: 40401, 40402, 42202.
         """
+        number = checked_version(wanted)
         numbers = self.versions(subject, deleted=deleted)
-        number = numbers[-1] if wanted in ("latest", "-1") else checked_version(wanted)
+        if number == LATEST:
+            number = max(self._numbers(subject, deleted=False, live=True), default=LATEST)
         if number not in numbers:
             raise no_version(number)
         version = self._state.versions[subject][number]
@@ -170,22 +175,25 @@ class Registry:
             if version.id == id_ and (deleted or not version.deleted)
         )
 
-    def referenced_by(self, subject: str, number: int) -> list[int]:
-        """Return the ids of the schemas that use a version and are themselves in use."""
-        using = {
-            version.id
-            for versions in self._state.versions.values()
-            for version in versions.values()
-            if not version.deleted
-        }
-        return sorted(
-            id_
-            for id_ in using
-            if any(
-                (reference.subject, reference.version) == (subject, number)
-                for reference in self.schema(id_).references
-            )
-        )
+    def referenced_by(self, subject: str, number: int, *, deleted: bool = False) -> list[int]:
+        """Return the ids of the schemas that use a version and are themselves in use.
+
+        Args:
+            subject: Whose version it is.
+            number: Of the version.
+            deleted: Also those that are in use by what is deleted softly only.
+        """
+        return sorted({id_ for _, id_ in self._users(subject, number, deleted=deleted)})
+
+    def _users(self, subject: str, number: int, *, deleted: bool) -> Iterator[tuple[str, int]]:
+        """Yield subject and id of each version that uses a version."""
+        for user, versions in self._state.versions.items():
+            for version in versions.values():
+                if (deleted or not version.deleted) and any(
+                    (reference.subject, reference.version) == (subject, number)
+                    for reference in self.schema(version.id).references
+                ):
+                    yield user, version.id
 
     def lookup(self, subject: str, schema: Schema, *, deleted: bool = False) -> SubjectVersion:
         """Return the version under which a subject has a schema.
@@ -212,17 +220,17 @@ class Registry:
             wanted: Compare with this version only; None with those the level asks for.
 
         Raises:
-            RegistryError: 40401, 40402, 42201, 42202.
+            RegistryError: 40402, 42201, 42202.
         """
-        new = self.source(schema)
+        numbers = self._numbers(subject, deleted=False, live=True)
         if wanted is not None:
-            earlier = [self.version(subject, wanted).schema]
-        else:
-            earlier = [
-                self.schema(version.id)
-                for _, version in sorted(self._state.versions.get(subject, {}).items())
-                if not version.deleted
-            ]
+            number = checked_version(wanted)
+            if number != LATEST and number not in numbers:
+                raise no_version(number)
+            numbers = numbers[-1:] if number == LATEST else [number]
+        new = self.source(schema)
+        versions = self._state.versions.get(subject, {})
+        earlier = [self.schema(versions[number].id) for number in numbers]
         level = self.level(subject)
         others = tuple(
             Source(one.language, one.text, self._used(one)) for one in compared(level, earlier)
@@ -295,31 +303,35 @@ class Registry:
         Raises:
             RegistryError: 409 (not compatible), 42201, 42205, 42208.
         """
-        _check_subject(subject)
+        checked_subject(subject)
+        self._check_writable(subject)
+        if self.mode(subject) == "IMPORT":
+            if place.id is None:
+                raise not_permitted(f"Subject '{subject}' is in import mode: say an id")
+            return self._import(subject, schema, place.id, place.version)
+        if place.id is not None:
+            raise not_permitted(f"Subject '{subject}' is not in import mode")
         try:
             found = self.lookup(subject, schema)
         except RegistryError as error:
             if error.code not in (40401, 40403):
                 raise
         else:
-            if place.id in (None, found.version.id) and place.version in (None, found.number):
+            if place.version in (None, found.number):
                 return Decision({"id": found.version.id})
-        self._check_writable(subject)
-        if self.mode(subject) == "IMPORT":
-            return self._import(subject, schema, next_id, place)
-        if place != ANYWHERE:
-            raise not_permitted(f"Subject '{subject}' is not in import mode")
-        return self._register(subject, schema, next_id)
+        return self._register(subject, schema, next_id, place.version)
 
-    def _import(self, subject: str, schema: Schema, next_id: int, place: Place) -> Decision:
+    def _import(self, subject: str, schema: Schema, id_: int, wanted: int | None) -> Decision:
         """Register what another registry has, as it has it there."""
         self.source(schema)
         versions = self._state.versions.get(subject, {})
-        id_ = place.id or self._state.id_of(schema) or next_id
         known = self._state.schema(id_)
         if known is not None and known.identity() != schema.identity():
             raise not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
-        number = place.version or max(versions, default=0) + 1
+        there = [number for number, version in versions.items() if version == Version(id_)]
+        if wanted in there or (wanted is None and there):
+            return Decision({"id": id_})
+        number = _next(versions) if wanted is None else wanted
         if number in versions and versions[number].id != id_:
             raise not_permitted(f"Overwrite version {number} of '{subject}' is not permitted.")
         changes: Changes = ((VersionKey(subject, number), Version(id_)),)
@@ -327,17 +339,28 @@ class Registry:
             changes = ((SchemaKey(id_), schema), *changes)
         return Decision({"id": id_}, changes)
 
-    def _register(self, subject: str, schema: Schema, next_id: int) -> Decision:
+    def _register(self, subject: str, schema: Schema, next_id: int, wanted: int | None) -> Decision:
         found = self.obstacles(subject, schema)
         if found:
-            reasons = "; ".join(found)
             raise RegistryError(
-                409, f"Schema being registered is incompatible with an earlier schema: {reasons}"
+                409,
+                "Schema being registered is incompatible with an earlier schema for subject"
+                f' "{subject}", details: [{", ".join(found)}]',
             )
+        versions = self._state.versions.get(subject, {})
+        number = _next(versions)
+        if wanted not in (None, number):
+            raise invalid_schema(f"version {wanted} is not the next one of '{subject}'")
         known = self._state.id_of(schema)
         id_ = known if known is not None else next_id
-        number = max(self._state.versions.get(subject, {}), default=0) + 1
-        changes: Changes = ((VersionKey(subject, number), Version(id_)),)
+        # It takes the place of versions of it that are deleted, unless somebody refers to one.
+        replaced: Changes = tuple(
+            (VersionKey(subject, old), None)
+            for old, version in versions.items()
+            if version == Version(id_, deleted=True)
+            and not self.referenced_by(subject, old, deleted=True)
+        )
+        changes: Changes = ((VersionKey(subject, number), Version(id_)), *replaced)
         if known is None:
             # First what it is, then where: a crash between the two leaves an id nobody uses.
             changes = ((SchemaKey(id_), schema), *changes)
@@ -349,10 +372,7 @@ class Registry:
         Raises:
             RegistryError: 40401, 40402, 40406, 40407, 42202, 42205, 42206.
         """
-        if wanted in ("latest", "-1") and not permanent:
-            found = self.version(subject, wanted)
-        else:
-            found = self.version(subject, wanted, deleted=True)
+        found = self.version(subject, wanted, deleted=True)
         self._check_writable(subject)
         if permanent and not found.version.deleted:
             raise RegistryError(
@@ -366,6 +386,8 @@ class Registry:
                 f"Subject '{subject}' Version {found.number} was soft deleted."
                 " Set permanent=true to delete permanently",
             )
+        if self.referenced_by(subject, found.number, deleted=permanent):
+            raise _in_use(subject, found.number)
         return Decision(found.number, self._deletion(subject, [found.number], permanent))
 
     def delete_subject(self, subject: str, *, permanent: bool) -> Decision:
@@ -389,23 +411,33 @@ class Registry:
                 f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently",
             )
         numbers = all_numbers if permanent else alive
+        for number in numbers:
+            users = {user for user, _ in self._users(subject, number, deleted=permanent)}
+            if users - {subject}:
+                raise _in_use(subject, number)
         return Decision(numbers, self._deletion(subject, numbers, permanent))
 
     def set_level(self, subject: str | None, level: object) -> Decision:
-        """Set a compatibility level; None takes a subject's own away.
+        """Set a compatibility level; None takes it away.
 
         Raises:
-            RegistryError: 40408, 42203, 42205.
+            RegistryError: 40401, there is none; 42203, 42205.
         """
+        is_set = self._state.level(subject) is not None
         if level is None:
-            before = self.level(subject, default=False)
-            is_set = self._state.level(subject) is not None
+            if subject is not None and not is_set:
+                raise no_subject(subject)
+            self._check_writable(subject)
+            before = self.level(subject)
             gone: Changes = ((ConfigKey(subject), None),) if is_set else ()
             return Decision({"compatibilityLevel": before}, gone)
         if not isinstance(level, str) or level.upper() not in LEVELS:
             raise RegistryError(
-                42203, f"Invalid compatibility level. Valid values are {', '.join(LEVELS)}"
+                42203,
+                "Invalid compatibility level. Valid values are none, backward, forward, full,"
+                " backward_transitive, forward_transitive, and full_transitive",
             )
+        self._check_writable(subject)
         word = level.upper()
         changes: Changes = (
             () if self._state.level(subject) == word else ((ConfigKey(subject), word),)
@@ -413,7 +445,7 @@ class Registry:
         return Decision({"compatibility": word}, changes)
 
     def set_mode(self, subject: str | None, mode: object, *, force: bool = False) -> Decision:
-        """Set a mode; None takes a subject's own away.
+        """Set a mode; None takes it away.
 
         Args:
             subject: Whose; None is that of all that have none.
@@ -421,44 +453,58 @@ class Registry:
             force: Whether to import though there are subjects already.
 
         Raises:
-            RegistryError: 40409, 42204, 42205.
+            RegistryError: 40401, there is none; 42204, 42205, 42206.
         """
         if mode is None:
-            before = self.mode(subject, default=False)
             is_set = self._state.mode(subject) is not None
-            return Decision({"mode": before}, ((ModeKey(subject), None),) if is_set else ())
+            if subject is not None and not is_set:
+                raise no_subject(subject)
+            gone: Changes = ((ModeKey(subject), None),) if is_set else ()
+            return Decision({"mode": self.mode(subject)}, gone)
         if not isinstance(mode, str) or mode.upper() not in MODES:
             raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
         word = mode.upper()
         if self._state.mode(subject) == word:
             return Decision({"mode": word})
-        there = self._state.versions if subject is None else self._state.versions.get(subject)
-        if word == "IMPORT" and there and not force:
-            raise not_permitted("Cannot import since found existing subjects")
-        return Decision({"mode": word}, ((ModeKey(subject), word),))
+        begins = word == "IMPORT" and self.mode(subject) != word
+        emptied = self._emptied(subject) if begins and not force else ()
+        return Decision({"mode": word}, (*emptied, (ModeKey(subject), word)))
 
-    def _check_writable(self, subject: str) -> None:
+    def _emptied(self, subject: str | None) -> Changes:
+        """What does away with all that is deleted softly; an import begins with nothing."""
+        there = self._state.versions if subject is None else {subject: None}
+        places = [(one, number) for one in there for number in self._state.versions.get(one, {})]
+        if any(not self._state.versions[one][number].deleted for one, number in places):
+            raise not_permitted("Cannot import since found existing subjects")
+        for one, number in places:
+            if self.referenced_by(one, number, deleted=True):
+                raise _in_use(one, number)
+        return self._removal(places)
+
+    def _check_writable(self, subject: str | None) -> None:
         if self.mode(subject) == "READONLY":
-            raise not_permitted(f"Subject '{subject}' is in read-only mode")
+            whose = "The registry" if subject is None else f"Subject '{subject}'"
+            raise not_permitted(f"{whose} is in read-only mode")
 
     def _deletion(self, subject: str, numbers: list[int], permanent: bool) -> Changes:
-        for number in numbers:
-            if self.referenced_by(subject, number):
-                raise RegistryError(
-                    42206,
-                    f"One or more references exist to the schema of subject '{subject}'"
-                    f" version {number}.",
-                )
         versions = self._state.versions[subject]
         if not permanent:
             return tuple(
                 (VersionKey(subject, number), Version(versions[number].id, deleted=True))
                 for number in numbers
             )
-        gone = {(subject, number) for number in numbers}
-        changes: Changes = tuple((VersionKey(subject, number), None) for number in numbers)
-        for id_ in sorted({versions[number].id for number in numbers}):
-            if set(self.uses_of(id_, deleted=True)) <= gone:
+        changes = self._removal([(subject, number) for number in numbers])
+        if len(numbers) < len(versions):
+            return changes
+        # Whoever has the name next does not begin with what was set for somebody else.
+        own = (ConfigKey(subject), ModeKey(subject))
+        return (*changes, *((key, None) for key in own if self._state.holds(key)))
+
+    def _removal(self, places: Collection[tuple[str, int]]) -> Changes:
+        """What takes versions away for good, and schemas that nobody has any more."""
+        changes: Changes = tuple((VersionKey(*place), None) for place in places)
+        for id_ in sorted({self._state.versions[one][number].id for one, number in places}):
+            if set(self.uses_of(id_, deleted=True)) <= set(places):
                 changes = (*changes, (SchemaKey(id_), None))
         return changes
 

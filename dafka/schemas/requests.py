@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple
 
 from dafka.errors import RegistryError, invalid_schema, no_schema
-from dafka.limits import SCHEMA_BYTES_MAX
+from dafka.limits import SCHEMA_BYTES_MAX, SUBJECT_BYTES_MAX
 from dafka.schemas.compatibility import LANGUAGES
 from dafka.schemas.entries import Reference, Schema
 
 VERSION_MAX = ID_MAX = 2**31 - 1
+
+LATEST = -1
+"""How clients write the number of the latest version."""
+
+_RESERVED = ("__GLOBAL", "__EMPTY")
+"""Confluent's registry has another meaning for these subjects."""
+
+_CONTEXT = ":."
+"""What a subject begins with that is in another context than the one there is."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class Place(NamedTuple):
@@ -36,9 +48,10 @@ def place_of(body: object) -> Place:
     """
     said = body if isinstance(body, dict) else {}
     id_, version = (None if said.get(key) == -1 else said.get(key) for key in ("id", "version"))
+    number = LATEST if version is None else checked_version(str(version))
     if id_ is not None and (type(id_) is not int or not 1 <= id_ <= ID_MAX):
         raise invalid_schema(f"'id' must be a number from 1 to {ID_MAX}")
-    return Place(id_, None if version is None else checked_version(str(version)))
+    return Place(id_, None if number == LATEST else number)
 
 
 def schema_of(body: object) -> Schema:
@@ -77,6 +90,22 @@ def _reference(says: object) -> Reference:
             raise ValueError("a reference has a 'name', a 'subject' and a 'version'")
 
 
+def checked_subject(subject: str) -> str:
+    """Return a subject.
+
+    Raises:
+        RegistryError: 42208.
+    """
+    is_one = 0 < len(subject.encode(errors="replace")) <= SUBJECT_BYTES_MAX
+    if not is_one or _CONTROL.search(subject) or subject in _RESERVED:
+        raise RegistryError(42208, f"The specified subject '{subject[:63]}' is not valid.")
+    if subject.startswith(_CONTEXT):
+        raise RegistryError(
+            42208, f"The specified subject '{subject[:63]}' is not valid: there are no contexts"
+        )
+    return subject
+
+
 def checked_id(text: str) -> int:
     """Return the id of a schema.
 
@@ -84,22 +113,25 @@ def checked_id(text: str) -> int:
         RegistryError: 404, it is no number; 40403, no schema has one so large.
     """
     if not text.isascii() or not text.isdigit():
-        raise RegistryError(404, "HTTP Not Found")
+        raise RegistryError(404, "HTTP 404 Not Found")
     if int(text[:11]) > ID_MAX:
         raise no_schema()
     return int(text[:11])
 
 
 def checked_version(text: str) -> int:
-    """Return a version number.
+    """Return a version number, or `LATEST`.
 
     Raises:
         RegistryError: 42202.
     """
+    text = text.strip()
+    if text.lower() == "latest" or text == str(LATEST):
+        return LATEST
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:11]) <= VERSION_MAX:
         raise RegistryError(
             42202,
             f"The specified version '{text[:63]}' is not a valid version id. Allowed values are"
-            f' between [1, {VERSION_MAX}] and the string "latest"',
+            ' between [1, 2^31-1] and the string "latest"',
         )
     return int(text[:11])

@@ -23,7 +23,7 @@ from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.model import is_address
 from dafka.process import metrics
 from dafka.schemas.compatibility import LANGUAGES
-from dafka.schemas.requests import checked_id, checked_version, place_of, schema_of
+from dafka.schemas.requests import checked_id, checked_subject, place_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from dafka.schemas.entries import Schema
-    from dafka.schemas.registry import SubjectVersion
+    from dafka.schemas.registry import Registry, SubjectVersion
     from dafka.schemas.service import Service
 
 A = TypeVar("A")
@@ -214,7 +214,11 @@ async def _body(request: Request) -> object:
 async def _refuse_path(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _response(
-        error.status_code, {"error_code": error.status_code, "message": f"HTTP {error.detail}"}
+        error.status_code,
+        {
+            "error_code": error.status_code,
+            "message": f"HTTP {error.status_code} {error.detail}",
+        },
     )
 
 
@@ -256,7 +260,7 @@ def _number(request: Request, name: str, default: int) -> int:
     if text is None:
         return default
     if not re.fullmatch(r"-?[0-9]{1,10}", text):
-        raise RegistryError(404, f"HTTP Not Found: {name} is no number")
+        raise RegistryError(404, f"HTTP 404 Not Found: {name} is no number")
     return int(text)
 
 
@@ -352,8 +356,14 @@ def _version_text(service: Service, request: Request, _body: object) -> object:
 
 
 def _referenced_by(service: Service, request: Request, _body: object) -> object:
-    found = _one_version(service, request)
-    return service.ask(lambda registry: registry.referenced_by(found.subject, found.number))
+    subject, wanted = _named(request), str(request.path_params["version"])
+    deleted = _flag(request, "deleted")
+
+    def question(registry: Registry) -> list[int]:
+        number = registry.version(subject, wanted, deleted=True).number
+        return registry.referenced_by(subject, number, deleted=deleted)
+
+    return _paged(request, service.ask(question))
 
 
 def _delete_version(service: Service, request: Request, _body: object) -> object:
@@ -373,12 +383,15 @@ def _delete_subject(service: Service, request: Request, _body: object) -> object
 
 def _compatible(service: Service, request: Request, body: object) -> object:
     schema, subject = schema_of(body), _named(request)
-    wanted = request.path_params.get("version")
-    if wanted not in (None, "latest", "-1"):
-        checked_version(str(wanted))
-    found = service.ask(lambda registry: registry.obstacles(subject, schema, wanted))
+    wanted, verbose = request.path_params.get("version"), _flag(request, "verbose")
+    try:
+        found = service.ask(lambda registry: registry.obstacles(subject, schema, wanted))
+    except RegistryError as error:
+        if not verbose or error.code != 42201:
+            raise
+        found = [str(error)]
     answer: dict[str, object] = {"is_compatible": not found}
-    if _flag(request, "verbose"):
+    if verbose:
         answer["messages"] = found
     return answer
 
@@ -392,7 +405,15 @@ def _level(service: Service, request: Request, _body: object) -> object:
 def _set_level(service: Service, request: Request, body: object) -> object:
     _refuse_settings(body)
     subject, wanted = _subject(request), _field(body, "compatibility")
-    return service.decide(lambda registry, _id: registry.set_level(subject, wanted))
+    # It is always so, whoever says it.
+    echo = {"normalize": True} if isinstance(body, dict) and body.get("normalize") else {}
+    if subject is not None:
+        checked_subject(subject)
+    if echo and not wanted:
+        return echo
+    answer = service.decide(lambda registry, _id: registry.set_level(subject, wanted))
+    assert isinstance(answer, dict)
+    return {**answer, **echo}
 
 
 def _unset_level(service: Service, request: Request, _body: object) -> object:
@@ -407,6 +428,8 @@ def _mode(service: Service, request: Request, _body: object) -> object:
 
 def _set_mode(service: Service, request: Request, body: object) -> object:
     subject, wanted, force = _subject(request), _field(body, "mode"), _flag(request, "force")
+    if subject is not None:
+        checked_subject(subject)
     return service.decide(lambda registry, _id: registry.set_mode(subject, wanted, force=force))
 
 

@@ -141,6 +141,11 @@ class State:
         """The mode set for exactly this subject."""
         return self._word(ModeKey(subject))
 
+    def holds(self, key: Key) -> bool:
+        """Whether anything is known for a key that is not gone."""
+        entry = self.entries.get(key)
+        return entry is not None and entry.value is not None
+
     @property
     def primary(self) -> Primary | None:
         """Who decides, if anybody."""
