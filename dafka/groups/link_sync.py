@@ -13,7 +13,7 @@ It has the links that were in sync before the store was opened: those are waited
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import WireError
 from dafka.limits import LINKS_MAX
@@ -27,6 +27,18 @@ TABLE = "links"
 
 SYNC_MS_MAX = 15_000
 """So long after its opening a store waits for links; those that have not come are forgotten."""
+
+
+class LinkStanding(NamedTuple):
+    """How a link stands with a store.
+
+    Attributes:
+        known: It has been in sync since the store was opened.
+        awaited: It has been before, and members of groups wait for it.
+    """
+
+    known: bool
+    awaited: bool
 
 
 class LinkSync:
@@ -45,8 +57,8 @@ class LinkSync:
         self._kept = set(self._awaited)
         self._in_sync: set[str] = set()
 
-    def told(self, link: str, *, in_sync: bool) -> bool:
-        """Hear of a link; return whether it has been in sync since this store was opened.
+    def told(self, link: str, *, in_sync: bool) -> LinkStanding:
+        """Hear of a link; return how it stands.
 
         Args:
             link: Its name.
@@ -57,7 +69,7 @@ class LinkSync:
             WireError: There are too many.
         """
         if not in_sync:
-            return link in self._in_sync
+            return LinkStanding(link in self._in_sync, link in self._awaited)
         if link not in self._kept:
             if len(self._kept) >= LINKS_MAX:
                 raise WireError("links")
@@ -65,7 +77,7 @@ class LinkSync:
             self._kept.add(link)
         self._in_sync.add(link)
         self._awaited.discard(link)
-        return True
+        return LinkStanding(known=True, awaited=False)
 
     def in_sync(self, now_ms: int) -> bool:
         """Whether no link is waited for.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import CommitError, QueryError, RefusedError, WireError
 from dafka.groups.commit import decode
+from dafka.groups.link_sync import LinkStanding
 from dafka.limits import BATCH_RECORDS_MAX, DIGESTS_MAX, PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
@@ -288,14 +289,11 @@ class StoreClient:
             )
             after = self._continued(after, places, len(found))
 
-    def tell_link(self, link: str, *, in_sync: bool) -> bool:
-        """Say how a link stands that brings positions of groups; see `dafka.groups.link_sync`.
-
-        Returns:
-            Whether it has been in sync since the store was opened.
-        """
+    def tell_link(self, link: str, *, in_sync: bool) -> LinkStanding:
+        """Say whether a link that brings positions of groups is in sync; return how it stands."""
         question = messages.LinkSyncRequest(octets_of(link), in_sync)
-        return self._ask(question, messages.LinkSyncResponse).known
+        answer = self._ask(question, messages.LinkSyncResponse)
+        return LinkStanding(answer.known, answer.awaited)
 
     def members(self, group: str) -> Roster:
         """Return who belongs to a group, as far as this store knows, and who of them is alive."""

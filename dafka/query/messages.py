@@ -354,9 +354,10 @@ class AcceptResponse(Struct, frozen=True, array_like=True, tag="accepted"):
 
 
 class LinkSyncResponse(Struct, frozen=True, array_like=True, tag="linked"):
-    """Whether that link has been in sync since the store was opened."""
+    """How that link stands, see `dafka.groups.link_sync.LinkStanding`."""
 
     known: bool
+    awaited: bool
 
 
 class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):

@@ -118,15 +118,18 @@ class OffsetsDistributor:
         self._tell_due_ms = 0
         self._renewed = True
         """All is looked at again, and stores of the target do not know yet that it is in sync."""
+        self._awaited = False
+        """Members of groups wait there for this link, so who is alive has not begun."""
         self._done = OffsetsRound()
 
     def round(self, now_ms: int) -> OffsetsRound:
         """Read what is new at the source, and bring some of what waits."""
         self._done = OffsetsRound()
         try:
+            self._ask(now_ms)
             self._read(now_ms)
             self._bring()
-            self._tell(now_ms)
+            self._tell()
         except QueryError as error:
             self._done.error = str(error)
             # Another store may have other commits in another order: it is read from the beginning.
@@ -183,7 +186,9 @@ class OffsetsDistributor:
             return
         groups = frozenset(key.group for key in coming)
         held = committed(self._target, groups)
-        live = frozenset(group for group in groups if self._target.is_live(group))
+        live = frozenset(
+            group for group in groups if not self._awaited and self._target.is_live(group)
+        )
         coming = self._lacking(coming, held, live)
         coming = self._timed(coming)
         coming = self._translated(coming, held)
@@ -193,20 +198,24 @@ class OffsetsDistributor:
             for key in coming:
                 self._note(key)
 
-    def _tell(self, now_ms: int) -> None:
-        """Tell the target's stores once everything has been brought that can be.
+    def _ask(self, now_ms: int) -> None:
+        """See whether a store of the target was started again: it may have lost what it had."""
+        if not self._renewed and now_ms < self._tell_due_ms:
+            return
+        self._tell_due_ms = now_ms + TELL_INTERVAL_MS
+        standing = self._target.tell_link(self._name, in_sync=False)
+        self._awaited = standing.awaited
+        if not standing.known and not self._renewed:
+            self._renewed = True
+            self._reader.renew()
+            for key in self._waiting:
+                self._followed[key].reason = None
 
-        One that was started again may have lost what it had, and members wait for this link there.
-        """
-        if self._renewed:
-            if all(self._followed[key].reason in _WAITING for key in self._waiting):
-                self._target.tell_link(self._name, in_sync=True)
-                self._renewed = False
-        elif now_ms >= self._tell_due_ms:
-            self._tell_due_ms = now_ms + TELL_INTERVAL_MS
-            if not self._target.tell_link(self._name, in_sync=False):
-                self._reader.renew()
-                self._renewed = True
+    def _tell(self) -> None:
+        """Tell the target's stores once everything has been brought that can be."""
+        if self._renewed and all(self._followed[key].reason in _WAITING for key in self._waiting):
+            self._target.tell_link(self._name, in_sync=True)
+            self._renewed = self._awaited = False
 
     def _next(self) -> dict[CommitKey, Commit]:
         """Some of what waits, under the flags and origin with which it arrives at the target."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import DafkaError, QueryError
+from dafka.groups.link_sync import LinkStanding
 from dafka.node.committer import Committer
 from dafka.process.clock import now_ms, wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
@@ -141,9 +142,10 @@ class _QueriedCluster:
     def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
         self._committer.write(commits)
 
-    def tell_link(self, link: str, *, in_sync: bool) -> bool:
-        answers = self._stores.all(lambda store: store.tell_link(link, in_sync=in_sync))
-        return all(answers.given.values())
+    def tell_link(self, link: str, *, in_sync: bool) -> LinkStanding:
+        answers = self._stores.all(lambda store: store.tell_link(link, in_sync=in_sync)).given
+        known = all(one.known for one in answers.values())
+        return LinkStanding(known, bool(answers) and all(one.awaited for one in answers.values()))
 
     def turn_away(self) -> None:
         self._index = (self._index + 1) % len(self._endpoints)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dafka.groups.commit import Commit
+    from dafka.groups.link_sync import LinkStanding
     from dafka.model import Batch, Partition
 
 WHOLE_INTERVAL_MS = 30_000
@@ -56,11 +57,11 @@ class OffsetsCluster(Protocol):
     def write(self, commits: Sequence[tuple[CommitKey, Commit]]) -> None:
         """Commit; durable on return."""
 
-    def tell_link(self, link: str, *, in_sync: bool) -> bool:
-        """Tell the stores how a link stands that ends here.
+    def tell_link(self, link: str, *, in_sync: bool) -> LinkStanding:
+        """Tell the stores whether a link that ends here is in sync.
 
         Returns:
-            Whether it has been in sync with each that answers since that was opened.
+            How it stands with all that answer: each knows it, each waits for it.
         """
 
     def turn_away(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.groups.commit import TOPIC, decode, encode
 from dafka.groups.commit_table import commit_of, commits_of, fold, groups_of
-from dafka.groups.link_sync import LinkSync
+from dafka.groups.link_sync import LinkStanding, LinkSync
 from dafka.model import Batch, Partition
 from dafka.query.messages import FindRequest, FindResponse, decode_answer
 from dafka.query.messages import encode as encoded
@@ -115,7 +115,7 @@ class LogCluster:
         for key, commit in commits:
             self.commit(key, commit, writer="LINK")
 
-    def tell_link(self, link: str, *, in_sync: bool) -> bool:
+    def tell_link(self, link: str, *, in_sync: bool) -> LinkStanding:
         """As a link does."""
         return self.link_sync.told(link, in_sync=in_sync)
 

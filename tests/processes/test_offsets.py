@@ -137,3 +137,40 @@ def send_one(producer, count):
     producer.send("orders", str(count).encode())
     time.sleep(1 / RATE)
     return count + 1
+
+
+def test_a_group_that_returns_with_its_cluster_goes_on_where_it_was_elsewhere(
+    topology_file, tmp_path, wait_until
+):
+    topology = load(topology_file)
+    first, second, *_, fourth = topology.clusters
+    with (
+        running(topology, topology_file, tmp_path / "logs") as supervisor,
+        Producer(Cluster.declared(second)) as producer,
+    ):
+        done = consumed(first, producer, 0, wait_until)
+        with StoreClient(fourth.stores[0].query) as client:
+            wait_until(lambda: position_of(client, "billing") == done, "known at c4")
+        supervisor.take_down("c1")
+        done = consumed(fourth, producer, done, wait_until)
+        supervisor.bring_back("c1")
+        # At once: as a service that starts with its machine.
+        returned = Member(first, "billing")
+        returned.start()
+        producer.send("orders", str(done).encode())
+        wait_until(lambda: supervisor.watch() or done in returned.seen, "the last record")
+        returned.stopping.set()
+        returned.join(20)
+    assert returned.seen == [done], "nothing is read again"
+
+
+def consumed(cluster, producer, count, wait_until):
+    """Let a member consume some records more at a cluster, and end; returns how many there are."""
+    member = Member(cluster, "billing")
+    member.start()
+    for _ in range(RATE):
+        count = send_one(producer, count)
+    wait_until(lambda: member.seen and member.seen[-1] == count - 1, "consumed")
+    member.stopping.set()
+    member.join(20)
+    return count

@@ -164,7 +164,7 @@ ANSWERS = [
     query.DeleteResponse(3, False),
     query.HolesResponse(((b"flights", b"AA", 0, 10),)),
     query.SkipResponse(10),
-    query.LinkSyncResponse(known=False),
+    query.LinkSyncResponse(known=False, awaited=True),
     query.HealthResponse("AA", 1, 2),
     query.ErrorResponse("storage", "no room"),
 ]

@@ -19,12 +19,12 @@ def test_where_no_link_has_ever_come_none_is_waited_for(log):
 
 def test_links_of_before_are_waited_for_when_it_is_opened_again(log):
     first = LinkSync(log, 0)
-    assert not first.told("a", in_sync=False)
-    assert first.told("a", in_sync=True)
-    assert first.told("b", in_sync=True)
-    assert first.told("a", in_sync=False), "it has been"
+    assert first.told("a", in_sync=False) == (False, False)
+    assert first.told("a", in_sync=True) == (True, False)
+    first.told("b", in_sync=True)
+    assert first.told("a", in_sync=False) == (True, False)
     again = LinkSync(log, 1_000)
-    assert not again.told("a", in_sync=False), "which says: look at everything again"
+    assert again.told("a", in_sync=False) == (False, True), "which says: look at all again"
     assert not again.in_sync(1_000)
     again.told("a", in_sync=True)
     assert not again.in_sync(1_001)
@@ -48,4 +48,4 @@ def test_they_are_bounded(log, monkeypatch):
     sync.told("a", in_sync=True)
     with pytest.raises(WireError, match="links"):
         sync.told("b", in_sync=True)
-    assert sync.told("a", in_sync=True)
+    assert sync.told("a", in_sync=True).known

@@ -272,10 +272,10 @@ def test_positions_of_groups_in_pages(serving, client, committed, monkeypatch):
 
 def test_a_link_tells_how_it_stands(serving, client):
     serving.respond = lambda question: encode(
-        messages.LinkSyncResponse(decode_question(question).in_sync)
+        messages.LinkSyncResponse(decode_question(question).in_sync, awaited=True)
     )
-    assert not client.tell_link("1 at level 2", in_sync=False)
-    assert client.tell_link("1 at level 2", in_sync=True)
+    assert client.tell_link("1 at level 2", in_sync=False) == (False, True)
+    assert client.tell_link("1 at level 2", in_sync=True) == (True, True)
 
 
 def test_commits_that_are_none_are_the_stores_fault(serving, client):

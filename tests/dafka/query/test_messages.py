@@ -89,7 +89,7 @@ answers = st.one_of(
         st.booleans(),
         st.booleans(),
     ),
-    st.builds(messages.LinkSyncResponse, st.booleans()),
+    st.builds(messages.LinkSyncResponse, st.booleans(), st.booleans()),
     st.builds(
         messages.PrepareResponse,
         st.builds(
