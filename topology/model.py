@@ -213,9 +213,9 @@ class Links:
             others stop.
     """
 
-    failover_after_ms: int = 30_000
+    failover_after_ms: int = 5_000
     failback: bool = False
-    repair_after_ms: int = 30_000
+    repair_after_ms: int = 10_000
     bytes_per_s: int | None = None
     records_per_s: int | None = None
     skip_overtaken: tuple[str, ...] = ()

@@ -109,7 +109,7 @@ class LinkSettings:
     """
 
     survey_interval_ms: int = 5_000
-    repair_after_ms: int | None = 30_000
+    repair_after_ms: int | None = 10_000
     bytes_per_s: int | None = None
     records_per_s: int | None = None
     skips: Callable[[str], bool] = no_topic

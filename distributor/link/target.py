@@ -55,7 +55,7 @@ class TargetSettings:
         drain_ms_max: A barrier that is not met within this is given up, and nothing changes.
     """
 
-    failover_after_ms: int = 30_000
+    failover_after_ms: int = 5_000
     failback: bool = False
     drain_ms_max: int = 60_000
 
