@@ -102,7 +102,7 @@ def test_what_is_pulled_is_said():
     old = steady(tree_of((8, (6, (4, "c1", "c2"), "c6"), (4, "c3", "c4"))))
     replaced = steady(tree_of((8, (5, (4, "c1", "c2"), "c5"), (4, "c3", "c4"))))
     replaced = replace(replaced, levels=Levels(retired=(6,)))
-    assert diff(old, replaced).steps[-1].text.endswith("some of it pulled after 30 s")
+    assert diff(old, replaced).steps[-1].text.endswith("some of it pulled after 10 s")
 
 
 def test_a_change_that_breaks_a_rule_has_no_steps():
@@ -225,6 +225,6 @@ def test_only_below_the_level_that_goes_the_past_comes_to_the_one_in_its_place(
 
 def test_in_a_new_epoch_the_past_is_left_to_be_pulled():
     new = replace(ADDED, levels=Levels(epoch=1))
-    assert diff(FOUR, new).steps[-1].text.endswith("some of it pulled after 30 s")
+    assert diff(FOUR, new).steps[-1].text.endswith("some of it pulled after 10 s")
     held = {"c3": 0, **dict.fromkeys(("c1", "c2", "c4"), EVERY_FLAG)}
     assert carried_on(plan(new), held) == ()
