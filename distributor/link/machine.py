@@ -42,8 +42,7 @@ from distributor.link.events import (
     Stopped,
     Stops,
 )
-from distributor.link.inflight import Hops, InflightBatch
-from distributor.link.rate_limit import Rate
+from distributor.link.flow_control import Hops, InflightBatch, Rate
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:

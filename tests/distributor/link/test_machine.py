@@ -23,8 +23,8 @@ from distributor.link.events import (
     Side,
     Skipped,
 )
+from distributor.link.flow_control import BURST_MS
 from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkState
-from distributor.link.rate_limit import BURST_MS
 from tests.support.lifecycles import assert_follows
 from tests.support.link_bench import (
     ORIGIN,
