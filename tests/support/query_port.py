@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from dafka.query.service import answer
+from dafka.query.service import ANSWER_BOUNDS, answer
 from dafka.storage.memory import MemoryLog
 from dafka.transport.request import QueryServer
 
@@ -14,7 +14,8 @@ class QueryPort:
 
     def __init__(self):
         self.log = MemoryLog("AB" * 16)
-        self.respond = lambda question: answer(question, self.log)
+        self.bounds = ANSWER_BOUNDS
+        self.respond = lambda question: answer(question, self.log, bounds=self.bounds)
         self.server = QueryServer("tcp://127.0.0.1:*")
         self.endpoint = self.server.endpoint
         self._stopping = threading.Event()
