@@ -124,6 +124,9 @@ class PresenceSettings:
     peers_max: int = PEERS_MAX
 
 
+PRESENCE = PresenceSettings()
+
+
 @dataclass(slots=True)
 class _Peer:
     seen_ms: int

@@ -1,12 +1,14 @@
-"""A store's query port in a thread, over a log in memory."""
+"""Query ports without a store: one in a thread, over a log in memory, and one without sockets."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 
+from dafka.limits import READ_BYTES_MAX
 from dafka.query.service import ANSWER_BOUNDS, answer
 from dafka.storage.memory import MemoryLog
-from dafka.transport.request import QueryServer
+from dafka.transport.request import Client, QueryServer
 
 
 class QueryPort:
@@ -34,3 +36,26 @@ class QueryPort:
     def stop(self):
         self._stopping.set()
         self._thread.join()
+
+
+class Questions:
+    """The port `QueryServerPort`, with these questions and nobody who reads the answers."""
+
+    socket = "query port"
+
+    def __init__(self, *questions):
+        self.asked = deque(questions)
+        self.answers = []
+
+    def receive(self):
+        return (Client(b"", b""), self.asked.popleft()) if self.asked else None
+
+    def room(self, _client):
+        return READ_BYTES_MAX
+
+    def reply(self, _client, answer):
+        self.answers.append(answer)
+        return True
+
+    def close(self):
+        self.asked.clear()
