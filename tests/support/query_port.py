@@ -1,4 +1,4 @@
-"""Query ports without a store: one in a thread, over a log in memory, and one without sockets."""
+"""Query ports without a store: one in a thread, one without sockets, and those nobody answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from dafka.limits import READ_BYTES_MAX
 from dafka.query.service import ANSWER_BOUNDS, answer
 from dafka.storage.memory import MemoryLog
-from dafka.transport.request import Client, QueryServer
+from dafka.transport.request import Client, QueryClient, QueryServer
 
 
 class QueryPort:
@@ -36,6 +36,16 @@ class QueryPort:
     def stop(self):
         self._stopping.set()
         self._thread.join()
+
+
+def unanswered(monkeypatch, *endpoints):
+    """Let questions to these be lost, without keeping who asks waiting for them."""
+    ask = QueryClient.ask
+
+    def lost(client, question, timeout_ms):
+        return ask(client, question, 1 if client.endpoint in endpoints else timeout_ms)
+
+    monkeypatch.setattr(QueryClient, "ask", lost)
 
 
 class Questions:

@@ -9,9 +9,8 @@ import pytest
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.spark import task_log
-from dafka.transport.request import QueryClient
 from tests.support import batches
-from tests.support.query_port import QueryPort
+from tests.support.query_port import QueryPort, unanswered
 from tests.support.small_cluster import SmallCluster
 
 
@@ -36,13 +35,9 @@ def serve():
 
 @pytest.fixture
 def silent(monkeypatch):
-    """An endpoint at which nobody answers; who asks there is not kept waiting for it."""
-    endpoint, ask = "tcp://127.0.0.1:9", QueryClient.ask
-
-    def lost(client, question, timeout_ms):
-        return ask(client, question, 1 if client.endpoint == endpoint else timeout_ms)
-
-    monkeypatch.setattr(QueryClient, "ask", lost)
+    """An endpoint at which nobody answers."""
+    endpoint = "tcp://127.0.0.1:9"
+    unanswered(monkeypatch, endpoint)
     return endpoint
 
 
