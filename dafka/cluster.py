@@ -15,6 +15,7 @@ from uuid import uuid4
 from dafka.errors import MisuseError
 from dafka.model import address_of
 from dafka.protocol.foreign import Shape
+from dafka.protocol.presence import PRESENCE, PresenceSettings
 from dafka.transport.keys import Credentials, load_credentials
 from dafka.wire.dialect import DEFAULT_DIALECT, dialect
 
@@ -44,6 +45,7 @@ class Cluster:
             implementation.
         classic: Whether publishers also send every record by itself, for peers without batches. If
             it is not said, they do in the dialect of such peers.
+        presence: The times of discovery, on which all its nodes must agree.
 
     Raises:
         MisuseError: There is no such wire.
@@ -58,6 +60,7 @@ class Cluster:
     insecure: bool
     wire: str
     classic: bool | None
+    presence: PresenceSettings
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Cluster:
         insecure: bool = False,
         wire: str = DEFAULT_DIALECT,
         classic: bool | None = None,
+        presence: PresenceSettings = PRESENCE,
     ) -> None:
         dialect(wire)
         given = {
@@ -83,6 +87,7 @@ class Cluster:
             "insecure": insecure,
             "wire": wire,
             "classic": classic,
+            "presence": presence,
         }
         for field, value in given.items():
             object.__setattr__(self, field, value)

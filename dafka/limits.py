@@ -3,6 +3,10 @@
 Sizes are bytes, times milliseconds. Each says where its number comes from.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 TOPIC_BYTES_MAX = 249
 """Kafka's bound on topic names; below the 255 a string of the wire format can carry."""
 
@@ -168,3 +172,18 @@ MEMBERSHIP_BYTES_MAX = 1024 * 1024
 QUESTION_BYTES_MAX = MEMBERSHIP_BYTES_MAX + 4_096
 """The largest question to a store: to take this membership. Most are two names and a few numbers;
 whoever sends more than this is disconnected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerBounds:
+    """How much of what peers name a machine keeps; what each bound means stands at its default."""
+
+    partitions: int = PARTITIONS_MAX
+    hearsay_all: int = HEARSAY_ALL_MAX
+    reorder_batches: int = REORDER_BATCHES_MAX
+    stores: int = STORES_MAX
+    requesters: int = REQUESTERS_MAX
+    reminded_topics: int = REMINDED_TOPICS_MAX
+
+
+PEER_BOUNDS = PeerBounds()

@@ -94,6 +94,23 @@ def test_nothing_is_left_for_later(path):
     assert not marks.search(path.read_text())
 
 
+def patched(call: ast.Call) -> str | None:
+    """The name of what a MonkeyPatch replaces by a call, as it is written; None if it is none."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "setattr":
+        return None
+    first, *others = call.args
+    return ast.unparse(first if isinstance(first, ast.Constant) else others[0])
+
+
+@pytest.mark.parametrize("path", TESTS, ids=relative)
+def test_no_constant_is_patched(path):
+    # Times and bounds come in as settings. What is no literal could name any constant.
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    names = [name for call in calls if (name := patched(call)) is not None]
+    permitted = re.compile(r"'(\w+\.)*_*(?![A-Z\d_]+')\w+'")
+    assert [name for name in names if not permitted.fullmatch(name)] == []
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_every_package_is_a_regular_one(path):
     # A folder without __init__.py is left out of the wheel, and import-linter does not see it.

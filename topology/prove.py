@@ -56,11 +56,16 @@ class Proof:
         return not self.failure
 
 
-def prove(plan: Plan) -> Proof:
-    """Look for a counter-example, for the topics of every span; stops at the first."""
+def prove(plan: Plan, runs_max: int = RUNS_MAX) -> Proof:
+    """Look for a counter-example, for the topics of every span; stops at the first.
+
+    Args:
+        plan: Of the topology.
+        runs_max: Spreads looked at for each span, shared by its origins.
+    """
     proofs: list[Proof] = []
     for span in plan.topology.spans:
-        proofs.append(_prove_span(plan.on(span)))
+        proofs.append(_prove_span(plan.on(span), runs_max))
         if not proofs[-1].holds:
             break
     return Proof(
@@ -73,14 +78,14 @@ def prove(plan: Plan) -> Proof:
     )
 
 
-def _prove_span(plan: Plan) -> Proof:
+def _prove_span(plan: Plan, runs_max: int) -> Proof:
     # `networkx` takes a quarter of a second that processes and other commands need not wait for.
     from topology.tree import TreeGraph
 
     graph = TreeGraph(plan.topology.tree)
     origins = [cluster.name for cluster in plan.topology.clusters if not cluster.receive_only]
     counts = {origin: ways for origin, ways in count_ways(plan).items() if origin in origins}
-    share = RUNS_MAX // max(1, len(origins))
+    share = runs_max // max(1, len(origins))
     runs, failure, counter_example = 0, "", None
     for origin in origins:
         few = counts[origin] <= share

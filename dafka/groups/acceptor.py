@@ -71,10 +71,12 @@ class Registers:
 
     Args:
         log: Where they are kept.
+        groups_max: How many are listened for.
     """
 
-    def __init__(self, log: RecordLog) -> None:
+    def __init__(self, log: RecordLog, groups_max: int = GROUPS_MAX) -> None:
         self._log = log
+        self._groups_max = groups_max
         self._registers: dict[str, _Register] = {}
 
     def prepare(self, request: Prepare, now_ms: int) -> Promise:
@@ -166,7 +168,7 @@ class Registers:
         register = self._registers.get(group)
         if register is None:
             # One that is read again takes all its members for heard, which only delays.
-            if len(self._registers) >= GROUPS_MAX:
+            if len(self._registers) >= self._groups_max:
                 self._forget_one(now_ms)
             register = self._registers[group] = self._read(group, now_ms)
         return register

@@ -36,7 +36,7 @@ _CHECK_S = 1.0
 _GIVE_BACK_PARTS = 8
 """Room is given back when so large a part of the buffer was read: it wakes the node's thread."""
 
-_LEAVE_S = 5.0
+LEAVE_S = 5.0
 """How long stores may take to acknowledge the last positions, and to hear that a member leaves."""
 
 ISOLATIONS = ("published", "stored")
@@ -269,15 +269,18 @@ class Consumer:
 
         self._seek_to(found)
 
-    def close(self) -> None:
+    def close(self, timeout: float = LEAVE_S) -> None:
         """Leave the cluster. What has been received can still be read, unless it is a group's.
 
         A group's positions are committed, if that is done by itself.
 
+        Args:
+            timeout: Seconds that stores may take to acknowledge them.
+
         Raises:
             NotStoredError: No store has acknowledged the last positions.
         """
-        self._close(failed=False)
+        self._close(timeout, failed=False)
 
     def __enter__(self) -> Self:
         return self
@@ -289,15 +292,15 @@ class Consumer:
         traceback: TracebackType | None,
     ) -> None:
         # Who is thrown out of the middle of a record has not processed it.
-        self._close(failed=error is not None)
+        self._close(LEAVE_S, failed=error is not None)
 
-    def _close(self, *, failed: bool) -> None:
+    def _close(self, timeout: float, *, failed: bool) -> None:
         if self._closed:
             return
         self._closed = True
         try:
             if self._group is not None:
-                self._group.leave(_LEAVE_S, failed=failed)
+                self._group.leave(timeout, failed=failed)
         finally:
             self._node.stop()
 

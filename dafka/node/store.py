@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
@@ -12,7 +13,7 @@ from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
-from dafka.limits import BATCH_BYTES_MAX, READ_BYTES_MAX, RETAINED_BATCHES_MAX
+from dafka.limits import BATCH_BYTES_MAX, RETAINED_BATCHES_MAX
 from dafka.node.loop import Node
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
@@ -27,7 +28,7 @@ from dafka.protocol.events import (
     TurnEnded,
 )
 from dafka.protocol.store import StoreMachine
-from dafka.query.service import ROWS_MAX, answer
+from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
 from dafka.storage.clocks import SeenClocks
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, goes_on
@@ -159,7 +160,7 @@ class StoreRole:
         retainer: Says what need not be kept.
         access: Who may ask what, in a cluster with keys.
         deletable: Whether topics may be deleted over the query port.
-        rows_max: Rows of a table in one answer.
+        bounds: Of an answer.
         clock: Its clock.
     """
 
@@ -173,7 +174,7 @@ class StoreRole:
         access: Access | None = None,
         *,
         deletable: bool = False,
-        rows_max: int = ROWS_MAX,
+        bounds: AnswerBounds = ANSWER_BOUNDS,
         clock: Clock = CLOCK,
     ) -> None:
         self.refusal = ""
@@ -186,7 +187,7 @@ class StoreRole:
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._told_due_ms = 0
         self._deletable = deletable
-        self._rows_max = rows_max
+        self._bounds = bounds
         self._clock = clock
         self._clocks = SeenClocks()
         self._registers = Registers(record_log)
@@ -349,6 +350,7 @@ class StoreRole:
                 break
             client, question = request
             rights = ANYBODY if self._access is None else self._access.of(client.key) or Rights()
+            room = min(self._bounds.read_bytes, self._server.room(client))
             reply = answer(
                 question,
                 self._log,
@@ -356,9 +358,8 @@ class StoreRole:
                 deletable=self._deletable,
                 registers=self._registers,
                 link_sync=self._link_sync,
-                rows_max=self._rows_max,
+                bounds=replace(self._bounds, read_bytes=room),
                 holes=self,
-                read_bytes_max=min(READ_BYTES_MAX, self._server.room(client)),
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,
             )

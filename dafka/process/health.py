@@ -55,13 +55,19 @@ class Health:
         ]
 
 
-def serve_health(endpoint: str, health: Health, access: WebAccess | None = None) -> None:
+def serve_health(
+    endpoint: str,
+    health: Health,
+    access: WebAccess | None = None,
+    silence_s: float = REQUEST_TIMEOUT_S,
+) -> None:
     """Serve the three pages until the process ends.
 
     Args:
         endpoint: `host:port`; an IPv6 host in brackets.
         health: What to answer.
         access: Who may read it, and the certificate to show; None for everybody.
+        silence_s: How long a client may say nothing while a connection is made.
 
     Raises:
         MisuseError: It is not one, the port is taken, or the host is not one of this machine's.
@@ -78,6 +84,7 @@ def serve_health(endpoint: str, health: Health, access: WebAccess | None = None)
         raise MisuseError(f"cannot serve metrics at {endpoint}: {error.strerror}") from error
     scheme_of(access, where.host, "metrics")
     server.context = None if access is None else access.context()
+    server.silence_s = silence_s
     Thread(target=server.serve_forever, name="dafka-health", daemon=True).start()
 
 
@@ -85,6 +92,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 64
     context: SSLContext | None = None
+    silence_s: float = REQUEST_TIMEOUT_S
 
     def server_bind(self) -> None:
         # WSGIServer would look up the host's name, which may take many seconds.
@@ -97,7 +105,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         if self.context is None:
             super().finish_request(request, client_address)
             return
-        request.settimeout(REQUEST_TIMEOUT_S)
+        request.settimeout(self.silence_s)
         with self.context.wrap_socket(request, server_side=True) as wrapped:
             super().finish_request(wrapped, client_address)
 

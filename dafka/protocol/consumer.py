@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.limits import PARTITIONS_MAX
+from dafka.limits import PARTITIONS_MAX, PEER_BOUNDS, PeerBounds
 from dafka.model import Partition
 from dafka.protocol.effects import (
     Deliver,
@@ -99,6 +99,7 @@ class ConsumerSettings:
         buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
         heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
             partition of a dead producer is announced by nobody else, and the answer may be lost.
+        bounds: Of what peers name.
     """
 
     topics: tuple[str, ...] = ()
@@ -108,6 +109,7 @@ class ConsumerSettings:
     committed: bool = False
     buffer_bytes_max: int = 32 * 1024 * 1024
     heads_interval_ms_max: int = 10_000
+    bounds: PeerBounds = PEER_BOUNDS
 
 
 LIVE_PATIENCE_MS = 100
@@ -119,9 +121,13 @@ class HighWatermarks:
 
     Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way
     then, and to ask for it at once would be to receive it twice; a while later it is asked for.
+
+    Args:
+        partitions_max: Of how many it is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, partitions_max: int = PARTITIONS_MAX) -> None:
+        self._partitions_max = partitions_max
         self._ends: dict[Partition, int] = {}
         self._awaited: OrderedDict[Partition, tuple[int, int]] = OrderedDict()
         """When to ask for what has not come, and up to which sequence."""
@@ -132,7 +138,7 @@ class HighWatermarks:
 
     def reached(self, partition: Partition, end: int) -> bool:
         """A store has everything below `end`; False if there are too many partitions."""
-        if partition not in self._ends and len(self._ends) >= PARTITIONS_MAX:
+        if partition not in self._ends and len(self._ends) >= self._partitions_max:
             return False
         self._ends[partition] = end
         return True
@@ -175,10 +181,10 @@ class ConsumerMachine:
         self.topics = settings.topics
         """Those it subscribes to; none means all."""
         self._settings = settings
-        self._inflow = Inflow(address)
+        self._inflow = Inflow(address, settings.bounds)
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
-        self._durable = HighWatermarks()
+        self._durable = HighWatermarks(settings.bounds.partitions)
         """How far stores have what (`committed` only)."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
@@ -462,7 +468,7 @@ class ConsumerMachine:
         position = self._settings.positions.get(partition)
         if position is None and self._settings.start is Start.ASSIGNED:
             known = partition in self._unpositioned
-            if not known and len(self._unpositioned) >= PARTITIONS_MAX:
+            if not known and len(self._unpositioned) >= self._settings.bounds.partitions:
                 return [Dropped("too many partitions")]
             self._unpositioned[partition] = max(head, self._unpositioned.get(partition, -1))
             return [] if known else [PartitionFound(partition, latest)]

@@ -15,7 +15,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX, REMINDED_TOPICS_MAX, REQUESTERS_MAX
+from dafka.limits import (
+    BATCH_BYTES_MAX,
+    PEER_BOUNDS,
+    RECORD_BYTES_MAX,
+    REQUESTERS_MAX,
+    PeerBounds,
+)
 from dafka.model import replace
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import Received, ReceivedTogether
@@ -54,17 +60,19 @@ class Singles:
 
     Args:
         shape: How the node publishes.
+        requesters_max: How many are known at most.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, requesters_max: int = REQUESTERS_MAX) -> None:
         self._shape = shape
+        self._requesters_max = requesters_max
         self._known: dict[str, set[MessageId]] = {}
         """Which answers a requester listens for."""
 
     def listened(self, message_id: MessageId, key: str) -> None:
         """A peer subscribed."""
         if key and message_id in (MessageId.DIRECT_RECORD, MessageId.DIRECT_RECORDS):
-            if key not in self._known and len(self._known) >= REQUESTERS_MAX:
+            if key not in self._known and len(self._known) >= self._requesters_max:
                 return
             self._known.setdefault(key, set()).add(message_id)
 
@@ -223,9 +231,13 @@ class Reminders:
     to them once more, at intervals that double: a record they cannot place yet makes them fetch,
     others they ignore. What they fetch comes in parts; each FETCH begins the intervals anew, so
     that they get all however far they are behind.
+
+    Args:
+        bounds: Of who is reminded, and of what.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: PeerBounds = PEER_BOUNDS) -> None:
+        self._bounds = bounds
         self._topics: dict[str, frozenset[str]] = {}
         """What each has said that it wants."""
         self._topics_kept = 0
@@ -252,7 +264,10 @@ class Reminders:
             return
         self._topics[consumer] = topics
         self._topics_kept += len(topics)
-        while len(self._topics) > REQUESTERS_MAX or self._topics_kept > REMINDED_TOPICS_MAX:
+        while (
+            len(self._topics) > self._bounds.requesters
+            or self._topics_kept > self._bounds.reminded_topics
+        ):
             self._forget(next(iter(self._topics)))
 
     def _forget(self, consumer: str) -> None:

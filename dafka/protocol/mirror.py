@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dafka.limits import STORES_MAX
 from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Effect, Listen, Publish, Stored, Wanted
 from dafka.protocol.events import (
@@ -41,12 +42,14 @@ class MirrorSettings:
             no more: whoever still misses something asks the stores.
         foreign: Whether nodes of another make may be there, which need HEADs of what is stored too.
         min_acks: How many distinct stores must have a record before it counts as stored.
+        stores_max: Of how many stores ACKs are counted.
     """
 
     head_interval_ms: int = 1_000
     head_interval_ms_max: int = 8_000
     foreign: bool = False
     min_acks: int = 1
+    stores_max: int = STORES_MAX
 
 
 class MirrorMachine:
@@ -58,7 +61,7 @@ class MirrorMachine:
 
     def __init__(self, settings: MirrorSettings) -> None:
         self._foreign = settings.foreign
-        self._unacked = Unacked(settings.min_acks)
+        self._unacked = Unacked(settings.min_acks, settings.stores_max)
         self._heads = HeadSchedule(settings.head_interval_ms, settings.head_interval_ms_max)
         self._starts: dict[Partition, int] = {}
         """Where partitions begin at the source, if not at 0."""

@@ -115,11 +115,16 @@ class PresenceSettings:
         peer_timeout_ms: How long a peer without a connection may be silent; and how long a tower.
         reunion_ms: How long a peer without a connection is waited for while no tower is heard.
             Longer than most outages, and not for ever: somebody else may get its port.
+        peers_max: How many a node connects to.
     """
 
     beacon_interval_ms: int = 1_000
     peer_timeout_ms: int = 4_000
     reunion_ms: int = 60_000
+    peers_max: int = PEERS_MAX
+
+
+PRESENCE = PresenceSettings()
 
 
 @dataclass(slots=True)
@@ -185,7 +190,7 @@ class PresenceMachine:
 
     def check(self) -> None:
         """Assert its bound, that it is no peer of its own, and that only towers are away."""
-        assert len(self._peers) <= PEERS_MAX
+        assert len(self._peers) <= self._settings.peers_max
         assert all(len(peer.rivals) <= RIVALS_MAX for peer in self._peers.values())
         assert all(peer.key not in peer.rivals for peer in self._peers.values())
         assert not self._peers.keys() & self._own_endpoints.values()
@@ -203,7 +208,10 @@ class PresenceMachine:
                 peer.seen_ms = now_ms
                 return []
             return self._rival(peer, beacon, now_ms)
-        if len(self._peers) >= PEERS_MAX or self._unproved(beacon.key) >= UNPROVED_MAX:
+        if (
+            len(self._peers) >= self._settings.peers_max
+            or self._unproved(beacon.key) >= UNPROVED_MAX
+        ):
             return [Dropped("too many peers")]
         self._peers[beacon.endpoint] = _Peer(now_ms, beacon.key, now_ms)
         connect = Connect(beacon.endpoint, beacon.key)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.limits import STORES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Append, Disputed, Dropped, Effect, Listen, Publish, Stored
 from dafka.protocol.events import (
@@ -74,6 +75,7 @@ class ProducerSettings:
             word is waited for that their stores do not give.
         min_acks: How many distinct stores must have a record before it counts as stored.
         spooled: Whether batches are published only after `Append` is done.
+        stores_max: Of how many stores ACKs are counted.
     """
 
     head_interval_ms: int = 1_000
@@ -81,6 +83,7 @@ class ProducerSettings:
     foreign: bool = False
     min_acks: int = 1
     spooled: bool = False
+    stores_max: int = STORES_MAX
 
 
 class ProducerMachine:
@@ -103,7 +106,7 @@ class ProducerMachine:
         self._address = address
         self._spooled = settings.spooled
         self._foreign = settings.foreign
-        self._unacked = Unacked(settings.min_acks)
+        self._unacked = Unacked(settings.min_acks, settings.stores_max)
         self._ends = dict(ends or {})
         """Sequence of the next record, by topic."""
         self._disputed: set[str] = set()

@@ -29,12 +29,10 @@ from dafka.limits import (
     BATCH_RECORDS_MAX,
     FETCH_ANSWER_BYTES_MAX,
     FETCHED_BYTES_MAX,
-    HEARSAY_ALL_MAX,
     HEARSAY_MAX,
-    PARTITIONS_MAX,
-    REORDER_BATCHES_MAX,
+    PEER_BOUNDS,
     REORDER_BYTES_MAX,
-    STORES_MAX,
+    PeerBounds,
 )
 from dafka.model import Batch, Partition, mark_of
 from dafka.protocol.fetches import FETCH_SILENCE_MS, Gaps, RecordSize, Stream, Window
@@ -76,7 +74,8 @@ BARREN_WINDOWS_MAX = 2
 class Hearsay:
     """Partitions of which nothing is known but what their producers, or whoever, say of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, all_max: int) -> None:
+        self._all_max = all_max
         self._partitions: set[Partition] = set()
         self._owners: Counter[str] = Counter()
 
@@ -88,7 +87,7 @@ class Hearsay:
         if partition in self._partitions:
             return True
         owner = mark_of(partition.address)
-        if self._owners[owner] >= HEARSAY_MAX or len(self._partitions) >= HEARSAY_ALL_MAX:
+        if self._owners[owner] >= HEARSAY_MAX or len(self._partitions) >= self._all_max:
             return False
         self._partitions.add(partition)
         self._owners[owner] += 1
@@ -109,14 +108,16 @@ class Inflow:
 
     Args:
         requester: The node's own address, where answers are sent to.
+        bounds: Of what peers name.
     """
 
-    def __init__(self, requester: str) -> None:
+    def __init__(self, requester: str, bounds: PeerBounds = PEER_BOUNDS) -> None:
         self._requester = requester
+        self._bounds = bounds
         self._streams: dict[Partition, Stream] = {}
         self._gaps = Gaps(self._streams)
-        self._hearsay = Hearsay()
-        self._stores = KnownStores()
+        self._hearsay = Hearsay(bounds.hearsay_all)
+        self._stores = KnownStores(bounds.stores)
         self._record_size = RecordSize()
         self._began_ms: int | None = None
         """When the first FETCH was sent."""
@@ -151,7 +152,7 @@ class Inflow:
         stream = self._streams.get(partition)
         if stream is None:
             # Whoever publishes names partitions as it likes.
-            if len(self._streams) >= PARTITIONS_MAX:
+            if len(self._streams) >= self._bounds.partitions:
                 return False
             self._streams[partition] = Stream(sequence)
             return True
@@ -167,7 +168,8 @@ class Inflow:
         """Somebody says that a partition is there; False if its owner has said so of too many."""
         if partition in self._streams:
             return True
-        return len(self._streams) < PARTITIONS_MAX and self._hearsay.takes(partition)
+        room = len(self._streams) < self._bounds.partitions
+        return room and self._hearsay.takes(partition)
 
     def proved(self, partition: Partition) -> None:
         """A store says that it has something of it."""
@@ -323,7 +325,7 @@ class Inflow:
     ) -> bool:
         """Note that `sender` does not have what is asked for; False if others are asked now."""
         if window.store is None:
-            if sender in window.without or len(window.without) < STORES_MAX:
+            if sender in window.without or len(window.without) < self._bounds.stores:
                 window.without[sender] = max(start, window.without.get(sender, 0))
             return True
         stream.store = None
@@ -337,7 +339,7 @@ class Inflow:
             return "duplicate"
         if (
             self.ahead_bytes + size > REORDER_BYTES_MAX
-            or self._ahead_batches >= REORDER_BATCHES_MAX
+            or self._ahead_batches >= self._bounds.reorder_batches
         ):
             return "reorder buffer full"
         stream.ahead[batch.sequence] = batch
@@ -462,6 +464,6 @@ class Inflow:
                 ready_bytes += sum(len(batch.content) for batch in stream.ready)
                 assert stream.ready[-1].end == stream.expected
         assert ahead_bytes == self.ahead_bytes <= REORDER_BYTES_MAX
-        assert ahead_batches == self._ahead_batches <= REORDER_BATCHES_MAX
+        assert ahead_batches == self._ahead_batches <= self._bounds.reorder_batches
         assert ready_bytes == self.ready_bytes
         self._gaps.check()

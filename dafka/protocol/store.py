@@ -13,7 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.limits import BATCH_RECORDS_MAX, FETCH_ANSWER_BYTES_MAX, SINGLE_ANSWER_BYTES_MAX
+from dafka.limits import (
+    BATCH_RECORDS_MAX,
+    FETCH_ANSWER_BYTES_MAX,
+    PEER_BOUNDS,
+    SINGLE_ANSWER_BYTES_MAX,
+    PeerBounds,
+)
 from dafka.model import Batch, Partition
 from dafka.protocol.duplicate_producer import Disputes
 from dafka.protocol.effects import (
@@ -61,11 +67,14 @@ class StoreMachine:
     Args:
         address: Its identity, kept in its log.
         heads: What its log holds: the last sequence of every partition.
+        bounds: Of what peers name.
     """
 
-    def __init__(self, address: str, heads: Mapping[Partition, int]) -> None:
+    def __init__(
+        self, address: str, heads: Mapping[Partition, int], bounds: PeerBounds = PEER_BOUNDS
+    ) -> None:
         self._address = address
-        self._inflow = Inflow(address)
+        self._inflow = Inflow(address, bounds)
         self._durable = TopicHeads(heads)
         self._staged: list[Batch] = []
         """Taken in order during this turn, to be appended at its end."""
@@ -75,7 +84,7 @@ class StoreMachine:
         self._token = 0
         self._disputes = Disputes()
         self._greeted = False
-        self._reminders = Reminders()
+        self._reminders = Reminders(bounds)
         self._inquiry = Inquiry(HEADS_INTERVAL_MS_MAX)
         for partition, head in heads.items():
             self._inflow.start(partition, head + 1)

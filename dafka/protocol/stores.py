@@ -23,9 +23,14 @@ there, with as much to spare."""
 
 
 class KnownStores:
-    """The stores of one cluster."""
+    """The stores of one cluster.
 
-    def __init__(self) -> None:
+    Args:
+        stores_max: How many are known at most.
+    """
+
+    def __init__(self, stores_max: int = STORES_MAX) -> None:
+        self._stores_max = stores_max
         self._heard_ms: dict[str, int] = {}
         self._silent: set[str] = set()
         """Those that have not answered a FETCH, and not been heard of since."""
@@ -35,10 +40,10 @@ class KnownStores:
 
     def heard_from(self, store: str, now_ms: int) -> bool:
         """A store is there; False if there are as many as may be, and this one is none of them."""
-        if store not in self._heard_ms and len(self._heard_ms) >= STORES_MAX:
+        if store not in self._heard_ms and len(self._heard_ms) >= self._stores_max:
             self._heard_ms = {one: self._heard_ms[one] for one in self.alive(now_ms)}
             self._silent &= self._heard_ms.keys()
-            if len(self._heard_ms) >= STORES_MAX:
+            if len(self._heard_ms) >= self._stores_max:
                 return False
         self._heard_ms[store] = now_ms
         self._silent.discard(store)

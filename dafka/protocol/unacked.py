@@ -36,10 +36,12 @@ class Unacked:
 
     Args:
         min_acks: How many distinct stores must have a record before it is forgotten.
+        stores_max: Of how many stores ACKs are counted.
     """
 
-    def __init__(self, min_acks: int) -> None:
+    def __init__(self, min_acks: int, stores_max: int = STORES_MAX) -> None:
         self._min_acks = min_acks
+        self._stores_max = stores_max
         self._windows: dict[Partition, _Window] = {}
         # Not in the windows: of thousands of partitions each would have a dictionary of its own.
         self._acked: dict[str | None, dict[Partition, int]] = {}
@@ -74,7 +76,7 @@ class Unacked:
     def knows(self, partition: Partition, store: str | None) -> bool:
         """Whether ACKs of `store` can be counted: of very many distinct ones some are not."""
         known = self._acked
-        return partition not in self._windows or store in known or len(known) < STORES_MAX
+        return partition not in self._windows or store in known or len(known) < self._stores_max
 
     def acked(self, partition: Partition, store: str | None, end: int) -> tuple[int, int] | None:
         """`store` has everything below `end`.

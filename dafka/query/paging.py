@@ -18,16 +18,19 @@ _NUMBERS_BYTES = 25
 T = TypeVar("T")
 
 
-def page(items: list[T], size_of: Callable[[T], int]) -> tuple[list[T], bool]:
+def page(
+    items: list[T], size_of: Callable[[T], int], bytes_max: int = PAGE_BYTES_MAX
+) -> tuple[list[T], bool]:
     """Return the first of `items` that fit into one answer, and whether there are more.
 
     Args:
         items: In the order in which they are asked for.
         size_of: Bytes of the names in an item.
+        bytes_max: Bytes of all of it.
     """
     size = 0
     for index, item in enumerate(items):
         size += size_of(item) + _NUMBERS_BYTES
-        if size > PAGE_BYTES_MAX:
+        if size > bytes_max:
             return items[:index], True
     return items, False

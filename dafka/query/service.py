@@ -5,6 +5,7 @@ Also of what is asked and agreed on about groups of consumers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import MisuseError, RecordError, StorageError, WireError
@@ -17,7 +18,7 @@ from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_M
 from dafka.model import Partition
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
-from dafka.query.paging import page
+from dafka.query.paging import PAGE_BYTES_MAX, page
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.storage.log import Mark, goes_on
@@ -52,8 +53,29 @@ GROUP_QUESTIONS = (
     messages.LinkSyncRequest,
 )
 
-ROWS_MAX = 500
-"""Groups or commits looked up for one answer; a commit may have 64 KiB."""
+
+@dataclass(frozen=True, slots=True)
+class AnswerBounds:
+    """What one answer holds at most, and what is done for it before others get their turn.
+
+    Attributes:
+        rows: Groups or commits looked up; a commit may have 64 KiB.
+        page_bytes: Names and numbers of a long list.
+        read_bytes: Batches to read, at least one of them.
+        digest_bytes: Batches to digest, at least one of them.
+        digest_records: Records to digest one by one.
+        deleted_batches: Batches to delete.
+    """
+
+    rows: int = 500
+    page_bytes: int = PAGE_BYTES_MAX
+    read_bytes: int = READ_BYTES_MAX
+    digest_bytes: int = DIGEST_BYTES_MAX
+    digest_records: int = DIGEST_RECORDS_MAX
+    deleted_batches: int = DELETED_BATCHES_MAX
+
+
+ANSWER_BOUNDS = AnswerBounds()
 
 
 def answered(
@@ -62,7 +84,7 @@ def answered(
     registers: Registers,
     link_sync: LinkSync,
     now_ms: int,
-    rows_max: int = ROWS_MAX,
+    bounds: AnswerBounds = ANSWER_BOUNDS,
 ) -> GroupAnswer:
     """Return the answer to `question`.
 
@@ -72,7 +94,7 @@ def answered(
         registers: Where members are.
         link_sync: Which links have brought positions.
         now_ms: The time, by the clock that `registers` is always given.
-        rows_max: Groups or commits in one answer.
+        bounds: Of the answer.
 
     Raises:
         StorageError: The disk refused.
@@ -81,13 +103,13 @@ def answered(
     match question:
         case messages.GroupsRequest(after):
             last = None if after is None else text(after)
-            groups = [octets_of(group) for group in groups_of(log, rows_max, last)]
-            return messages.GroupsResponse(tuple(groups), len(groups) == rows_max)
+            groups = [octets_of(group) for group in groups_of(log, bounds.rows, last)]
+            return messages.GroupsResponse(tuple(groups), len(groups) == bounds.rows)
         case messages.CommitsRequest(group, place):
             behind = None if place is None else Partition(text(place[0]), text(place[1]))
-            found = commits_of(log, text(group), rows_max, behind)
-            commits, more = page(found, lambda record: len(record[0]) + len(record[1]))
-            more = more or len(found) == rows_max
+            found = commits_of(log, text(group), bounds.rows, behind)
+            commits, more = page(found, lambda row: len(row[0]) + len(row[1]), bounds.page_bytes)
+            more = more or len(found) == bounds.rows
             return messages.CommitsResponse(tuple(commits), more, link_sync.in_sync(now_ms))
         case messages.MembersRequest(group):
             return messages.MembersResponse(registers.roster(_checked(text(group)), now_ms))
@@ -119,8 +141,7 @@ def answer(
     dropped: Callable[[Reason], None] = lambda _reason: None,
     registers: Registers | None = None,
     link_sync: LinkSync | None = None,
-    rows_max: int = ROWS_MAX,
-    read_bytes_max: int = READ_BYTES_MAX,
+    bounds: AnswerBounds = ANSWER_BOUNDS,
     holes: Holes | None = None,
     now_ms: int = 0,
 ) -> bytes:
@@ -134,8 +155,7 @@ def answer(
         dropped: Called if what came is no question, or not one that this key may ask.
         registers: Of the groups' members, if this store keeps them.
         link_sync: Which links have brought positions, if this store keeps that.
-        rows_max: Groups or commits in one answer.
-        read_bytes_max: Batches in one answer, at least one of them.
+        bounds: Of the answer, and of the work for it.
         holes: What the store waits for in vain, if it can be asked.
         now_ms: The time, by a clock that does not jump.
     """
@@ -147,12 +167,12 @@ def answer(
         if isinstance(asked, GROUP_QUESTIONS):
             registers = registers or Registers(log)
             link_sync = link_sync or LinkSync(log, now_ms)
-            return encode(answered(asked, log, registers, link_sync, now_ms, rows_max))
+            return encode(answered(asked, log, registers, link_sync, now_ms, bounds))
         if isinstance(asked, messages.HolesRequest | messages.SkipRequest):
             return encode(_of_holes(asked, holes))
         if isinstance(asked, messages.DeleteRequest):
-            return encode(_delete(asked, log) if deletable else _NOT_DELETABLE)
-        return encode(_answer(asked, log, read_bytes_max))
+            return encode(_delete(asked, log, bounds) if deletable else _NOT_DELETABLE)
+        return encode(_answer(asked, log, bounds))
     except WireError as error:
         dropped(error.reason)
         return encode(messages.ErrorResponse(error.reason, f"this store speaks version {VERSION}"))
@@ -190,9 +210,11 @@ def _of_holes(question: messages.HoleQuestion, holes: Holes | None) -> Answer:
     return messages.SkipResponse(len(hole))
 
 
-def _delete(question: messages.DeleteRequest, log: RecordLog) -> messages.DeleteResponse:
+def _delete(
+    question: messages.DeleteRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.DeleteResponse:
     """Drop a bounded number of batches: acknowledging must not wait for long."""
-    topic, left, records = text(question.topic), DELETED_BATCHES_MAX, 0
+    topic, left, records = text(question.topic), bounds.deleted_batches, 0
     trims: dict[Partition, int] = {}
     for partition, extent in log.extents().items():
         if partition.topic != topic or extent.start > extent.head or not left:
@@ -235,33 +257,35 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_read(text(question.topic or b""))
 
 
-def _answer(question: RecordQuestion, log: RecordLog, read_bytes_max: int) -> Answer:
+def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> Answer:
     match question:
         case messages.TopicsRequest():
-            return _topics(question, log)
+            return _topics(question, log, bounds)
         case messages.PartitionsRequest():
-            places, more = _places(log, question.topic, question.after)
+            places, more = _places(log, question.topic, question.after, bounds)
             return messages.PartitionsResponse(tuple(_octets(place) for place in places), more)
         case messages.RangesRequest():
-            places, more = _places(log, question.topic, question.after)
+            places, more = _places(log, question.topic, question.after, bounds)
             return messages.RangesResponse(_ranges(log, places), more)
         case messages.ChangesRequest():
-            return _changes(question, log)
+            return _changes(question, log, bounds)
         case messages.ReadRequest():
-            return _read(question, log, read_bytes_max)
+            return _read(question, log, bounds)
         case messages.FindRequest():
             return messages.FindResponse(_found(question, log))
         case messages.DigestRequest():
-            return _digest(question, log)
+            return _digest(question, log, bounds)
         case messages.DigestsRequest():
-            return _digests(question, log)
+            return _digests(question, log, bounds)
         case messages.HealthRequest():
             return messages.HealthResponse(log.identity, len(log.extents()), log.records)
         case _:
             assert_never(question)
 
 
-def _topics(question: messages.TopicsRequest, log: RecordLog) -> messages.TopicsResponse:
+def _topics(
+    question: messages.TopicsRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.TopicsResponse:
     names = {
         octets_of(partition.topic)
         for partition, extent in log.extents().items()
@@ -269,12 +293,12 @@ def _topics(question: messages.TopicsRequest, log: RecordLog) -> messages.Topics
     }
     if question.after is not None:
         names = {name for name in names if name > question.after}
-    topics, more = page(sorted(names), len)
+    topics, more = page(sorted(names), len, bounds.page_bytes)
     return messages.TopicsResponse(tuple(topics), more)
 
 
 def _places(
-    log: RecordLog, topic: bytes | None, after: Place | None
+    log: RecordLog, topic: bytes | None, after: Place | None, bounds: AnswerBounds
 ) -> tuple[list[Partition], bool]:
     """A page of partitions in order, and whether more follow."""
     chosen: Iterable[Partition] = log.extents()
@@ -284,17 +308,19 @@ def _places(
     if after is not None:
         last = Partition(text(after[0]), text(after[1]))
         chosen = [partition for partition in chosen if partition > last]
-    return page(sorted(chosen), _size)
+    return page(sorted(chosen), _size, bounds.page_bytes)
 
 
-def _changes(question: messages.ChangesRequest, log: RecordLog) -> messages.ChangesResponse:
+def _changes(
+    question: messages.ChangesRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.ChangesResponse:
     changes = log.changes
     if question.since is None:
         return messages.ChangesResponse((), changes.now, more=False)
     changed = changes.since(Mark(*question.since))
     if changed is None:
         return messages.ChangesResponse((), changes.now, more=False, unknown=True)
-    told, more = page(changed, lambda change: _size(change[0]))
+    told, more = page(changed, lambda change: _size(change[0]), bounds.page_bytes)
     until = told[-1][1] if more else changes.now
     return messages.ChangesResponse(_ranges(log, (place for place, _ in told)), until, more)
 
@@ -310,12 +336,14 @@ def _size(place: Partition) -> int:
     return 4 * (len(place.topic) + len(place.address))
 
 
-def _read(question: messages.ReadRequest, log: RecordLog, bytes_max: int) -> messages.ReadResponse:
+def _read(
+    question: messages.ReadRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.ReadResponse:
     batches = log.read(
         Partition(text(question.topic), text(question.address)),
         question.sequence,
         question.count_max,
-        min(question.bytes_max, bytes_max),
+        min(question.bytes_max, bounds.read_bytes),
     )
     return messages.ReadResponse(
         tuple((batch.sequence, batch.count, batch.content) for batch in batches)
@@ -346,14 +374,16 @@ def _found(question: messages.FindRequest, log: RecordLog) -> int | None:
         return sequence
 
 
-def _digest(question: messages.DigestRequest, log: RecordLog) -> messages.DigestResponse:
+def _digest(
+    question: messages.DigestRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.DigestResponse:
     """Digest a bounded part of what is asked: acknowledging must not wait for long."""
     partition = Partition(text(question.topic), text(question.address))
     first = _kept_from(log, partition, question.sequence)
     count = question.sequence + question.count - first
     if question.exact:
-        count = min(count, DIGEST_RECORDS_MAX)
-    batches = log.read(partition, first, count, DIGEST_BYTES_MAX) if count > 0 else []
+        count = min(count, bounds.digest_records)
+    batches = log.read(partition, first, count, bounds.digest_bytes) if count > 0 else []
     gap_end = _gap_end(log, partition, first, batches) if count > 0 else first
     if gap_end > first:
         return messages.DigestResponse(first, min(gap_end, first + count), b"", _GAP)
@@ -366,10 +396,12 @@ def _digest(question: messages.DigestRequest, log: RecordLog) -> messages.Digest
         return messages.DigestResponse(first, end, b"", str(error))
 
 
-def _digests(question: messages.DigestsRequest, log: RecordLog) -> messages.DigestsResponse:
+def _digests(
+    question: messages.DigestsRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.DigestsResponse:
     """Digest the headers of as many ranges as may be read for one request."""
     found: list[tuple[int, int, bytes]] = []
-    left = DIGEST_BYTES_MAX
+    left = bounds.digest_bytes
     for topic, address, sequence, count in question.spans:
         if left <= 0:
             break

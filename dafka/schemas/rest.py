@@ -45,7 +45,7 @@ _BODY_BYTES_MAX = 8 * SCHEMA_BYTES_MAX
 _BODIES_MAX = 8
 """Requests with a body that are read and answered at once; others wait for their turn."""
 
-_BODY_S_MAX = 10.0
+BODY_S_MAX = 10.0
 """How long the body of a request may take to come."""
 
 _WRITES = {"POST", "PUT", "DELETE"}
@@ -68,12 +68,15 @@ def right_of(scope: Scope) -> str:
     return "register" if method in _WRITES and not asks else "schemas"
 
 
-def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
+def application(
+    service: Service, hosts: Collection[str] = (), body_s_max: float = BODY_S_MAX
+) -> Starlette:
     """Return the application that speaks for a service.
 
     Args:
         service: See there.
         hosts: Names by which clients may call it, besides addresses and this machine's own names.
+        body_s_max: How long the body of a request may take to come.
     """
 
     def route(path: str, **handlers: Callable[[Service, Request, object], object]) -> Route:
@@ -109,6 +112,7 @@ def application(service: Service, hosts: Collection[str] = ()) -> Starlette:
         middleware=[Middleware(_OwnHosts, {*hosts, *_own_names()}), Middleware(_RawPaths)],
     )
     served.state.bodies = asyncio.Semaphore(_BODIES_MAX)
+    served.state.body_s_max = body_s_max
     return served
 
 
@@ -191,14 +195,15 @@ def _bodies(request: Request) -> asyncio.Semaphore:
 
 async def _body(request: Request) -> object:
     octets = bytearray()
+    seconds: float = request.app.state.body_s_max
     try:
-        async with asyncio.timeout(_BODY_S_MAX):
+        async with asyncio.timeout(seconds):
             async for part in request.stream():
                 octets += part
                 if len(octets) > _BODY_BYTES_MAX:
                     raise RegistryError(413, f"The request is longer than {_BODY_BYTES_MAX} bytes.")
     except TimeoutError:
-        raise RegistryError(408, f"The request took more than {_BODY_S_MAX:g} s to come.") from None
+        raise RegistryError(408, f"The request took more than {seconds:g} s to come.") from None
     if not octets:
         return None
     # What a page of another site may send without asking first is of another type.

@@ -190,6 +190,10 @@ class SinkOptions:
         run_id: Names a batch job that may be repeated.
         log_starts: For whole batches: where partitions begin of which their source has no more than
             that.
+        batch_bytes: Size at which a batch goes out.
+        held_bytes_max: What a repetition holds back in memory; more goes to a temporary file.
+        silence_s: How long no store may acknowledge anything before a task fails, and is tried
+            again.
     """
 
     cluster: ClusterOptions
@@ -197,6 +201,9 @@ class SinkOptions:
     min_acks: int = 1
     run_id: str | None = None
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
+    batch_bytes: int = 256 * 1024
+    held_bytes_max: int = 32 * 1024 * 1024
+    silence_s: float = 60.0
 
 
 def sink_options(

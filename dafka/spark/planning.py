@@ -21,12 +21,12 @@ Spark compares offsets as text, hence the order.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
+from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark.options import Bound
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.model import Batch
+    from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
     from dafka.spark.options import TopicSelection
 
@@ -405,18 +406,18 @@ class RangeReader:
         return self._stores.first_with(read) or []
 
 
-def patiently(cluster: Cluster, ask: Callable[[RangeReader], T]) -> T:
+def patiently(cluster: Cluster, ask: Callable[[RangeReader], T], clock: Clock = CLOCK) -> T:
     """Ask a cluster's stores, again and again where none answers: for the driver.
 
     Raises:
         QueryError: None has answered for `PATIENCE_S`.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = clock.seconds() + PATIENCE_S
     while True:
         try:
             with RangeReader(cluster) as stores:
                 return ask(stores)
         except QueryError:
-            if time.monotonic() > deadline:
+            if clock.seconds() > deadline:
                 raise
-            time.sleep(_AGAIN_S)
+            clock.sleep(_AGAIN_S)

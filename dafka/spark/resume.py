@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dafka.query.client import StoreClient
 
 
-_PORTION_BYTES = DIGEST_BYTES_MAX // 2
+PORTION_BYTES = DIGEST_BYTES_MAX // 2
 """What is compared at once; a store digests twice as much."""
 
 
@@ -62,17 +62,19 @@ class PublishedDigests:
 
     Args:
         partition: Which.
+        portion_bytes: What is compared at once.
     """
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, portion_bytes: int = PORTION_BYTES) -> None:
         self._partition = partition
+        self._portion_bytes = portion_bytes
         self._portions: list[Portion] = []
         self._batches: list[Batch] = []
         self._size = 0
 
     def add(self, batch: Batch) -> None:
         """Note a batch that follows the one before."""
-        if self._size + len(batch.content) > _PORTION_BYTES:
+        if self._size + len(batch.content) > self._portion_bytes:
             self._close()
         self._batches.append(batch)
         self._size += len(batch.content)

@@ -126,16 +126,6 @@ def own_host(tower: str) -> str:
     return f"[{found}]" if family == socket.AF_INET6 else found
 
 
-BATCH_BYTES = 256 * 1024
-"""Size at which a batch goes out."""
-
-SILENCE_S = 60.0
-"""How long no store may acknowledge anything before the task fails, and is tried again."""
-
-HELD_BYTES_MAX = 32 * 1024 * 1024
-"""What is held back in memory; more goes to a temporary file."""
-
-
 class Attempt(NamedTuple):
     """Which task of which run this is; the same for every repetition.
 
@@ -178,7 +168,7 @@ class TopicLog:
         self._place = stored
         """Of the next record among those of the run."""
         self._builder = self._begin()
-        self._held = _Held(self.partition)
+        self._held = _Held(self.partition, options.held_bytes_max)
         self._published = PublishedDigests(self.partition)
         # A mirror that wrote here before a failure would go on behind what it wrote then.
         mirror.forget((self.partition,))
@@ -270,7 +260,7 @@ class TopicLog:
         self._mirror.forget((self.partition,))
 
     def _begin(self) -> BatchBuilder:
-        return BatchBuilder(BATCH_BYTES, Run(self._attempt.run, self._place))
+        return BatchBuilder(self._options.batch_bytes, Run(self._attempt.run, self._place))
 
     def _seal(self, *, last: bool = False) -> None:
         count = self._builder.count
@@ -293,7 +283,7 @@ class TopicLog:
 
     def _publish(self, batch: Batch) -> None:
         self._published.add(batch)
-        self._mirror.publish(batch, SILENCE_S)
+        self._mirror.publish(batch, self._options.silence_s)
 
     def _refuse_oversize(self, fields: Fields) -> None:
         """An empty batch takes a record of any size, so its first one is looked at before."""
@@ -310,11 +300,11 @@ class TopicLog:
 class _Held:
     """Batches that may not go out yet, in order; on disk where they are many."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, bytes_max: int) -> None:
         self._partition = partition
         self._places: list[tuple[int, int, int]] = []
         """Sequence, count and size of each."""
-        self._contents = SpooledTemporaryFile(HELD_BYTES_MAX)  # noqa: SIM115 (as long as this)
+        self._contents = SpooledTemporaryFile(bytes_max)  # noqa: SIM115 (as long as this)
 
     def put(self, batch: Batch) -> None:
         self._places.append((batch.sequence, batch.count, len(batch.content)))

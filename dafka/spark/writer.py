@@ -34,7 +34,7 @@ from dafka.model import Batch, Partition, checked_topic
 from dafka.process.clock import wall_ms
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.spark.resume import check_tasks
-from dafka.spark.task_log import SILENCE_S, Attempt, TopicLog, mirror_of
+from dafka.spark.task_log import Attempt, TopicLog, mirror_of
 from dafka.wire.primitives import text
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def write(
                 _extend(log, part)
         for log in logs.values():
             log.finish()
-        mirror.flush(SILENCE_S)
+        mirror.flush(options.silence_s)
     except NotStoredError:
         for log in logs.values():
             with suppress(QueryError):  # then that stores are silent says it all
@@ -254,8 +254,8 @@ def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> 
                     start = options.log_starts.get(batch.partition)
                     if start is not None:
                         mirror.begins(batch.partition, start)
-                mirror.publish(batch, SILENCE_S)
-        mirror.flush(SILENCE_S)
+                mirror.publish(batch, options.silence_s)
+        mirror.flush(options.silence_s)
     finally:
         mirror.forget(begun)
     return ()

@@ -64,6 +64,7 @@ class Environment:
         earlier: Versions that are read as they are, and are `layout` from then on.
         identity: Of the owner, if this makes the environment; by default one is drawn.
         sync: Whether a transaction that has ended survives a power cut.
+        map_bytes: Address space mapped at first.
 
     Raises:
         StorageError: The directory cannot be used, is used by another process, or holds something
@@ -80,6 +81,7 @@ class Environment:
         earlier: tuple[str, ...] = (),
         identity: str = "",
         sync: bool = True,
+        map_bytes: int = MAP_BYTES,
     ) -> None:
         self._directory = Path(directory)
         self._kind = kind
@@ -87,13 +89,14 @@ class Environment:
         self._earlier = earlier
         self._drawn = identity or address_of(uuid4())
         self._sync = sync
+        self._map_bytes = map_bytes
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
             shutil.rmtree(self._directory / _DRAFT, ignore_errors=True)
             if not (self._directory / _FILE).exists():
                 self._create()
-            self._lmdb = _opened(self._directory, sync=sync)
+            self._lmdb = _opened(self._directory, map_bytes, sync=sync)
             opened.callback(lambda: self._lmdb.close())
             self._see_that_it_is_whole()
             self.identity = self._own(self._lmdb)
@@ -190,7 +193,7 @@ class Environment:
         """
         draft = self._directory / _DRAFT
         draft.mkdir(mode=OWNER_ONLY)
-        with _opened(draft, sync=True) as made:
+        with _opened(draft, self._map_bytes, sync=True) as made:
             self._own(made)
         (draft / _FILE).replace(self._directory / _FILE)
         _sync_directory(self._directory)
@@ -234,7 +237,7 @@ class Environment:
         """
         try:
             self._lmdb.close()
-            self._lmdb = _opened(self._directory, sync=self._sync)
+            self._lmdb = _opened(self._directory, self._map_bytes, sync=self._sync)
             self._tables = {name: self._lmdb.open_db(name) for name in self._tables}
             if self._lmdb.info()["last_txnid"] == before:
                 return False
@@ -290,8 +293,8 @@ class Environment:
         return created
 
 
-def _opened(directory: Path, *, sync: bool) -> lmdb.Environment:
-    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=_TABLES_MAX, sync=sync, mode=0o600)
+def _opened(directory: Path, size: int, *, sync: bool) -> lmdb.Environment:
+    return lmdb.open(str(directory), map_size=size, max_dbs=_TABLES_MAX, sync=sync, mode=0o600)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -28,7 +28,7 @@ from zlib import crc32
 from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.process.clock import wall_ms
-from dafka.storage.environment import Environment
+from dafka.storage.environment import MAP_BYTES, Environment
 from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended, skipped
 from dafka.wire.primitives import octets_of, text
 
@@ -75,6 +75,7 @@ class LmdbLog:
         directory: Created if it is not there; nothing else may be kept in it.
         durability: What `append` promises.
         clock: Wall time in milliseconds: the time of batches that carry none.
+        map_bytes: Address space mapped at first; it doubles when it is full.
 
     Raises:
         StorageError: The directory cannot be used, is used by another process, or holds something
@@ -87,13 +88,20 @@ class LmdbLog:
         *,
         durability: Durability = Durability.FSYNC,
         clock: Callable[[], int] = wall_ms,
+        map_bytes: int = MAP_BYTES,
     ) -> None:
         self._clock = clock
         self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
         tables = _PARTITIONS, _BATCHES, _ENTRIES, _UNCHECKED
         self._environment = Environment(
-            directory, kind="log", tables=tables, layout=FORMAT, earlier=("2", "3"), sync=sync
+            directory,
+            kind="log",
+            tables=tables,
+            layout=FORMAT,
+            earlier=("2", "3"),
+            sync=sync,
+            map_bytes=map_bytes,
         )
         try:
             self._load()

@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dafka.query.service import AnswerBounds
 from dafka.storage.memory import MemoryLog
 from dafka.testing.group_nodes import PAGE, TOPIC, GroupConsumer, Processed, Settings
 from dafka.testing.membership import Owners
@@ -60,7 +61,9 @@ def run(seed: int) -> GroupsOutcome:
     world = World(seed, faults)
     mesh = SimMesh(world)
     names = [f"S{number}" for number in range(chance.choice((1, 2, 3)))]
-    stores = [SimStore(world, name, mesh, MemoryLog(name), PAGE) for name in names]
+    stores = [
+        SimStore(world, name, mesh, MemoryLog(name), AnswerBounds(rows=PAGE)) for name in names
+    ]
     producers = [SimProducer(world, f"P{number}", mesh, spooled=True) for number in range(4)]
     owners, processed = Owners(), Processed()
     settings = Settings(

@@ -16,7 +16,7 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, Lost, Stored
 from dafka.protocol.events import Consumed, Received, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
-from dafka.query.service import ROWS_MAX
+from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
 from dafka.records.batch import BatchBuilder, Run, values_of
 from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
@@ -196,16 +196,21 @@ class SimStore(SimNode[None, Never]):
         name: Its name.
         mesh: Its cluster.
         log: What is on its disk: it outlives the process.
-        rows_max: Of a table in one answer of its query port.
+        bounds: Of the answers of its query port.
     """
 
     def __init__(
-        self, world: World, name: str, mesh: SimMesh, log: MemoryLog, rows_max: int = ROWS_MAX
+        self,
+        world: World,
+        name: str,
+        mesh: SimMesh,
+        log: MemoryLog,
+        bounds: AnswerBounds = ANSWER_BOUNDS,
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self.server = SimQueryServer(self)
-        self._rows_max = rows_max
+        self._bounds = bounds
         self.disk = SimDisk(self)
         self._view = SimLog(log, self.disk, self._written)
         self.disputed: set[Partition] = set()
@@ -219,7 +224,7 @@ class SimStore(SimNode[None, Never]):
         self.server = SimQueryServer(self)
         self._view = SimLog(self.log, self.disk, self._written)
         role = StoreRole(
-            self._view, self.server, Retainer(()), rows_max=self._rows_max, clock=self.world.clock
+            self._view, self.server, Retainer(()), bounds=self._bounds, clock=self.world.clock
         )
         return role, role.machine
 

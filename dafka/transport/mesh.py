@@ -25,7 +25,6 @@ from dafka.protocol.presence import (
     Heard,
     PresenceEffect,
     PresenceMachine,
-    PresenceSettings,
     TowerAway,
     TowerBack,
 )
@@ -59,9 +58,6 @@ Notice = Disconnect | TowerAway | TowerBack | Dropped
 STARTING_MS = 20_000
 """So long a node that finds itself among others than its own ends; later it only says nothing."""
 
-PRESENCE = PresenceSettings()
-"""The times of discovery, those of the C implementation: all nodes of a cluster must agree."""
-
 
 class Mesh:
     """One node's place in one cluster.
@@ -73,7 +69,6 @@ class Mesh:
         cluster: Which.
         address: The node's identity.
         content: How this node publishes records; see `Cluster.shape`.
-        settings: Beacon times, if they are not to be `PRESENCE`.
 
     Raises:
         MisuseError: The cluster has no tower, or one that is no endpoint; the host is not one of
@@ -87,7 +82,6 @@ class Mesh:
         address: str,
         *,
         content: str | None = None,
-        settings: PresenceSettings | None = None,
     ) -> None:
         if not cluster.towers:
             raise MisuseError("at least one tower is needed")
@@ -140,7 +134,7 @@ class Mesh:
         self._connect_towers(towers)
         key = "" if credentials is None else credentials.public
         beacon = NodeBeacon(address, told_host, told_port, key)
-        self._presence = PresenceMachine(beacon, settings or PRESENCE, self._beacons_in)
+        self._presence = PresenceMachine(beacon, cluster.presence, self._beacons_in)
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:

@@ -30,10 +30,12 @@ class Subscribers:
 
     Args:
         credentials: The node's, in a cluster with keys.
+        senders_max: How many there are at most.
     """
 
-    def __init__(self, credentials: Credentials | None) -> None:
+    def __init__(self, credentials: Credentials | None, senders_max: int = SENDERS_MAX) -> None:
         self._credentials = credentials
+        self._senders_max = senders_max
         self._prefixes: Counter[bytes] = Counter()
         """What is subscribed to, and how often."""
         self._senders: dict[zmq.Socket[bytes], Sender] = {}
@@ -80,7 +82,7 @@ class Subscribers:
                 return False  # a tower of ours would not have passed it on
         assert sender is not None
         if sender not in self._connections:
-            if len(self._connections) >= SENDERS_MAX:
+            if len(self._connections) >= self._senders_max:
                 return False
             try:
                 self._open(sender)

@@ -65,9 +65,20 @@ class Pages:
     Args:
         plan: Of the topology that is shown.
         watcher: Its observer.
+        look_interval_s: From the end of one look to the begin of the next.
+        list_s: How long a list of partitions is as good as new.
     """
 
-    def __init__(self, plan: Plan, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        watcher: Watcher,
+        *,
+        look_interval_s: float = LOOK_INTERVAL_S,
+        list_s: float = LIST_S,
+    ) -> None:
+        self._look_interval_s = look_interval_s
+        self._list_s = list_s
         self._plan = plan
         self._watcher = watcher
         self._width = max((branch.level for branch in branches(plan.topology.tree)), default=1)
@@ -107,7 +118,7 @@ class Pages:
         """Partitions of which some cluster has records, the first so many."""
         clock = asyncio.get_running_loop().time
         async with self._listing:  # whoever asks meanwhile gets the same
-            if self._listed is None or clock() - self._listed[0] >= LIST_S:
+            if self._listed is None or clock() - self._listed[0] >= self._list_s:
                 holdings = await asyncio.to_thread(survey, self._plan.topology)
                 heads = furthest(holding.heads for holding in holdings)
                 chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
@@ -194,7 +205,7 @@ class Pages:
             async with self._news:
                 self._latest = latest
                 self._news.notify_all()
-            await asyncio.sleep(max(LOOK_INTERVAL_S, 2 * (clock() - began)))
+            await asyncio.sleep(max(self._look_interval_s, 2 * (clock() - began)))
 
 
 class _Headers:

@@ -272,17 +272,20 @@ def union(heads: Heads) -> dict[Partition, int]:
 
 
 def wait_until_back(
-    topology: Topology, supervisor: Supervisor, stalls: Stalls | None = None
+    topology: Topology,
+    supervisor: Supervisor,
+    stalls: Stalls | None = None,
+    ready_s: float = READY_S,
 ) -> None:
     """Wait until every cluster answers.
 
     Raises:
-        ProcessError: One does not within `READY_S`.
+        ProcessError: One does not within `ready_s`.
     """
     names = {cluster.name for cluster in topology.clusters}
 
     def answer(heads: Heads) -> bool:
         return heads.keys() == names
 
-    if watch_until(answer, READY_S, topology, supervisor, stalls) is None:
-        raise ProcessError(f"no answer from all clusters within {READY_S:.0f} s")
+    if watch_until(answer, ready_s, topology, supervisor, stalls) is None:
+        raise ProcessError(f"no answer from all clusters within {ready_s:.0f} s")

@@ -83,13 +83,20 @@ class ReadProof:
         return not (self.lost or self.duplicated or self.disordered)
 
 
-def wait_until_ready(topology: Topology, supervisor: Supervisor) -> dict[str, int]:
+def wait_until_ready(
+    topology: Topology, supervisor: Supervisor, ready_s: float = READY_S
+) -> dict[str, int]:
     """Wait until every cluster answers; returns how many records each has already.
+
+    Args:
+        topology: Whose clusters.
+        supervisor: Of its processes.
+        ready_s: How long the stores may take to answer.
 
     Raises:
         ProcessError: One does not answer in time, or a process keeps dying.
     """
-    deadline = time.monotonic() + READY_S
+    deadline = time.monotonic() + ready_s
     while True:
         holdings = survey(topology, timeout_ms=500)
         for child in supervisor.watch():
@@ -102,7 +109,7 @@ def wait_until_ready(topology: Topology, supervisor: Supervisor) -> dict[str, in
         if not missing:
             return {holding.cluster: holding.records for holding in holdings}
         if time.monotonic() > deadline:
-            raise ProcessError(f"no answer within {READY_S:.0f} s from {', '.join(missing)}")
+            raise ProcessError(f"no answer within {ready_s:.0f} s from {', '.join(missing)}")
         time.sleep(POLL_S)
 
 
@@ -160,6 +167,7 @@ def wait_until_everywhere(
     before: dict[str, int],
     sending: Future[Published],
     show: Callable[[dict[str, int], int | None], None],
+    stalled_s: float = STALLED_S,
 ) -> Published:
     """Keep the processes alive until everything has been sent and every cluster holds it.
 
@@ -169,9 +177,10 @@ def wait_until_everywhere(
         before: Records each cluster held before.
         sending: What is being published.
         show: Told now and then what each cluster holds, and how many rows there are once known.
+        stalled_s: How long no cluster may get a record.
 
     Raises:
-        ProcessError: Nothing has moved for `STALLED_S`.
+        ProcessError: Nothing has moved for so long.
     """
     moved = time.monotonic()
     last: dict[str, int] = {}
@@ -186,8 +195,8 @@ def wait_until_everywhere(
             return published
         if now != last:
             last, moved = now, time.monotonic()
-        elif time.monotonic() - moved > STALLED_S:
-            raise ProcessError(f"nothing has moved for {STALLED_S:.0f} s; clusters hold {now}")
+        elif time.monotonic() - moved > stalled_s:
+            raise ProcessError(f"nothing has moved for {stalled_s:.0f} s; clusters hold {now}")
         time.sleep(POLL_S)
 
 

@@ -98,9 +98,11 @@ class Supervisor:
     Args:
         processes: In the order of starting.
         logs: Directory for what they print, one file each; made if it is not there.
+        stop_s: How long processes of one kind may take to stop before they are killed.
     """
 
-    def __init__(self, processes: Sequence[Process], logs: Path) -> None:
+    def __init__(self, processes: Sequence[Process], logs: Path, stop_s: float = STOP_S) -> None:
+        self._stop_s = stop_s
         self.children = [Child(process) for process in processes]
         self._logs = logs
 
@@ -164,7 +166,7 @@ class Supervisor:
             ]
             for running in alive:
                 running.terminate()
-            deadline = time.monotonic() + STOP_S
+            deadline = time.monotonic() + self._stop_s
             for running in alive:
                 try:
                     running.wait(max(0.0, deadline - time.monotonic()))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
 from dafka.plural import counted
+from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
 from dafka.storage.lmdb_log import LmdbLog
 from distributor.control.client import ControlClient
@@ -30,6 +30,7 @@ from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
     from dafka.model import Partition
+    from dafka.process.clock import Clock
     from distributor.control.protocol import LinkRow
     from distributor.survey import Holding
     from topology.model import ClusterSpec, Topology
@@ -47,13 +48,15 @@ class Applying:
     Args:
         logs: Of the `distributor up` that runs.
         file: What is to run.
+        clock: Says how long no producer has published.
 
     Raises:
         PlanError: Nothing runs, or the file cannot take the place of the one that runs.
         TopologyError: One of the files may not be used.
     """
 
-    def __init__(self, logs: Path, file: Path) -> None:
+    def __init__(self, logs: Path, file: Path, clock: Clock = CLOCK) -> None:
+        self._seconds = clock.seconds
         self._logs = logs
         self._running = find(logs)
         self._place = Path(self._running.file)
@@ -193,17 +196,17 @@ class Applying:
             for partition, head in holding.heads.items()
             if _is_about(step, partition)
         }
-        before, since_s = self._quiet or (heads, time.monotonic())
+        before, since_s = self._quiet or (heads, self._seconds())
         moved = [partition for partition, head in heads.items() if before.get(partition) != head]
         published = _published(
             self._topology.cluster(holding.cluster),
             holding.store,
             {one: heads[one] for one in moved[:READ_MAX]},
         )
-        self._quiet = (heads, time.monotonic() if published else since_s)
+        self._quiet = (heads, self._seconds() if published else since_s)
         if published:
             return f"the producer {published.address[:8]} of {published.topic!r} to be stopped"
-        if time.monotonic() - self._quiet[1] < QUIET_S:
+        if self._seconds() - self._quiet[1] < QUIET_S:
             return f"{QUIET_S:g} s of silence"
         self._quiet = None
         return ""

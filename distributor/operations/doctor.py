@@ -63,15 +63,24 @@ class Diagnosis:
     do: str
 
 
-def examine(plan: Plan, processes: Sequence[Process], now_wall_ms: int) -> list[Diagnosis]:
-    """Ask every process, store and link of a topology; what is wrong, causes first."""
+def examine(
+    plan: Plan, processes: Sequence[Process], now_wall_ms: int, settle_s: float = SETTLE_S
+) -> list[Diagnosis]:
+    """Ask every process, store and link of a topology; what is wrong, causes first.
+
+    Args:
+        plan: Of the topology.
+        processes: Of the topology.
+        now_wall_ms: The time.
+        settle_s: How long what one cluster has and another lacks may be under way.
+    """
     status = status_of(plan, now_wall_ms)
     return [
         *_of_processes(plan.topology, probe(processes)),
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
         *_of_links(status.links, status.clusters),
-        *_of_holdings(plan.topology, status.links),
+        *_of_holdings(plan.topology, status.links, settle_s),
     ]
 
 
@@ -246,7 +255,9 @@ def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
     return Diagnosis(name, "; ".join(what), do)
 
 
-def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Diagnosis]:
+def _of_holdings(
+    topology: Topology, links: list[LinkStatus], settle_s: float
+) -> Iterator[Diagnosis]:
     """What somebody has, somebody else lacks, and nobody brings. Flags alone do not show that."""
     if any(link.error or link.lag_records for link in links):
         return  # that is said already, or under way
@@ -254,7 +265,7 @@ def _of_holdings(topology: Topology, links: list[LinkStatus]) -> Iterator[Diagno
     due = furthest(holding.heads for holding in before)
     if not any(_lacks(topology, due, holding) for holding in before):
         return
-    time.sleep(SETTLE_S)
+    time.sleep(settle_s)
     for holding in survey(topology):
         lacks = _lacks(topology, due, holding)
         if lacks:

@@ -55,12 +55,14 @@ class Caller:
 
     Args:
         web: The files for that; None where everybody may ask.
+        timeout_s: How long one page may take.
 
     Raises:
         MisuseError: One of them cannot be used.
     """
 
-    def __init__(self, web: Web | None) -> None:
+    def __init__(self, web: Web | None, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         # Our own processes are never behind a proxy, whatever the environment says.
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         headers = []
@@ -88,20 +90,24 @@ class Caller:
         """
         url = f"{self._scheme}://{endpoint}{page}"
         try:
-            with self._opener.open(url, timeout=TIMEOUT_S) as answer:
+            with self._opener.open(url, timeout=self._timeout_s) as answer:
                 return True, str(answer.read(PAGE_BYTES_MAX), "utf-8", "replace")
         except HTTPError as error:
             with error:
                 return False, str(error.read(PAGE_BYTES_MAX), "utf-8", "replace")
 
 
-def probe(processes: Sequence[Process]) -> list[Vitals]:
+def probe(processes: Sequence[Process], timeout_s: float = TIMEOUT_S) -> list[Vitals]:
     """Ask all of them at once; in their order.
+
+    Args:
+        processes: Which.
+        timeout_s: How long each may take for one page.
 
     Raises:
         MisuseError: A file for asking them cannot be used.
     """
-    callers = {process.web: Caller(process.web) for process in processes}
+    callers = {process.web: Caller(process.web, timeout_s) for process in processes}
     return at_once(partial(_probe, callers), processes)
 
 

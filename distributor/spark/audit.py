@@ -86,7 +86,12 @@ class Audit:
         return [AuditFinding(*row) for row in ordered.limit(count).collect()]
 
 
-def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> Audit:
+def audit(
+    spark: SparkSession,
+    topology: Topology,
+    directory: Path = Path(),
+    range_records: int = RANGE_RECORDS,
+) -> Audit:
     """Compare all clusters as they are now.
 
     While records flow, the last of them may not be everywhere yet: they are `behind`.
@@ -95,13 +100,17 @@ def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> 
         spark: The session; `distributor.spark.register` has been called with it.
         topology: Whose clusters.
         directory: Of the topology's file: what its key files are relative to.
+        range_records: Records of a partition that are compared at once.
 
     Raises:
         AuditError: A cluster does not answer.
     """
     _surveyed(topology)
     everything = _union(
-        [_records(spark, topology, cluster, directory) for cluster in topology.clusters]
+        [
+            _records(spark, topology, cluster, directory, range_records)
+            for cluster in topology.clusters
+        ]
     )
     summary = (
         everything.groupBy("cluster", *_PLACE)
@@ -127,7 +136,7 @@ def audit(spark: SparkSession, topology: Topology, directory: Path = Path()) -> 
     names = [cluster.name for cluster in topology.clusters]
     compared = _union(
         [
-            _records(spark, topology, cluster, directory, _ends(ends, cluster.name))
+            _records(spark, topology, cluster, directory, range_records, _ends(ends, cluster.name))
             for cluster in topology.clusters
         ]
     ).join(F.broadcast(_suspicious(summary, len(names))), [*_PLACE], "left_semi")
@@ -155,6 +164,7 @@ def _records(
     topology: Topology,
     cluster: ClusterSpec,
     directory: Path,
+    range_records: int,
     ends: str = "latest",
 ) -> DataFrame:
     """A cluster's records: place, digest of what shall be the same everywhere, astray or not."""
@@ -172,7 +182,7 @@ def _records(
         F.lit(cluster.name).alias("cluster"),
         "topic",
         "partition",
-        (F.col("offset") - F.col("offset") % RANGE_RECORDS).alias("range"),
+        (F.col("offset") - F.col("offset") % range_records).alias("range"),
         "offset",
         F.xxhash64("offset", own_time, "key", "value", "headers").alias("digest"),
         (~_in_order(topology, cluster)).alias("astray"),

@@ -50,7 +50,6 @@ RECORDS_PER_TRIGGER = 2_000_000
 repeats little."""
 
 BACKOFF_S_MAX = 30.0
-"""The longest wait before a query that has failed is started again; the first is half a second."""
 
 PROBE_INTERVAL_MS = 1_000
 """How often the targets are asked for a sign of life, where there are several."""
@@ -68,6 +67,8 @@ class LinkJob:
         link: Which arrow of the plan.
         directory: Of the topology's file: what its key files are relative to.
         available_now: Copy what is there now, then end.
+        backoff_s_max: The longest wait before a query that has failed is started again; the first
+            is half a second.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class LinkJob:
         *,
         directory: Path = Path(),
         available_now: bool = False,
+        backoff_s_max: float = BACKOFF_S_MAX,
     ) -> None:
         self._spark = spark
         self._topology = topology
         self._link = link
         self._directory = directory
         self._available_now = available_now
+        self._backoff_s_max = backoff_s_max
         self._checkpoint = tempfile.mkdtemp(prefix="dafka-link-")
         self._failures = 0
         self._due_s = time.monotonic()
@@ -212,7 +215,7 @@ class LinkJob:
         if self._available_now and self._failures >= FAILURES_MAX:
             raise ProcessError(f"{self._failures} failures in a row: {self._error}") from error
         log.warning("the query has failed and is started again", extra=facts)
-        self._due_s = time.monotonic() + min(0.25 * 2**self._failures, BACKOFF_S_MAX)
+        self._due_s = time.monotonic() + min(0.25 * 2**self._failures, self._backoff_s_max)
 
     def _copied_by_query(self) -> int:
         progress = self._query.lastProgress if self._query is not None else None

@@ -18,10 +18,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from topology.output import open_console
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PACKAGES = "dafka", "distributor", "topology"
 ROOT = Path(__file__).parents[2]
@@ -314,16 +318,18 @@ def mutated(mutant: Mutant, root: Path) -> None:
     file.write_text(text.replace(mutant.old, mutant.new))
 
 
-def verdict_of(mutant: Mutant, seeds: int) -> MutantVerdict:
-    """Run every simulator of a copy with the fault in it."""
+def verdict_of(
+    mutant: Mutant, seeds: int, simulators: Mapping[str, str] = SIMULATORS
+) -> MutantVerdict:
+    """Run simulators, by default all, of a copy with the fault in it."""
     with TemporaryDirectory() as directory:
         for package in PACKAGES:
             shutil.copytree(ROOT / package, Path(directory) / package)
         mutated(mutant, Path(directory))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             run = partial(_seen, directory=directory, seeds=seeds)
-            found = pool.map(run, SIMULATORS.values())
-            seen = dict(zip(SIMULATORS, found, strict=True))
+            found = pool.map(run, simulators.values())
+            seen = dict(zip(simulators, found, strict=True))
     return MutantVerdict(mutant.name, seen)
 
 

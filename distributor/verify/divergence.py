@@ -44,9 +44,24 @@ class DigestSource(Protocol):
 
 
 class Witness:
-    """Looks at the partitions of one link."""
+    """Looks at the partitions of one link.
 
-    def __init__(self) -> None:
+    Args:
+        first_looks_max: Partitions looked at for the first time in one survey.
+        looks_max: Partitions looked at again in one survey.
+        look_records_max: Records of a partition in one look.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_looks_max: int = FIRST_LOOKS_MAX,
+        looks_max: int = LOOKS_MAX,
+        look_records_max: int = LOOK_RECORDS_MAX,
+    ) -> None:
+        self._first_looks_max = first_looks_max
+        self._looks_max = looks_max
+        self._look_records_max = look_records_max
         self._seen: dict[Partition, int] = {}
         """Up to where each partition was looked at; those of which that is longest ago first."""
         self._doubtful: set[Partition] = set()
@@ -82,15 +97,15 @@ class Witness:
                 self.diverged.pop(partition, None)
                 if seen:
                     self._doubtful.add(partition)
-            elif end > seen and partition not in self.diverged and len(again) < LOOKS_MAX:
-                again[partition] = range(max(seen, end - LOOK_RECORDS_MAX), end)
+            elif end > seen and partition not in self.diverged and len(again) < self._looks_max:
+                again[partition] = range(max(seen, end - self._look_records_max), end)
         for partition in source.keys() - target.keys() - self._seen.keys() - self._doubtful:
             self._seen[partition] = 0
         first: dict[Partition, range] = {}
         waiting = self.waiting(target) & source.keys()
         self._doubtful |= waiting
         for partition in waiting:
-            if len(first) == FIRST_LOOKS_MAX:
+            if len(first) == self._first_looks_max:
                 break
             end = min(source[partition], target[partition]) + 1
             first[partition] = range(max(0, end - 1), end)

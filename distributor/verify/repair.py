@@ -82,6 +82,7 @@ def repair(
     *,
     host: str = "",
     progress: Callable[[int, int], None] | None = None,
+    silence_s: float = SILENCE_S,
 ) -> Repair:
     """Bring what is missing, cluster by cluster.
 
@@ -91,6 +92,7 @@ def repair(
         host: Interface of this machine at which the clusters' stores can reach it; by default that
             of each cluster, which is this machine's if it is run there.
         progress: Called with records brought and records to bring.
+        silence_s: How long the stores of a cluster may acknowledge nothing.
 
     Raises:
         MisuseError: The interface is none of this machine's.
@@ -107,7 +109,7 @@ def repair(
                 if difference.cluster != name:
                     continue
                 try:
-                    brought = _fill(topology, difference, holdings, mirror)
+                    brought = _fill(topology, difference, holdings, mirror, silence_s)
                 except (QueryError, NotStoredError) as error:
                     mirror.forget([difference.partition])
                     done.left.append(f"{difference}; not repaired: {error}")
@@ -124,6 +126,7 @@ def _fill(
     difference: Difference,
     holdings: Mapping[str, Holding],
     mirror: Mirror,
+    silence_s: float,
 ) -> int:
     """Bring one range; returns how many records that was.
 
@@ -139,8 +142,8 @@ def _fill(
         mirror.begins(partition, difference.first)
     start = max(end, difference.first)
     for batch in _batches(topology, difference, holdings, start):
-        mirror.publish(batch, SILENCE_S)
-    mirror.flush(SILENCE_S)
+        mirror.publish(batch, silence_s)
+    mirror.flush(silence_s)
     return max(0, difference.last + 1 - start)
 
 

@@ -12,8 +12,8 @@ from enum import Enum
 import pytest
 
 from dafka.errors import StorageError
+from dafka.limits import PeerBounds
 from dafka.model import Partition
-from dafka.protocol import consumer, foreign, presence, receiver, stores, unacked
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import (
     Append,
@@ -61,25 +61,12 @@ EVENTS = 1_200
 MANY = 20
 """What the limits are brought down to, so that some thousand messages are far beyond them."""
 
+SMALL = PeerBounds(
+    partitions=MANY, stores=MANY, reorder_batches=MANY, requesters=MANY, reminded_topics=MANY
+)
+
 HELD_MAX = 100 * MANY
 """Entries in all the collections of a machine, whatever it was sent."""
-
-
-@pytest.fixture(autouse=True)
-def small_limits(monkeypatch):
-    for module, name in (
-        (consumer, "PARTITIONS_MAX"),
-        (receiver, "PARTITIONS_MAX"),
-        (receiver, "STORES_MAX"),
-        (receiver, "REORDER_BATCHES_MAX"),
-        (stores, "STORES_MAX"),
-        (unacked, "STORES_MAX"),
-        (foreign, "REQUESTERS_MAX"),
-        (foreign, "REMINDED_TOPICS_MAX"),
-        (foreign, "REQUESTERS_MAX"),
-        (presence, "PEERS_MAX"),
-    ):
-        monkeypatch.setattr(module, name, MANY)
 
 
 def held(machine):
@@ -146,6 +133,7 @@ def test_a_consumer(seed, start, committed):
             start=start,
             committed=committed,
             buffer_bytes_max=2_000,
+            bounds=SMALL,
         ),
     )
 
@@ -162,7 +150,7 @@ def test_a_consumer(seed, start, committed):
 def test_a_store(seed, on_disk, tmp_path):
     peers = Peers(seed)
     log = LmdbLog(tmp_path, durability=Durability.OS) if on_disk else MemoryLog(OURS)
-    machine = StoreMachine(OURS, {})
+    machine = StoreMachine(OURS, {}, SMALL)
 
     def perform(effect):
         match effect:
@@ -198,7 +186,7 @@ def test_a_store(seed, on_disk, tmp_path):
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_store_at_the_end_of_the_sequences(on_disk, tmp_path):
     log = LmdbLog(tmp_path, durability=Durability.OS) if on_disk else MemoryLog(OURS)
-    machine = StoreMachine(OURS, {})
+    machine = StoreMachine(OURS, {}, SMALL)
     peers, place = Peers(1), Partition("flights", "AA")
     for now_ms in (0, 2_000, 4_000):
         for message in (
@@ -227,7 +215,7 @@ def test_a_store_at_the_end_of_the_sequences(on_disk, tmp_path):
 @pytest.mark.parametrize("spooled", [False, True])
 def test_a_producer(seed, spooled):
     peers = Peers(seed)
-    settings = ProducerSettings(spooled=spooled, min_acks=2)
+    settings = ProducerSettings(spooled=spooled, min_acks=2, stores_max=MANY)
     machine = ProducerMachine(OURS, settings)
     builder = BatchBuilder(1 << 16)
     builder.append(1, None, b"value", ())
@@ -245,7 +233,7 @@ def test_a_producer(seed, spooled):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_mirror(seed):
     peers = Peers(seed)
-    machine = MirrorMachine(MirrorSettings(min_acks=2))
+    machine = MirrorMachine(MirrorSettings(min_acks=2, stores_max=MANY))
     for partition in (Partition("flights", "AA"), Partition("fl", "BB")):
         fits(machine.handle(Mirrored(peers.batch(partition)), 0))
     assert "not for a mirror" in given_to(machine, peers)
@@ -254,12 +242,14 @@ def test_a_mirror(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_link_between_two_such_meshes(seed):
     peers = Peers(seed)
-    settings = ConsumerSettings(start=Start.ASSIGNED, committed=True, buffer_bytes_max=5_000)
+    settings = ConsumerSettings(
+        start=Start.ASSIGNED, committed=True, buffer_bytes_max=5_000, bounds=SMALL
+    )
     machine = LinkMachine(
         level=1,
         origin=7,
         source=ConsumerMachine(OURS, settings),
-        mirror=MirrorMachine(MirrorSettings()),
+        mirror=MirrorMachine(MirrorSettings(stores_max=MANY)),
         settings=LinkSettings(repair_after_ms=5_000),
     )
     now_ms = 0
@@ -291,7 +281,7 @@ def test_a_link_between_two_such_meshes(seed):
 @pytest.mark.parametrize("shape", Shape)
 def test_single_records_either_way(seed, shape):
     peers = Peers(seed)
-    machine = Singles(shape)
+    machine = Singles(shape, MANY)
     for _ in range(EVENTS):
         some = [peers.received() for _ in range(3)]
         fits(machine.inbound(some, 5))
@@ -302,7 +292,8 @@ def test_single_records_either_way(seed, shape):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_presence(seed):
     peers = Peers(seed)
-    machine = PresenceMachine(NodeBeacon(OURS, "h", 5), PresenceSettings(), ["one", "two"])
+    settings = PresenceSettings(peers_max=MANY)
+    machine = PresenceMachine(NodeBeacon(OURS, "h", 5), settings, ["one", "two"])
     drops, now_ms = 0, 0
     for _ in range(EVENTS):
         now_ms += peers.pick(0, 1, 300)

@@ -12,15 +12,16 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
-from dafka.groups import link_sync
-from dafka.node.consumer import Consumer
+from dafka.limits import LINKS_MAX, QUERY_BYTES_MAX, PeerBounds
+from dafka.node.loop import Node
 from dafka.node.producer import Producer
-from dafka.node.store import Store
+from dafka.node.store import Store, StoreRole
 from dafka.node.tower import Tower
-from dafka.protocol import presence, receiver, stores
+from dafka.process.clock import now_ms
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import Submitted
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.protocol.presence import PresenceSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
 from dafka.query import messages as query
@@ -28,14 +29,19 @@ from dafka.query.client import StoreClient
 from dafka.reasons import REASONS
 from dafka.records.batch import BatchBuilder
 from dafka.storage.lmdb_log import Durability
-from dafka.transport import mesh, names, sockets
+from dafka.storage.memory import MemoryLog
+from dafka.storage.retention import Retainer
+from dafka.transport import names, sockets
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.wire import messages, rfc46
 from dafka.wire.primitives import number_4, number_8, string
 from distributor.control.agent import ControlServer
-from tests.support.hostile_node import Stranger, content, diverge, fed, garbled
+from distributor.control.agent import answer as obey
+from tests.support.hostile_node import Bare, Stranger, content, diverge, fed, garbled
+from tests.support.query_port import Questions
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -51,7 +57,9 @@ def cluster(tmp_path_factory, free_ports, until):
     first = free_ports(3)
     tower, port = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
     data = tmp_path_factory.mktemp("store")
-    with Tower(tower), Store(data, tower, query=port, durability=Durability.OS) as store:
+    # There is room for one peer, the stranger.
+    way = Cluster(tower, presence=PresenceSettings(peers_max=1))
+    with Tower(tower), Store(data, way, query=port, durability=Durability.OS) as store:
         directories = lambda: tmp_path_factory.mktemp("secured")  # noqa: E731
         stranger = Stranger(tower, store, port, until, directories, free_ports)
         yield stranger
@@ -84,17 +92,6 @@ def sends_content(octets, count=1, sequence=0):
 def says(make):
     """What the stranger says to the store, whose address is given."""
     return "store", lambda stranger, _: [stranger.says(one) for one in make(stranger)]
-
-
-def with_limit(module, name, row, limit=0):
-    """A row under a lower limit."""
-    role, cause = row
-
-    def limited(stranger, monkeypatch):
-        monkeypatch.setattr(module, name, limit)
-        cause(stranger, monkeypatch)
-
-    return role, limited
 
 
 def twice(*contents):
@@ -132,17 +129,17 @@ def one_more_peer(stranger, _):
     stranger.announces([b"B", b"ONE MORE", b"127.0.0.1", b"9"])
 
 
-def meets_others(stranger, monkeypatch):
+def meets_others(stranger, _):
     """A node that has been alone for long meets one that writes as the C implementation does."""
-    monkeypatch.setattr(mesh, "STARTING_MS", 0)
     tower = f"tcp://127.0.0.1:{stranger.free_ports(2)}"
-    before = counted("consumer", "other dialect")
-    with (
-        Tower(tower),
-        Consumer(tower, "flights"),
-        Producer(Cluster(tower, wire="libdafka")),
-    ):
-        stranger.until(lambda: counted("consumer", "other dialect") > before)
+    before = counted("store", "other dialect")
+    with Tower(tower), Producer(Cluster(tower, wire="libdafka")):
+        mesh = Mesh(Cluster(tower), "ME")
+        mesh.wake(now_ms() - 2 * STARTING_MS)  # so long ago
+        node = Node(Bare("store", StoreMachine("ME", {})), "ME", {None: mesh})
+        node.start()
+        stranger.until(lambda: counted("store", "other dialect") > before)
+        node.stop()
 
 
 def announces_unknown_name(stranger, monkeypatch):
@@ -239,6 +236,23 @@ def consumer(**settings):
     return ConsumerMachine("ME", ConsumerSettings(**settings))
 
 
+def bounded_store(**bounds):
+    return lambda: StoreMachine("ME", {}, PeerBounds(**bounds))
+
+
+def is_asked(*questions):
+    """What a store's query port has received."""
+
+    def cause(*_):
+        port = Questions(*questions)
+        role = StoreRole(MemoryLog("ME"), port, Retainer(()))
+        while port.asked:
+            role.pollable()[port.socket]()
+        role.close()
+
+    return "store", cause
+
+
 LATE = messages.GetHeads("flights", "YOU")
 FLAT = messages.Records("flights", "AA", 0, 1, content())
 
@@ -277,8 +291,8 @@ CAUSES = {
     "beacon endpoint": announces(b"B", b"AA", b"127.0.0.1", b"0"),
     "beacon host": ("store", announces_unknown_name),
     "beacon key": announces(b"B", b"AA", b"127.0.0.1", b"9", b"short"),
-    "other dialect": ("consumer", meets_others),
-    "too many peers": with_limit(presence, "PEERS_MAX", ("store", one_more_peer)),
+    "other dialect": ("store", meets_others),
+    "too many peers": ("store", one_more_peer),
     "append failed": ("store", refusing_disk),
     "consumer full": gives("consumer", lambda: consumer(buffer_bytes_max=0), FLAT),
     "disputed partition": twice(content(), content(value=b"other"), content()),
@@ -293,31 +307,32 @@ CAUSES = {
         lambda stranger: [messages.ConsumerHello(f"{stranger.store}X", "YOU", ())]
     ),
     "not read": ("store", full_of_answers),
-    "reorder buffer full": with_limit(
-        receiver, "REORDER_BYTES_MAX", sends_content(content(1, 5), sequence=5)
+    "reorder buffer full": gives(
+        "store",
+        bounded_store(reorder_batches=0),
+        messages.Records("flights", "AA", 5, 1, content(1, 5)),
     ),
     "stopped": ("link", lambda *_: diverge()),
-    "too many partitions": with_limit(receiver, "PARTITIONS_MAX", sends_content(content())),
-    "too many stores": with_limit(
-        stores,
-        "STORES_MAX",
-        says(lambda stranger: [messages.DirectHead(stranger.store, "flights", "AA", 0, "S1")]),
+    "too many partitions": gives("store", bounded_store(partitions=0), FLAT),
+    "too many stores": gives(
+        "store", bounded_store(stores=0), messages.DirectHead("ME", "flights", "AA", 0, "S1")
     ),
     "no subscription": with_keys(says_to_publisher),
     "not permitted": with_keys(asks_without_right),
     "subscription not permitted": with_keys(subscribes_without_right),
     "question frames": asks(b"1234567", b"question"),
     "query message": asks(b"12345678", b"\1question"),
-    "query size": with_limit(query, "QUERY_BYTES_MAX", asks(b"12345678", b"\1")),
+    "query size": is_asked(bytes(QUERY_BYTES_MAX + 1)),
     "query version": asks(b"12345678", b"\2"),
     "membership": asks(b"12345678", query.encode(query.MembersRequest(b"g" * 250))),
-    "links": with_limit(
-        link_sync,
-        "LINKS_MAX",
-        asks(b"12345678", query.encode(query.LinkSyncRequest(b"1", in_sync=True))),
+    "links": is_asked(
+        *(
+            query.encode(query.LinkSyncRequest(b"%d" % n, in_sync=True))
+            for n in range(LINKS_MAX + 1)
+        )
     ),
     "control message": commands(b"12345678", b"\1command"),
-    "control size": with_limit(query, "QUERY_BYTES_MAX", commands(b"12345678", b"\1")),
+    "control size": ("control", lambda *_: obey(bytes(QUERY_BYTES_MAX + 1), [])),
     "control version": commands(b"12345678", b"\2"),
 }
 

@@ -51,6 +51,11 @@ class Pair:
         self.file.write_text("\n".join(lines))
         self.topology = load(self.file)
 
+    @property
+    def queries(self):
+        """The query ports of the clusters."""
+        return [cluster.stores[0].query for cluster in self.topology.clusters]
+
     def fill(self, number: int, *batches: Batch):
         """Append to a cluster's log while its store does not run."""
         log = LmdbLog(self.topology.clusters[number - 1].stores[0].data, durability=Durability.OS)

@@ -22,6 +22,7 @@ from distributor.survey import (
     survey,
     survey_group,
 )
+from tests.support.query_port import unanswered
 
 pytestmark = pytest.mark.net
 
@@ -96,7 +97,7 @@ def test_records_are_counted_from_heads():
 
 
 def test_a_cluster_whose_stores_are_all_silent_gives_no_sign_of_life(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.SIGN_TIMEOUT_MS", 200)
+    unanswered(monkeypatch, pair.queries[1])
     with pair.running(1):
         assert [gives_sign_of_life(cluster) for cluster in pair.topology.clusters] == [True, False]
 
@@ -147,7 +148,7 @@ KEY = CommitKey("billing", Partition("orders", "PRODUCER"))
 
 
 def test_what_clusters_know_of_a_group_and_which_do_not_answer(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 500)
+    unanswered(monkeypatch, pair.queries[1])
     with pair.running(1):
         committer = Committer(Cluster.declared(pair.topology.clusters[0]))
         committer.write([(KEY, Commit(5, 1, 2))])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import zmq
 
-from dafka.transport import mesh
 from dafka.transport.sockets import SOCKETS_MAX
 from tests.support.small_cluster import FAST_PRESENCE, SmallCluster
 
@@ -14,13 +13,12 @@ zmq.Context.instance().set(zmq.MAX_SOCKETS, SOCKETS_MAX)
 
 
 @pytest.fixture
-def make_cluster(tmp_path, free_ports, reopened, monkeypatch):
+def make_cluster(tmp_path, free_ports, reopened):
     """A function that makes a cluster at another host, or with another number of towers."""
-    monkeypatch.setattr(mesh, "PRESENCE", FAST_PRESENCE)
     made = []
 
     def make(**settings):
-        settings = {"towers": 2} | settings
+        settings = {"towers": 2, "presence": FAST_PRESENCE} | settings
         made.append(SmallCluster(tmp_path, free_ports, reopened, **settings))
         return made[-1]
 

@@ -9,7 +9,6 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, RebalancedError
 from dafka.model import Partition
-from dafka.node import consumer as consumer_module
 from dafka.node.consumer import Consumer
 from dafka.query.client import StoreClient
 
@@ -249,8 +248,7 @@ def test_members_with_other_stores_are_refused(running):
         take(other, 1)
 
 
-def test_a_commit_that_no_store_acknowledges_is_an_error(cluster, monkeypatch):
-    monkeypatch.setattr(consumer_module, "_LEAVE_S", 0.2)
+def test_a_commit_that_no_store_acknowledges_is_an_error(cluster):
     cluster.start_tower()
     store = cluster.store()
     send(cluster.producer(), range(5))
@@ -260,7 +258,7 @@ def test_a_commit_that_no_store_acknowledges_is_an_error(cluster, monkeypatch):
     with pytest.raises(NotStoredError, match="positions of group 'billing'"):
         consumer.commit(timeout=0.2)
     with pytest.raises(NotStoredError, match="__consumer_offsets"):
-        consumer.close()
+        consumer.close(timeout=0.2)
 
 
 def test_only_members_of_groups_have_positions(running):

@@ -18,13 +18,11 @@ from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.process import metrics
-from dafka.protocol.presence import PresenceSettings
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
-from dafka.transport import mesh
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
-from tests.support.small_cluster import TIMEOUT_MS, endpoints, peers, said, send, values
+from tests.support.small_cluster import FAST_PRESENCE, endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 
@@ -37,11 +35,14 @@ def directory():
 
 
 @pytest.fixture
-def opened(monkeypatch):
-    settings = PresenceSettings(beacon_interval_ms=50, peer_timeout_ms=TIMEOUT_MS)
-    monkeypatch.setattr(mesh, "PRESENCE", settings)
+def opened():
     with ExitStack() as stack:
         yield stack.enter_context
+
+
+def entered(tower, host):
+    """The cluster as nodes that notice quickly enter it."""
+    return Cluster(tower, host=host, presence=FAST_PRESENCE)
 
 
 @pytest.fixture(params=["ipc", "inproc"])
@@ -57,9 +58,9 @@ def test_all_roles_without_a_network(places, directory, opened, until):
     tower, query, host = places
     opened(Tower(tower))
     data = directory / "data"
-    store = opened(Store(data, Cluster(tower, host=host), query=query, durability=Durability.OS))
-    producer = opened(Producer(Cluster(tower, host=host)))
-    consumer = opened(Consumer(Cluster(tower, host=host), "orders"))
+    store = opened(Store(data, entered(tower, host), query=query, durability=Durability.OS))
+    producer = opened(Producer(entered(tower, host)))
+    consumer = opened(Consumer(entered(tower, host), "orders"))
     send(producer, *range(100))
     assert values(consumer, 100) == list(range(100))
     until(lambda: peers(store, producer, consumer) == [2, 2, 2])
@@ -71,11 +72,11 @@ def test_all_roles_without_a_network(places, directory, opened, until):
 def test_peers_without_a_network_are_left_and_found_again(places, opened, until):
     tower, _, host = places
     opened(Tower(tower))
-    consumer = opened(Consumer(Cluster(tower, host=host), "orders"))
+    consumer = opened(Consumer(entered(tower, host), "orders"))
     left = metrics.PEERS_LEFT.labels("consumer")._value
     before = left.get()
     for number in range(1, 3):
-        dying = Producer(Cluster(tower, host=host))
+        dying = Producer(entered(tower, host))
         until(lambda: peers(consumer) == [1])
         dying.close()
         until(lambda: peers(consumer) == [0])
@@ -84,7 +85,7 @@ def test_peers_without_a_network_are_left_and_found_again(places, opened, until)
 
 def test_a_tower_without_a_network_may_come_late_and_go_and_come(places, opened, caplog, until):
     tower, _, host = places
-    one, other = (opened(Producer(Cluster(tower, host=host))) for _ in range(2))
+    one, other = (opened(Producer(entered(tower, host))) for _ in range(2))
     for _ in range(2):
         until(lambda: len(said(caplog, "tower is not heard")) == 2)
         caplog.clear()
@@ -97,9 +98,9 @@ def test_a_tower_without_a_network_may_come_late_and_go_and_come(places, opened,
 def test_a_tower_may_come_when_those_who_waited_for_it_are_gone(places, until):
     tower, _, host = places
     for _ in range(3):
-        Producer(Cluster(tower, host=host)).close()
+        Producer(entered(tower, host)).close()
         with Tower(tower):
-            pair = [Producer(Cluster(tower, host=host)) for _ in range(2)]
+            pair = [Producer(entered(tower, host)) for _ in range(2)]
             until(lambda pair=pair: peers(*pair) == [1, 1])
             for one in pair:
                 one.close()

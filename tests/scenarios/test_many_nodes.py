@@ -15,7 +15,7 @@ from dafka.cluster import Cluster
 from dafka.model import TowerEndpoints
 from dafka.process.clock import now_ms
 from dafka.protocol.events import Received
-from dafka.protocol.presence import PresenceSettings
+from dafka.protocol.presence import PRESENCE
 from dafka.transport.mesh import Mesh
 from dafka.transport.sockets import Poller
 from dafka.transport.tower import TowerSockets
@@ -39,12 +39,8 @@ class Crowd:
     def __init__(self, count, tower, host):
         endpoints = TowerEndpoints.parse(tower)
         self.tower = TowerSockets(endpoints)
-        settings = PresenceSettings()
-        self.interval_ms = settings.beacon_interval_ms
-        self.meshes = [
-            Mesh(Cluster(tower, host=host), f"N{number:03}", settings=settings)
-            for number in range(count)
-        ]
+        self.interval_ms = PRESENCE.beacon_interval_ms
+        self.meshes = [Mesh(Cluster(tower, host=host), f"N{number:03}") for number in range(count)]
         self.beacons = Counter()
         self.received = Counter()
 

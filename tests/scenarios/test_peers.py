@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,9 @@ from dafka.errors import MisuseError
 from dafka.model import TowerEndpoints
 from dafka.node.producer import Producer
 from dafka.process import metrics
-from dafka.protocol import presence
 from dafka.transport import sockets
 from dafka.wire.beacon import TowerBeacon, encode_tower_beacon
-from tests.support.small_cluster import endpoints, peers, said, send, values
+from tests.support.small_cluster import FAST_PRESENCE, endpoints, peers, said, send, values
 
 pytestmark = pytest.mark.net
 
@@ -176,11 +176,10 @@ def test_whoever_has_the_port_of_a_node_that_is_gone_is_used_and_never_oneself(
 
 
 def test_a_tower_that_tells_of_ever_more_nodes_fills_a_bounded_table(
-    cluster, stale_tower, free_ports, monkeypatch, until
+    cluster, stale_tower, free_ports, until
 ):
-    monkeypatch.setattr(presence, "PEERS_MAX", 20)
     first = free_ports(60)
-    consumer = cluster.consumer("orders")
+    consumer = cluster.consumer("orders", presence=replace(FAST_PRESENCE, peers_max=20))
     dropped = metrics.DROPPED.labels("consumer", "too many peers")._value
     stale = stale_tower(*(f"tcp://127.0.0.1:{first + number}" for number in range(60)))
     until(lambda: dropped.get() > 100)

@@ -105,7 +105,7 @@ class _Silent:
         return None
 
 
-class _Bare:
+class Bare:
     """A role that is nothing but its machine."""
 
     def __init__(self, name, machine):
@@ -131,7 +131,7 @@ class _Bare:
 
 def fed(name, machine, *heard, sides=(None,)):
     """Give a machine in a node messages and other events, as its thread would."""
-    node = Node(_Bare(name, machine), "ME", {side: _Silent() for side in sides})
+    node = Node(Bare(name, machine), "ME", {side: _Silent() for side in sides})
     for one in heard:
         side, event = one if isinstance(one, tuple) else (sides[0], Received(one))
         node._turn.feed(side, event)

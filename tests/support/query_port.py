@@ -1,12 +1,14 @@
-"""A store's query port in a thread, over a log in memory."""
+"""Query ports without a store: one in a thread, one without sockets, and those nobody answers."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 
-from dafka.query.service import answer
+from dafka.limits import READ_BYTES_MAX
+from dafka.query.service import ANSWER_BOUNDS, answer
 from dafka.storage.memory import MemoryLog
-from dafka.transport.request import QueryServer
+from dafka.transport.request import Client, QueryClient, QueryServer
 
 
 class QueryPort:
@@ -14,7 +16,8 @@ class QueryPort:
 
     def __init__(self):
         self.log = MemoryLog("AB" * 16)
-        self.respond = lambda question: answer(question, self.log)
+        self.bounds = ANSWER_BOUNDS
+        self.respond = lambda question: answer(question, self.log, bounds=self.bounds)
         self.server = QueryServer("tcp://127.0.0.1:*")
         self.endpoint = self.server.endpoint
         self._stopping = threading.Event()
@@ -33,3 +36,36 @@ class QueryPort:
     def stop(self):
         self._stopping.set()
         self._thread.join()
+
+
+def unanswered(monkeypatch, *endpoints):
+    """Let questions to these be lost, without keeping who asks waiting for them."""
+    ask = QueryClient.ask
+
+    def lost(client, question, timeout_ms):
+        return ask(client, question, 1 if client.endpoint in endpoints else timeout_ms)
+
+    monkeypatch.setattr(QueryClient, "ask", lost)
+
+
+class Questions:
+    """The port `QueryServerPort`, with these questions and nobody who reads the answers."""
+
+    socket = "query port"
+
+    def __init__(self, *questions):
+        self.asked = deque(questions)
+        self.answers = []
+
+    def receive(self):
+        return (Client(b"", b""), self.asked.popleft()) if self.asked else None
+
+    def room(self, _client):
+        return READ_BYTES_MAX
+
+    def reply(self, _client, answer):
+        self.answers.append(answer)
+        return True
+
+    def close(self):
+        self.asked.clear()

@@ -10,7 +10,7 @@ from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.protocol.presence import PresenceSettings
+from dafka.protocol.presence import PRESENCE, PresenceSettings
 from dafka.storage.lmdb_log import Durability
 
 TIMEOUT_MS = 1_000
@@ -21,18 +21,28 @@ FAST_PRESENCE = PresenceSettings(
 """Of nodes that notice within a second what takes several otherwise."""
 
 
-WAY = {"stores", "host", "advertise", "credentials", "insecure", "wire"}
+WAY = {"stores", "host", "advertise", "credentials", "insecure", "wire", "presence"}
 """Settings that are those of the cluster as a node enters it."""
 
 
 class SmallCluster:
     """Towers and nodes as a test asks for them; whatever is still open is closed after it."""
 
-    def __init__(self, directory, free_ports, reopened, *, host="127.0.0.1", towers=1, stores=1):
+    def __init__(
+        self,
+        directory,
+        free_ports,
+        reopened,
+        *,
+        host="127.0.0.1",
+        towers=1,
+        stores=1,
+        presence=PRESENCE,
+    ):
         self._directory = directory
         self._reopened = reopened
         self._stack = ExitStack()
-        self.host = host
+        self._way = {"host": host, "presence": presence}
         first = free_ports(2 * towers + stores)
         self.towers = [f"tcp://{host}:{first + 2 * number}" for number in range(towers)]
         self.queries = [f"tcp://{host}:{first + 2 * towers + one}" for one in range(stores)]
@@ -50,7 +60,7 @@ class SmallCluster:
 
     def place(self, towers, settings):
         """The cluster as a node with these settings enters it, and what else is set."""
-        way = {"host": self.host} | {name: settings[name] for name in WAY & settings.keys()}
+        way = self._way | {name: settings[name] for name in WAY & settings.keys()}
         others = {name: value for name, value in settings.items() if name not in WAY}
         return Cluster(towers or self.towers, **way), others
 

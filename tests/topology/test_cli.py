@@ -1,5 +1,6 @@
 import json
 import sys
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -279,7 +280,7 @@ def test_prove_says_when_it_did_not_try_everything(run, monkeypatch):
     groups = (tuple(f"c{group}{number}" for number in range(3)) for group in range(4))
     topology = topology_of(tree_of((2, *((1, *group) for group in groups))))
     monkeypatch.setattr(cli, "load", lambda file: topology)
-    monkeypatch.setattr(sys.modules["topology.prove"], "RUNS_MAX", 12 * 5)
+    monkeypatch.setattr(cli, "prove_plan", partial(cli.prove_plan, runs_max=12 * 5))
     code, out, _ = run("prove", FOUR)
     assert code == 0
     assert "96 runs of 324 possible" in out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import StorageError, WireError
-from dafka.groups import acceptor as module
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import (
@@ -152,8 +151,8 @@ def test_the_epoch_of_commits_is_told(registers, log, committed):
     assert registers.roster("g", 0).epoch == 41
 
 
-def test_no_more_groups_than_there_is_room_for(registers, monkeypatch):
-    monkeypatch.setattr(module, "GROUPS_MAX", 2)
+def test_no_more_groups_than_there_is_room_for(log):
+    registers = Registers(log, groups_max=2)
     for group in ("a", "b"):
         assert registers.accept(Accept(group, FIRST, of(1, "A")), 0).granted
     with pytest.raises(WireError, match="membership"):

@@ -8,6 +8,7 @@ import pytest
 from dafka.groups import assignment
 from dafka.groups.assignment import evened, owner
 from dafka.groups.membership import Member
+from dafka.limits import GROUP_MOVED_MAX
 from dafka.model import Partition
 
 PARTITIONS = [Partition("orders", f"{number:032X}") for number in range(1_000)]
@@ -110,12 +111,12 @@ def test_of_very_many_hashing_has_to_do():
     assert evened([], {}, {}) == {}
 
 
-def test_what_is_moved_is_bounded(monkeypatch):
-    monkeypatch.setattr(assignment, "GROUP_MOVED_MAX", 3)
+def test_what_is_moved_is_bounded():
     partitions, there = drawn(200, 1), members(4)
-    full = evened(partitions, there, {})
-    assert len(full) == 3
-    stale = {f"{number:016x}": "M1" for number in range(3)}
+    assert len(evened(partitions, there, {})) > 3
+    stale = {f"{number:016x}": "M1" for number in range(GROUP_MOVED_MAX)}
+    room_for_three = dict(list(stale.items())[3:])
+    assert len(evened(partitions, there, room_for_three)) == GROUP_MOVED_MAX
     assert evened(partitions, there, stale).keys() & stale.keys() == set()
 
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.groups import lag
 from dafka.groups.commit_table import fold
-from dafka.groups.lag import GroupLags
+from dafka.groups.lag import PAGE_COMMITS, GroupLags
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 from tests.support.batches import make_batch
@@ -39,14 +38,13 @@ def test_how_far_every_group_is_behind(log, committed):
     assert dict(lags.step(10_000)) == later, "the next round looks anew"
 
 
-def test_it_comes_round_a_little_at_a_time(log, committed, monkeypatch):
-    monkeypatch.setattr(lag, "PAGE_COMMITS", 2)
-    many = [("wide", Partition("orders", f"{number:032}"), 0, 1, 1) for number in range(9)]
+def test_it_comes_round_a_little_at_a_time(log, committed):
+    many = [("wide", Partition("orders", f"{n:032}"), 0, 1, 1) for n in range(9 * PAGE_COMMITS)]
     batch = committed(5, *many)
     log.append([batch], entries=fold(log, [batch]).entries)
     lags, found, steps = GroupLags(log), {}, 0
     while "wide" not in found:
-        found |= dict(lags.step(2))
+        found |= dict(lags.step(PAGE_COMMITS))
         steps += 1
     assert steps > 5
     assert found == {"ahead": 0, "behind": 7, "elsewhere": 0, "forgot": None, "wide": 0}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
-from dafka.groups import membership
 from dafka.groups.acceptor import Registers
 from dafka.groups.assignment import owner
 from dafka.groups.commit_table import GROUPS_TABLE, fold
@@ -25,8 +25,8 @@ from dafka.groups.events import (
     Released,
 )
 from dafka.groups.member import MEMBER_STATES, SHARES_MS, MemberMachine, MemberState
-from dafka.groups.membership import Beat, Member, Prepare
-from dafka.limits import GROUP_NUMBER_MAX
+from dafka.groups.membership import Accept, Ballot, Beat, Member, Prepare, encode, fits
+from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
 from dafka.model import Partition
 from dafka.protocol.events import Woke
 from dafka.storage.log import TableEntry
@@ -277,18 +277,32 @@ def test_a_member_with_other_stores_is_told(group):
     assert f"kept by {theirs} stores, this consumer was given 4" in barred.complaint
 
 
-@pytest.mark.parametrize(
-    ("bound", "value"), [("GROUP_MEMBERS_MAX", 1), ("MEMBERSHIP_BYTES_MAX", 60)]
-)
-def test_who_does_not_fit_in_is_told_and_those_within_go_on(group, monkeypatch, bound, value):
+def as_many_as_may_be(membership):
+    others = {f"X{number}": ABOUT for number in range(GROUP_MEMBERS_MAX - len(membership.members))}
+    return replace(membership, members=membership.members | others)
+
+
+def as_long_as_may_be(membership):
+    other = Member((b"",), SESSION_MS)
+    found = replace(membership, members=membership.members | {"X": other})
+    room = MEMBERSHIP_BYTES_MAX - len(encode(found))
+    long = other._replace(topics=(b"x" * room,))
+    return replace(found, members=found.members | {"X": long})
+
+
+@pytest.mark.parametrize("filled", [as_many_as_may_be, as_long_as_may_be])
+def test_who_does_not_fit_in_is_told_and_those_within_go_on(group, filled):
     (first,) = group.join("A")
-    monkeypatch.setattr(membership, bound, value)
+    full = filled(first.machine._membership)
+    assert fits(full)
+    accept = Accept("g", Ballot(1 << 20, "A.1"), encode(full))
+    assert all(store.accept(accept, group.now_ms).granted for store in group.stores)
     second = group.member("B")
     group.run(first, second, ms=500)
     assert "has no room for this consumer" in second.said[-1].complaint
     assert not [one for one in first.said if isinstance(one, Barred)]
     assert first.machine.settled
-    assert first.machine._membership.members == {"A.1": ABOUT}
+    assert first.machine._membership.members == full.members
 
 
 def test_who_finds_no_generation_left_is_told(group):

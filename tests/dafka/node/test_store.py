@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import resource
-import time
+from itertools import count
 
 import pytest
 from prometheus_client import REGISTRY
@@ -9,17 +9,20 @@ from prometheus_client import REGISTRY
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError, StorageError
 from dafka.model import Batch, Partition
-from dafka.node import store as module
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
-from dafka.node.store import Store
+from dafka.node.store import RETENTION_START_MS, Store, StoreRole
 from dafka.node.tower import Tower
+from dafka.process.clock import Clock
+from dafka.protocol.effects import Append
+from dafka.protocol.events import TurnEnded
 from dafka.query.client import StoreClient
 from dafka.query.messages import HealthRequest, encode
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.retention import Retention
-from dafka.transport.request import QueryClient
+from dafka.storage.memory import MemoryLog
+from dafka.storage.retention import Retainer, Retention
+from tests.support.query_port import Questions
 
 pytestmark = pytest.mark.net
 
@@ -42,15 +45,16 @@ def test_a_store_started_again_has_everything_and_the_same_identity(cluster, tak
     assert {record.address for record in records} == {first.address, second.address}
 
 
-def test_questions_that_take_long_are_answered_one_a_turn(stored, monkeypatch, until):
-    monkeypatch.setattr(module, "REQUESTS_S_MAX", -1.0)
-    with QueryClient(stored.query) as client:
-        client.ask(encode(HealthRequest()), 5_000)
-        asked = [client.send(encode(HealthRequest())) for _ in range(5)]
-        answered = []
-        while len(answered) < len(asked):
-            answered.append(until(client.receive)[0])
-    assert answered == asked
+def test_questions_that_take_long_are_answered_one_a_turn():
+    seconds = count()  # between two looks at the clock
+    port = Questions(*[encode(HealthRequest())] * 5)
+    role = StoreRole(
+        MemoryLog("ME"), port, Retainer(()), clock=Clock(seconds=lambda: next(seconds))
+    )
+    for turn in range(1, 6):
+        role.pollable()[port.socket]()
+        assert len(port.answers) == turn
+    role.close()
 
 
 def test_a_producer_outlives_its_store(cluster, take):
@@ -168,51 +172,55 @@ def test_a_full_disk_is_reported_not_acknowledged_and_resumed_when_there_is_room
     assert store.unready() == ""
 
 
-def test_a_clock_that_is_ahead_drops_nothing_too_early(cluster, until, monkeypatch):
-    monkeypatch.setattr(module, "RETENTION_START_MS", 2_000)
-    monkeypatch.setattr(module, "RETENTION_INTERVAL_MS", 100)
-    rule = Retention(topics="log*", age_ms=600_000)
-    with Store(
-        cluster.data(),
-        cluster.endpoint,
-        query=cluster.query,
-        durability=Durability.OS,
-        retention=[rule],
-    ) as store:
-        with Producer(cluster.endpoint) as producer:
-            producer.send("logs", b"young")
-            producer.flush(10)
-            ours = time.time_ns
-            # An hour; producers have taken the clock's function before.
-            monkeypatch.setattr(time, "time_ns", lambda: ours() + 3_600 * 10**9)
-            due_ms = store._role._retention_due_ms
-            until(lambda: store._role._retention_due_ms > due_ms + 1_000)
-        with StoreClient(cluster.query) as client:
-            assert list(client.ranges().values()) == [range(1)]
+LOGS = Partition("logs", "AB" * 16)
+WALL_MS = 1_700_000_000_000
 
 
-def test_retention_moves_the_log_start_and_readers_begin_there(cluster, until, take, monkeypatch):
-    monkeypatch.setattr(module, "RETENTION_START_MS", 0)
+class Time:
+    """The monotonic clock at `now_ms`, and one on the wall that may be ahead."""
+
+    def __init__(self):
+        self.now_ms = self.ahead_ms = 0
+
+    def role(self, log):
+        """A store's role that keeps logs for ten minutes."""
+        clock = Clock(lambda: self.now_ms, lambda: WALL_MS + self.now_ms + self.ahead_ms)
+        rule = Retention(topics="log*", age_ms=600_000)
+        return StoreRole(log, Questions(), Retainer([rule]), clock=clock)
+
+
+def of_age(sequence, age_ms):
+    builder = BatchBuilder(1_000)
+    builder.append(WALL_MS - age_ms, None, str(sequence).encode(), ())
+    return Batch(LOGS, sequence, 1, enclosed(builder.build(), sequence))
+
+
+def test_a_clock_that_is_ahead_drops_nothing_too_early():
+    time, log = Time(), MemoryLog("ME")
+    role = time.role(log)
+    role.perform(None, Append(1, (of_age(0, 0),)))
+    time.ahead_ms = 3_600_000
+    starts = []
+    for time.now_ms in (RETENTION_START_MS, 590_000, 610_000):
+        role.handle(None, TurnEnded(), time.now_ms)
+        starts.append(log.extents()[LOGS].start)
+    assert starts == [0, 0, 1]
+    role.close()
+
+
+def test_retention_moves_the_log_start_and_readers_begin_there(cluster, take):
     log = LmdbLog(cluster.data())
-    partition = Partition("logs", "AB" * 16)
-    now_ms = time.time_ns() // 1_000_000
-    for sequence, age_ms in enumerate((3_600_000, 3_500_000, 60_000)):
-        builder = BatchBuilder(1_000)
-        builder.append(now_ms - age_ms, None, str(sequence).encode(), ())
-        log.append([Batch(partition, sequence, 1, enclosed(builder.build(), sequence))])
-    log.close()
-    rule = Retention(topics="log*", age_ms=600_000)
-    with Store(
-        cluster.data(),
-        cluster.endpoint,
-        query=cluster.query,
-        durability=Durability.OS,
-        retention=[rule],
-    ):
-        with StoreClient(cluster.query) as client:
-            until(lambda: client.ranges() == {partition: range(2, 3)})
-        (record,) = take(cluster.consumer("logs"), 1)
-        assert record.value == b"2"
+    log.append([of_age(n, age_ms) for n, age_ms in enumerate((3_600_000, 3_500_000, 60_000))])
+    time, starts = Time(), []
+    role = time.role(log)
+    for time.now_ms in (0, RETENTION_START_MS - 1, RETENTION_START_MS):
+        role.handle(None, TurnEnded(), time.now_ms)
+        starts.append(log.extents()[LOGS].start)
+    assert starts == [0, 0, 2]
+    role.close()
+    cluster.store()
+    (record,) = take(cluster.consumer("logs"), 1)
+    assert record.value == b"2"
 
 
 def test_a_topic_is_deleted_only_where_that_is_allowed(cluster, tmp_path):

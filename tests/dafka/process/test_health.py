@@ -135,10 +135,10 @@ def test_a_host_of_another_machine_is_refused(free_ports):
 def closed(free_ports, tmp_path):
     """A function that serves a health to whom a file lets in: what asks for a page, the tokens."""
 
-    def closed(health, *, tls=False):
+    def closed(health, *, tls=False, **settings):
         file, tokens = write_web(tmp_path, tls=tls, prom=["metrics"], shop=["schemas"])
         port = free_ports(1)
-        serve_health(f"127.0.0.1:{port}", health, load_web_access(file))
+        serve_health(f"127.0.0.1:{port}", health, load_web_access(file), **settings)
         trusted = ssl.create_default_context(cafile=tmp_path / "web.crt") if tls else None
         scheme = "https" if tls else "http"
 
@@ -177,9 +177,8 @@ def test_only_who_has_the_right_reads_metrics_and_reasons(closed, tls):
     assert ask("/ready") == (200, "ok\n")
 
 
-def test_a_client_that_shakes_no_hand_holds_up_nobody(closed, monkeypatch):
-    monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
-    ask, tokens, port = closed(Health(), tls=True)
+def test_a_client_that_shakes_no_hand_holds_up_nobody(closed):
+    ask, tokens, port = closed(Health(), tls=True, silence_s=0.2)
     with socket.create_connection(("127.0.0.1", port)) as silent:
         assert ask("/metrics", tokens["prom"])[0] == 200
         silent.settimeout(5)

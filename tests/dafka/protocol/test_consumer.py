@@ -9,9 +9,8 @@ from functools import partial
 
 import pytest
 
+from dafka.limits import PeerBounds
 from dafka.model import Partition, replace
-from dafka.protocol import consumer, live_edge
-from dafka.protocol import consumer as module
 from dafka.protocol.consumer import (
     CONSUMER_STATES,
     LIVE_PATIENCE_MS,
@@ -21,7 +20,7 @@ from dafka.protocol.consumer import (
 )
 from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
 from dafka.protocol.events import Consumed, PeerListened, Seek, Submitted, Unassigned, Woke
-from dafka.protocol.live_edge import AWAY_MS, CHECK_MS
+from dafka.protocol.live_edge import AWAY_MS, CHECK_MS, LEAVING_BYTES
 from dafka.protocol.stores import SETTLING_MS
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
@@ -50,9 +49,8 @@ def test_it_knows_how_far_stores_have_a_partition():
     assert (durable.end(P), durable.end(Q)) == (7, 0)
 
 
-def test_partitions_are_bounded_and_those_known_go_on(monkeypatch):
-    monkeypatch.setattr(consumer, "PARTITIONS_MAX", 2)
-    durable = HighWatermarks()
+def test_partitions_are_bounded_and_those_known_go_on():
+    durable = HighWatermarks(partitions_max=2)
     assert durable.reached(P, 1)
     assert durable.reached(Q, 1)
     assert not durable.reached(R, 1)
@@ -149,12 +147,11 @@ def test_each_ack_that_overtakes_is_waited_for_as_long(batch):
     assert fetched(bench.wait(1)) == [(2, 1)]
 
 
-def test_away_from_the_live_topics_nothing_is_waited_for(batch, monkeypatch):
-    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 1)
-    size = len(batch(0).content)
+def test_away_from_the_live_topics_nothing_is_waited_for(heavy):
+    size = len(heavy(0).content)
     bench = Bench(committed=True, buffer_bytes_max=2 * size)
     bench.give(Woke())
-    bench.hear(*(live(batch(number)) for number in range(4)))
+    bench.hear(*(live(heavy(number)) for number in range(4)))
     assert bench.machine._live.away
     assert fetched(bench.hear(ack(5))) == []  # full
     bench.give(Consumed(2 * size))
@@ -166,19 +163,16 @@ def asked_for_heads(effects):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_who_hears_acks_leaves_and_comes_back_without_asking_for_heads(
-    batch, monkeypatch, committed
-):
-    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 1)
-    size = len(batch(0).content)
+def test_who_hears_acks_leaves_and_comes_back_without_asking_for_heads(heavy, committed):
+    size = len(heavy(0).content)
     bench = Bench(committed=committed, buffer_bytes_max=2 * size)
     assert asked_for_heads(bench.give(Woke()))
-    bench.hear(*(live(batch(number)) for number in range(4)))
+    bench.hear(*(live(heavy(number)) for number in range(4)))
     assert bench.machine._live.away
     assert bool(asked_for_heads(bench.wait(1))) is not committed
     bench.hear(ack(3))
     bench.give(Consumed(2 * size))
-    bench.hear(direct(batch(2)), direct(batch(3)))
+    bench.hear(direct(heavy(2)), direct(heavy(3)))
     bench.give(Consumed(2 * size))
     bench.wait(AWAY_MS)
     assert not bench.machine._live.away
@@ -413,19 +407,18 @@ def left_and_back(kind):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    """Leaving costs nothing."""
-    monkeypatch.setattr(live_edge, "LEAVING_BYTES", 0)
+def heavy(batch):
+    """Makes batches each of which is worth leaving for, if it comes in vain."""
+    return partial(batch, size=LEAVING_BYTES)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_has(batch):
-    size = len(batch(0).content)
+def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_has(heavy):
+    size = len(heavy(0).content)
     bench = Bench(buffer_bytes_max=8 * size)
     bench.give(Woke())
-    bench.hear(*(live(batch(n)) for n in range(8)))
-    assert changes(bench.hear(live(batch(8)))) == left_and_back(Unlisten)
-    assert changes(bench.hear(live(batch(9)))) == [], "it was on its way"
+    bench.hear(*(live(heavy(n)) for n in range(8)))
+    assert changes(bench.hear(live(heavy(8)))) == left_and_back(Unlisten)
+    assert changes(bench.hear(live(heavy(9)))) == [], "it was on its way"
     bench.now_ms = AWAY_MS
     assert changes(bench.give(Woke())) == [], "still full"
     bench.give(Consumed(8 * size))
@@ -433,24 +426,22 @@ def test_it_leaves_the_live_topics_when_it_has_no_room_and_comes_back_when_it_ha
     effects = bench.give(Woke())
     assert changes(effects) == left_and_back(Listen)
     # What it has missed is a gap like any other.
-    assert delivered(bench.hear(direct(batch(8)), live(batch(10)))) == [(8, 9)]
-    assert delivered(bench.hear(direct(batch(9)))) == [(9, 10), (10, 11)]
+    assert delivered(bench.hear(direct(heavy(8)), live(heavy(10)))) == [(8, 9)]
+    assert delivered(bench.hear(direct(heavy(9)))) == [(9, 10), (10, 11)]
 
 
-@pytest.mark.usefixtures("impatient")
-def test_what_was_fetched_and_finds_no_room_makes_nobody_leave(batch):
+def test_what_was_fetched_and_finds_no_room_makes_nobody_leave(heavy):
     bench = Bench(buffer_bytes_max=1)
-    bench.hear(live(batch(0)))
-    assert changes(bench.hear(direct(batch(1)))) == []
+    bench.hear(live(heavy(0)))
+    assert changes(bench.hear(direct(heavy(1)))) == []
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("start", [Start.LATEST, Start.EARLIEST])
-def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(batch, start):
+def test_a_partition_that_begins_while_it_is_away_is_read_from_its_beginning(heavy, start):
     bench = Bench(buffer_bytes_max=1, start=start)
     bench.give(Woke())
-    bench.hear(live(batch(0)), live(batch(1)))
-    bench.give(Consumed(len(batch(0).content)))
+    bench.hear(live(heavy(0)), live(heavy(1)))
+    bench.give(Consumed(len(heavy(0).content)))
     bench.hear(head(7, address="BB"))
     assert bench.machine.next(Partition("flights", "BB")) == 0
 
@@ -489,9 +480,8 @@ def test_heads_and_next_tell_where_it_stands(batch):
     assert bench.machine.next(P) == 1
 
 
-def test_what_it_remembers_is_bounded(batch, monkeypatch):
-    monkeypatch.setattr(module, "PARTITIONS_MAX", 2)
-    bench = Bench(start=Start.ASSIGNED, committed=True)
+def test_what_it_remembers_is_bounded(batch):
+    bench = Bench(start=Start.ASSIGNED, committed=True, bounds=PeerBounds(partitions=2))
     effects = bench.hear(*(head(0, address=f"A{n}") for n in range(3)))
     assert effects[2:] == [Dropped("too many partitions")]
     effects = bench.hear(*(messages.Ack("flights", f"B{n}", "S1", 0) for n in range(3)))
@@ -535,21 +525,19 @@ CHANGES = {
 }
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("state", ConsumerState)
 @pytest.mark.parametrize("following", ConsumerState)
-def test_its_states_follow_each_other_as_the_table_says(batch, state, following):
+def test_its_states_follow_each_other_as_the_table_says(heavy, state, following):
     bench = Bench(buffer_bytes_max=1)
     for happens in INTO[state]:
-        happens(bench, batch)
+        happens(bench, heavy)
     assert bench.machine.state is state
     change = CHANGES.get((state, following))
-    given = change and partial(change, bench, batch)
+    given = change and partial(change, bench, heavy)
     assert_follows(bench.machine._lifecycle, CONSUMER_STATES, following, given)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_who_listens_to_nothing_yet_leaves_nothing(batch):
+def test_who_listens_to_nothing_yet_leaves_nothing(heavy):
     bench = Bench(buffer_bytes_max=1)
-    assert changes(bench.hear(live(batch(0)), live(batch(1)))) == []
+    assert changes(bench.hear(live(heavy(0)), live(heavy(1)))) == []
     assert bench.machine.state is ConsumerState.NEW

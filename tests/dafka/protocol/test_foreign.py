@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dafka.errors import RecordError
-from dafka.limits import RECORD_BYTES_MAX
+from dafka.limits import RECORD_BYTES_MAX, PeerBounds
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import Received
@@ -72,9 +72,8 @@ def test_who_listens_for_single_answers_only_gets_those():
     assert list(singles.outbound(ANSWER)) == [ANSWER]
 
 
-def test_the_requesters_that_are_known_are_bounded(monkeypatch):
-    monkeypatch.setattr("dafka.protocol.foreign.REQUESTERS_MAX", 1)
-    singles = Singles(Shape.BATCHES)
+def test_the_requesters_that_are_known_are_bounded():
+    singles = Singles(Shape.BATCHES, requesters_max=1)
     singles.listened(MessageId.DIRECT_RECORD, "AA")
     singles.listened(MessageId.DIRECT_RECORD, "CC")
     assert list(singles.outbound(ANSWER)) == [ANSWER]
@@ -225,18 +224,16 @@ def test_a_consumer_that_wants_nothing_is_not_reminded():
     assert list(reminders.due(INTERVAL_MS)) == []
 
 
-def test_topics_are_bounded_too(monkeypatch):
-    monkeypatch.setattr("dafka.protocol.foreign.REMINDED_TOPICS_MAX", 3)
-    reminders = Reminders()
+def test_topics_are_bounded_too():
+    reminders = Reminders(PeerBounds(reminded_topics=3))
     for consumer in ("C1", "C2"):
         reminders.greeted(ConsumerHello("ST", consumer, ("orders", "others", "orders")), [], 0)
     reminders.moved(ORDERS, 0)
     assert list(reminders.due(INTERVAL_MS)) == [(ORDERS, "C2")]
 
 
-def test_the_oldest_of_too_many_is_forgotten(monkeypatch):
-    monkeypatch.setattr("dafka.protocol.foreign.REQUESTERS_MAX", 2)
-    reminders = Reminders()
+def test_the_oldest_of_too_many_is_forgotten():
+    reminders = Reminders(PeerBounds(requesters=2))
     for consumer in ("C1", "C2", "C3"):
         reminders.greeted(ConsumerHello("ST", consumer, ("orders",)), [ORDERS], 0)
     assert list(reminders.due(INTERVAL_MS)) == [(ORDERS, "C2"), (ORDERS, "C3")]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import google_crc32c
 import pytest
 
-from dafka.limits import FETCH_ANSWER_BYTES_MAX, HEARSAY_MAX
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, HEARSAY_MAX, PEER_BOUNDS, PeerBounds
 from dafka.model import Batch, Partition
-from dafka.protocol import receiver
 from dafka.protocol.effects import (
     Append,
     Compare,
@@ -43,8 +42,8 @@ P = Partition("flights", "AA")
 class Bench:
     """A store whose disk does what the test says."""
 
-    def __init__(self, heads=None) -> None:
-        self.machine = StoreMachine("ME", heads or {})
+    def __init__(self, heads=None, bounds=PEER_BOUNDS) -> None:
+        self.machine = StoreMachine("ME", heads or {}, bounds)
         self.machine.handle(Woke(), 0)
 
     def give(self, *events) -> list:
@@ -443,9 +442,8 @@ def test_what_a_store_has_or_what_has_come_counts_as_nobodys_word(batch):
     assert Dropped("too many partitions") not in bench.hear(more)
 
 
-def test_there_is_room_for_what_has_records_however_many_are_spoken_of(batch, monkeypatch):
-    monkeypatch.setattr(receiver, "HEARSAY_ALL_MAX", 20)
-    bench = Bench()
+def test_there_is_room_for_what_has_records_however_many_are_spoken_of(batch):
+    bench = Bench(bounds=PeerBounds(hearsay_all=20))
     effects = bench.hear(*(messages.Head("flights", f"{n:032}", 5) for n in range(30)))
     assert effects.count(Dropped("too many partitions")) == 10
     bench.append(live(batch(0, 2)))

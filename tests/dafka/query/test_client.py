@@ -8,12 +8,12 @@ from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.groups.commit import Commit
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
-from dafka.limits import DIGESTS_MAX
+from dafka.limits import DIGESTS_MAX, PARTITIONS_MAX
 from dafka.model import Batch, Partition
-from dafka.query import messages, paging, service
-from dafka.query import service as groups
+from dafka.query import messages
 from dafka.query.client import StoreClient
 from dafka.query.messages import decode_question, encode
+from dafka.query.service import AnswerBounds, answer
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_headers
 from dafka.storage.memory import MemoryLog
@@ -79,7 +79,7 @@ def test_a_digest_of_other_records_is_no_answer(serving, client, start, end):
         client.digest(ORDERS, 1, 3, exact=True)
 
 
-def test_many_digests_come_in_as_many_answers_as_it_takes(serving, client, monkeypatch):
+def test_many_digests_come_in_as_many_answers_as_it_takes(serving, client):
     fill(serving)
     places = dict.fromkeys(client.heads(), range(1))
     assert len(places) > 1
@@ -89,7 +89,7 @@ def test_many_digests_come_in_as_many_answers_as_it_takes(serving, client, monke
         for batch in serving.log.read(place, 0, 1, 0)
     }
     assert client.digests(places) == expected
-    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 1)
+    serving.bounds = AnswerBounds(digest_bytes=1)
     assert client.digests(places) == expected
     assert client.digests({}) == {}
 
@@ -126,8 +126,8 @@ def test_what_was_trimmed_is_not_in_the_range(serving, client):
     assert client.read(ORDERS, 5, count_max=1) == batches[1:2]
 
 
-def test_what_has_changed_since(serving, client, monkeypatch):
-    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 100)
+def test_what_has_changed_since(serving, client):
+    serving.bounds = AnswerBounds(page_bytes=100)
     fill(serving)
     nothing, mark = client.changes(None)
     assert nothing == {}
@@ -145,16 +145,16 @@ def test_a_store_of_before_that_question_refuses_it(serving, client):
         client.changes(None)
 
 
-def test_where_something_always_changes_what_was_told_counts(serving, client, monkeypatch):
-    monkeypatch.setattr("dafka.query.client.PARTITIONS_MAX", 4)
+def test_where_something_always_changes_what_was_told_counts(serving, client):
     numbers = itertools.count(1)
 
     def page(_question):
         end = next(numbers)
-        return encode(messages.ChangesResponse(((b"t", b"A", 0, end),), ("one", end), True))
+        rows = ((b"t", b"A", 0, end),) * (PARTITIONS_MAX // 2)
+        return encode(messages.ChangesResponse(rows, ("one", end), True))
 
     serving.respond = page
-    assert client.changes(None) == ({Partition("t", "A"): range(5)}, ("one", 5))
+    assert client.changes(None) == ({Partition("t", "A"): range(3)}, ("one", 3))
 
 
 def test_a_store_that_stands_still_with_changes_is_left(serving, client):
@@ -163,12 +163,12 @@ def test_a_store_that_stands_still_with_changes_is_left(serving, client):
         client.changes(None)
 
 
-def test_deleting_a_topic(serving, client, monkeypatch):
+def test_deleting_a_topic(serving, client):
     fill(serving)
     with pytest.raises(QueryError, match="not started to allow that"):
         client.delete("orders")
-    serving.respond = lambda question: service.answer(question, serving.log, deletable=True)
-    monkeypatch.setattr(service, "DELETED_BATCHES_MAX", 3)
+    bounds = AnswerBounds(deleted_batches=3)
+    serving.respond = lambda question: answer(question, serving.log, deletable=True, bounds=bounds)
     assert client.delete("orders") == 50
     assert client.delete("orders") == 0
     assert client.topics() == [ODD.topic]
@@ -204,8 +204,8 @@ def test_scanning_more_than_one_answer_holds(serving, client):
     assert list(client.scan(ORDERS, 3, 60)) == batches
 
 
-def test_long_lists_are_put_together(serving, client, monkeypatch):
-    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 500)
+def test_long_lists_are_put_together(serving, client):
+    serving.bounds = AnswerBounds(page_bytes=500)
     places = [Partition(f"t{n % 50:02}", f"{n:04}") for n in range(200)]
     serving.log.append([Batch(place, 0, 1, b"") for place in places])
     assert client.heads() == dict.fromkeys(places, 0)
@@ -259,8 +259,8 @@ def test_scanning_what_was_not_asked_for(serving, client):
         list(client.scan(ORDERS, 5, 10))
 
 
-def test_positions_of_groups_in_pages(serving, client, committed, monkeypatch):
-    monkeypatch.setattr(groups, "ROWS_MAX", 3)
+def test_positions_of_groups_in_pages(serving, client, committed):
+    serving.bounds = AnswerBounds(rows=3)
     places = [Partition("orders", f"{n:X}") for n in range(10)]
     rows = [("billing", place, n, 1, 5) for n, place in enumerate(places)]
     batch = committed(0, *rows, *((f"group-{n}", ORDERS, 1, 1, 1) for n in range(7)))
@@ -290,16 +290,15 @@ def test_a_store_that_turns_no_page_is_left(serving, client):
         client.offsets("billing")
 
 
-def test_a_store_that_never_comes_to_an_end_is_left(serving, client, monkeypatch):
-    monkeypatch.setattr("dafka.query.client.PARTITIONS_MAX", 4)
+def test_a_store_that_never_comes_to_an_end_is_left(serving, client):
     numbers = itertools.count()
 
     def page(_question):
-        name = str(next(numbers)).encode()
-        return encode(messages.RangesResponse(((name, b"A", 0, 1),), True))
+        names = (b"%d" % next(numbers) for _ in range(PARTITIONS_MAX // 2))
+        return encode(messages.RangesResponse(tuple((name, b"A", 0, 1) for name in names), True))
 
     serving.respond = page
-    with pytest.raises(QueryError, match="names more than 4"):
+    with pytest.raises(QueryError, match="names more than 200,000"):
         client.ranges()
 
 

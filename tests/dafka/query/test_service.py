@@ -16,9 +16,9 @@ from dafka.groups.link_sync import LinkSync
 from dafka.groups.membership import Ballot, Beat, Member, Membership, Prepare
 from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.query import messages, paging, service
+from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
-from dafka.query.service import answer, answered
+from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer, answered
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.storage.memory import MemoryLog
@@ -38,7 +38,8 @@ def agreed(committed):
 
 
 def ask(agreed, question, **bounds):
-    return answered(question, agreed, Registers(agreed), LinkSync(agreed, 0), 0, **bounds)
+    bounds = AnswerBounds(**bounds)
+    return answered(question, agreed, Registers(agreed), LinkSync(agreed, 0), 0, bounds)
 
 
 def test_groups(agreed):
@@ -60,11 +61,11 @@ def test_commits_of_a_group_as_they_were_made(agreed):
 
 
 def test_a_page_has_so_many_rows_and_says_whether_there_are_more(agreed):
-    first = ask(agreed, messages.GroupsRequest(), rows_max=1)
+    first = ask(agreed, messages.GroupsRequest(), rows=1)
     assert first == messages.GroupsResponse((b"audit",), True)
-    behind = ask(agreed, messages.GroupsRequest(b"billing"), rows_max=1)
+    behind = ask(agreed, messages.GroupsRequest(b"billing"), rows=1)
     assert behind == messages.GroupsResponse((), False)
-    assert len(ask(agreed, messages.CommitsRequest(b"billing"), rows_max=1).commits) == 1
+    assert len(ask(agreed, messages.CommitsRequest(b"billing"), rows=1).commits) == 1
 
 
 FIRST = Ballot(1, "A")
@@ -119,8 +120,8 @@ def log():
     return log
 
 
-def asked(question, log):
-    return decode_answer(answer(encode(question), log))
+def asked(question, log, **bounds):
+    return decode_answer(answer(encode(question), log, bounds=AnswerBounds(**bounds)))
 
 
 def test_topics(log):
@@ -165,13 +166,12 @@ def test_changes(log):
     assert unknown == messages.ChangesResponse((), found.until, more=False, unknown=True)
 
 
-def test_many_changes_come_in_pages(monkeypatch):
-    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 1_000)
+def test_many_changes_come_in_pages():
     log = MemoryLog("AB" * 16)
     question, found, pages = messages.ChangesRequest(("AB" * 16, 0)), [], 0
     log.append([Batch(Partition("t", f"{n:032X}"), 0, 1, b"") for n in range(100)])
     while question is not None:
-        page = asked(question, log)
+        page = asked(question, log, page_bytes=1_000)
         found += page.ranges
         pages += 1
         question = messages.ChangesRequest(page.until) if page.more else None
@@ -216,8 +216,8 @@ def tens():
     return log
 
 
-def digested(log, sequence, count, *, exact):
-    return asked(messages.DigestRequest(b"n", b"A", sequence, count, exact), log)
+def digested(log, sequence, count, *, exact, **bounds):
+    return asked(messages.DigestRequest(b"n", b"A", sequence, count, exact), log, **bounds)
 
 
 def test_a_digest_covers_whole_batches_or_exactly_what_is_asked(tens):
@@ -241,11 +241,10 @@ def test_a_digest_says_what_it_could_not_cover(tens, exact):
     assert asked(nowhere, tens) == messages.DigestResponse(3, 3, b"")
 
 
-def test_a_digest_is_bounded_whatever_is_asked(tens, monkeypatch):
-    monkeypatch.setattr(service, "DIGEST_RECORDS_MAX", 15)
-    assert digested(tens, 0, 2**62, exact=True).end == 15
-    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 2 * len(numbered(10, 10).content))
-    assert digested(tens, 0, 2**62, exact=False).end == 20
+def test_a_digest_is_bounded_whatever_is_asked(tens):
+    assert digested(tens, 0, 2**62, exact=True, digest_records=15).end == 15
+    two = 2 * len(numbered(10, 10).content)
+    assert digested(tens, 0, 2**62, exact=False, digest_bytes=two).end == 20
 
 
 def spans(*found):
@@ -267,15 +266,14 @@ def test_digests_of_many_ranges_are_those_of_each(tens):
     assert asked(messages.DigestsRequest(((b"n", b"none", 3, 3),)), tens).digests == ((3, 3, b""),)
 
 
-def test_the_work_of_one_answer_with_digests_is_bounded(tens, monkeypatch):
+def test_the_work_of_one_answer_with_digests_is_bounded(tens):
     one, both = (
         len(numbered(0, 10).content),
         len(numbered(0, 10).content + numbered(10, 10).content),
     )
-    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", 2 * one)
-    assert len(asked(spans(*[(number, 1) for number in range(5)]), tens).digests) == 2
-    monkeypatch.setattr(service, "DIGEST_BYTES_MAX", both)
-    ((*covered, _),) = asked(spans((0, 2**62), (0, 1)), tens).digests
+    five = spans(*[(number, 1) for number in range(5)])
+    assert len(asked(five, tens, digest_bytes=2 * one).digests) == 2
+    ((*covered, _),) = asked(spans((0, 2**62), (0, 1)), tens, digest_bytes=both).digests
     assert covered == [0, 20]
 
 
@@ -286,8 +284,9 @@ def test_what_is_damaged_is_digested_as_it_stands_and_its_records_said_to_be(log
     assert "cannot read record batch" in found.damage
 
 
-def deleted(topic, log):
-    return decode_answer(answer(encode(messages.DeleteRequest(topic)), log, deletable=True))
+def deleted(topic, log, bounds=ANSWER_BOUNDS):
+    question = encode(messages.DeleteRequest(topic))
+    return decode_answer(answer(question, log, deletable=True, bounds=bounds))
 
 
 def test_a_deleted_topic_is_gone_and_its_ends_are_remembered(log):
@@ -332,13 +331,13 @@ def test_the_digest_of_a_gap_says_what_it_is(exact):
     assert (last.start, last.end, last.damage) == (90, 95, "")
 
 
-def test_deleting_is_done_a_bounded_part_at_a_time(monkeypatch):
-    monkeypatch.setattr(service, "DELETED_BATCHES_MAX", 4)
+def test_deleting_is_done_a_bounded_part_at_a_time():
+    bounds = AnswerBounds(deleted_batches=4)
     log = MemoryLog("AB" * 16)
     places = Partition("t", "A"), Partition("t", "B")
     log.append([Batch(place, n, 1, b"x") for place in places for n in range(3)])
-    assert deleted(b"t", log) == messages.DeleteResponse(4, True)
-    assert deleted(b"t", log) == messages.DeleteResponse(2, False)
+    assert deleted(b"t", log, bounds) == messages.DeleteResponse(4, True)
+    assert deleted(b"t", log, bounds) == messages.DeleteResponse(2, False)
 
 
 def test_deleting_must_have_been_allowed(log):
@@ -351,13 +350,12 @@ def test_health(log):
 
 
 @pytest.mark.parametrize("kind", [messages.PartitionsRequest, messages.RangesRequest])
-def test_long_lists_come_in_pages(monkeypatch, kind):
-    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 1_000)
+def test_long_lists_come_in_pages(kind):
     log = MemoryLog("AB" * 16)
     log.append([Batch(Partition("t", f"{n:032X}"), 0, 1, b"") for n in range(100)])
     found, after, pages = [], None, 0
     while True:
-        page = asked(kind(b"t", after), log)
+        page = asked(kind(b"t", after), log, page_bytes=1_000)
         items = page.ranges if kind is messages.RangesRequest else page.partitions
         assert len(items) > 0
         found += items

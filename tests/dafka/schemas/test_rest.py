@@ -9,7 +9,6 @@ from prometheus_client import REGISTRY
 from starlette.testclient import TestClient
 
 from dafka.limits import SCHEMA_BYTES_MAX
-from dafka.schemas import rest
 from dafka.schemas.rest import MEDIA_TYPE, application, right_of
 
 JSON = {"content-type": "application/json"}
@@ -318,8 +317,7 @@ def test_its_own_names_and_addresses_are_taken(registry_of, host):
     assert client.get("/subjects", headers={"host": host}).status_code == 200
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(registry_of, monkeypatch):
-    monkeypatch.setattr(rest, "_BODY_S_MAX", 0.05)
+def test_a_body_that_does_not_come_is_not_waited_for(registry_of):
     sent = []
 
     async def receive():
@@ -338,7 +336,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(registry_of, monkeypatch):
         "query_string": b"",
         "http_version": "1.1",
     }
-    asyncio.run(application(registry_of())(scope, receive, send))
+    asyncio.run(application(registry_of(), body_s_max=0.05)(scope, receive, send))
     assert sent[0]["status"] == 408
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.schemas import rulings
 from dafka.schemas.compatibility import Source
 from dafka.schemas.rulings import (
     OBSTACLE_CHARACTERS_MAX,
     OBSTACLES_MAX,
+    RULINGS_MAX,
     Case,
     Ruling,
     Rulings,
@@ -36,17 +36,17 @@ def test_what_is_said_is_bounded():
     assert len(judge(Case(Source("AVRO", '"' + "x" * 5_000 + '"'))).error) < 600
 
 
-def test_what_is_not_known_is_asked_for_and_the_oldest_is_forgotten(monkeypatch):
-    monkeypatch.setattr(rulings, "RULINGS_MAX", 2)
+def test_what_is_not_known_is_asked_for_and_the_oldest_is_forgotten():
     known = Rulings()
     questions = [Case(INT), Case(TEXT), Case(INT, "FULL", (TEXT,))]
     for question in questions:
         with pytest.raises(Unjudged) as missing:
             known.of(question)
         assert missing.value.case == question
-    for number, question in enumerate(questions):
+    others = [Case(Source("AVRO", str(number))) for number in range(RULINGS_MAX - 2)]
+    for number, question in enumerate([*questions[:2], *others, questions[2]]):
         known.found(question, Ruling(str(number)))
         known.of(questions[0])  # asked for again and again, it stays
-    assert known.of(questions[2]).error == "2"
+    assert known.of(questions[2]).error == str(RULINGS_MAX)
     with pytest.raises(Unjudged):
         known.of(questions[1])

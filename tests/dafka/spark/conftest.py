@@ -10,7 +10,7 @@ from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.spark import task_log
 from tests.support import batches
-from tests.support.query_port import QueryPort
+from tests.support.query_port import QueryPort, unanswered
 from tests.support.small_cluster import SmallCluster
 
 
@@ -34,9 +34,11 @@ def serve():
 
 
 @pytest.fixture
-def silent():
+def silent(monkeypatch):
     """An endpoint at which nobody answers."""
-    return "tcp://127.0.0.1:9"
+    endpoint = "tcp://127.0.0.1:9"
+    unanswered(monkeypatch, endpoint)
+    return endpoint
 
 
 class SparkCluster(SmallCluster):

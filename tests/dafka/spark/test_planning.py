@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
+from dafka.process.clock import Clock
 from dafka.spark.options import Bound, TopicSelection
 from dafka.spark.planning import (
+    PATIENCE_S,
     DataLossError,
     Progress,
     Range,
@@ -191,11 +193,6 @@ ORDERS = Partition("orders", "AB" * 16)
 EVERYTHING = TopicSelection(pattern=".*")
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 300)
-
-
 def sequences(pages):
     return [batch.sequence for page in pages for batch in page]
 
@@ -259,8 +256,7 @@ def test_that_a_topic_was_deleted_is_said(serve, make_batch):
         assert list(stores.pages(Range(ORDERS, 0, 3), fail_on_data_loss=False)) == []
 
 
-def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent, monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 100)
+def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent):
     port = serve(make_batch([b"1"]))
     asked = []
 
@@ -269,11 +265,13 @@ def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent, mo
         with RangeReader(Cluster(stores=silent if len(asked) < 2 else port.endpoint)) as others:
             return others.there(EVERYTHING)
 
-    assert patiently(Cluster(stores=port.endpoint), ask) == {ORDERS: range(1)}
-    assert len(asked) == 2
-    monkeypatch.setattr("dafka.spark.planning.PATIENCE_S", 0.0)
+    slept = []
+    clock = Clock(seconds=lambda: sum(slept), sleep=slept.append)
+    assert patiently(Cluster(stores=port.endpoint), ask, clock) == {ORDERS: range(1)}
+    assert (len(asked), len(slept)) == (2, 1)
     with pytest.raises(QueryError, match=silent):
-        patiently(Cluster(stores=silent), lambda stores: stores.there(EVERYTHING))
+        patiently(Cluster(stores=silent), lambda stores: stores.there(EVERYTHING), clock)
+    assert PATIENCE_S < sum(slept) < 2 * PATIENCE_S
 
 
 def test_a_time_is_settled_by_asking(serve, make_batch):

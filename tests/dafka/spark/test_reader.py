@@ -22,7 +22,7 @@ from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
 from dafka.spark import register
 from dafka.spark.options import source_options
-from dafka.spark.planning import DataLossError, Range
+from dafka.spark.planning import DataLossError, Range, RangeReader
 from dafka.spark.reader import BatchReader, Narrowing, StreamReader
 from dafka.spark.rows import RecordRows
 from tests.support.batches import unreadable_from
@@ -105,8 +105,7 @@ def test_an_end_behind_what_is_there_is_refused(port):
         reader(port, endingOffsets=ending).partitions()
 
 
-def test_no_store(silent, monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 100)
+def test_no_store(silent):
     with pytest.raises(QueryError, match=silent):
         reader(silent).partitions()
 
@@ -289,11 +288,18 @@ def test_what_is_available_now_ends(stream_port, make_batch):
     assert stream.latestOffset(end, EVERYTHING) == end
 
 
-def test_planning_waits_for_a_store_but_not_for_ever(silent, monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 20)
-    monkeypatch.setattr("dafka.spark.planning.PATIENCE_S", 0.0)
-    with pytest.raises(QueryError, match=silent):
-        stream_of(silent).prepareForTriggerAvailableNow()
+def test_planning_waits_for_a_store(stream_port, monkeypatch):
+    there, asked = RangeReader.there, []
+
+    def lost_once(stores, topics):
+        asked.append(topics)
+        if len(asked) == 1:
+            raise QueryError("no answer")
+        return there(stores, topics)
+
+    monkeypatch.setattr(RangeReader, "there", lost_once)
+    stream_of(stream_port).prepareForTriggerAvailableNow()
+    assert len(asked) == 2
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from dafka.errors import QueryError
 from dafka.model import Batch, Partition
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, Run, cut, enclosed
-from dafka.spark import resume
 from dafka.spark.resume import (
     OverlappedError,
     PublishedDigests,
@@ -21,17 +20,11 @@ from dafka.transport.access import Access, Rights, fingerprint
 from dafka.transport.keys import Credentials, new_keys
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 200)
-
-
 @pytest.fixture(params=[1, 1 << 20])
-def published(make_batch, request, monkeypatch):
+def published(make_batch, request):
     """Two batches, compared apart or together."""
-    monkeypatch.setattr(resume, "_PORTION_BYTES", request.param)
     batches = [make_batch([b"0", b"1", b"2"]), make_batch([b"3", b"4"], 3)]
-    published = PublishedDigests(batches[0].partition)
+    published = PublishedDigests(batches[0].partition, portion_bytes=request.param)
     for batch in batches:
         published.add(batch)
     return published, batches

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,6 @@ from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, RawRecord, Run, checked_header, enclosed, records_of
-from dafka.spark import task_log
 from dafka.spark.options import sink_options
 from dafka.spark.resume import RepeatedError, address_for
 from dafka.spark.task_log import Attempt, Known, TopicLog, mirror_of, own_host
@@ -110,16 +110,16 @@ def stored(*values):
 
 
 @pytest.fixture
-def begin(serve, monkeypatch):
+def begin(serve):
     """A function that begins a log over what a store has; batches hold one record."""
-    monkeypatch.setattr(task_log, "BATCH_BYTES", 1)
     begun = []
 
-    def begin(*batches):
+    def begin(*batches, **settings):
         mirror = Recorder()
         options = sink_options(
             {"servers": serve(*batches).endpoint, "towers": "tcp://127.0.0.1:9"}, stream=True
         )
+        options = replace(options, batch_bytes=1, **settings)
         log = TopicLog(mirror, options, ATTEMPT, "out")
         begun.append(log)
         return log, mirror.batches
@@ -149,9 +149,8 @@ def test_batches_tell_their_place_and_the_last_one_that_it_is(begin):
 
 
 @pytest.mark.parametrize("memory", [1, 1 << 20])
-def test_nothing_gets_out_before_everything_written_has_come_by(begin, monkeypatch, memory):
-    monkeypatch.setattr(task_log, "HELD_BYTES_MAX", memory)
-    log, out = begin(stored(b"a", b"b"))
+def test_nothing_gets_out_before_everything_written_has_come_by(begin, memory):
+    log, out = begin(stored(b"a", b"b"), held_bytes_max=memory)
     for value in (b"x", b"a", b"y", b"z"):
         log.add(row(value), None)
     assert log.looks_up

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 from contextlib import closing
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from dafka.model import Batch, Header, Partition
 from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, Run, enclosed
-from dafka.spark import register, task_log, writer
+from dafka.spark import register
 from dafka.spark.options import sink_options, source_options
 from dafka.spark.planning import Range
 from dafka.spark.reader import BatchReader
@@ -178,6 +179,12 @@ def options(cluster):
     return sink_options({**cluster.options, "topic": "out"}, stream=True)
 
 
+@pytest.fixture
+def single(options):
+    """Each record is a batch of its own."""
+    return replace(options, batch_bytes=1)
+
+
 def test_rows_become_records(cluster, options):
     rows = table(
         b"1",
@@ -225,20 +232,19 @@ def until_killed(options, *tables):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_attempts_killed_anywhere_leave_every_row_once(cluster, options, monkeypatch, seed):
+def test_attempts_killed_anywhere_leave_every_row_once(cluster, single, seed):
     """Also when the rows come in another order each time, as they do after a shuffle."""
-    monkeypatch.setattr(task_log, "BATCH_BYTES", 1)
     random = Random(seed)
     values = [b"%d" % (number // 2) for number in range(40)]
-    write([table(b"before")], options, attempt(run=0))
+    write([table(b"before")], single, attempt(run=0))
     for _ in range(4):
         random.shuffle(values)
         until = random.randrange(40)
         with pytest.raises(KilledError):
-            write(until_killed(options, table(*values[:until])), options, attempt(run=1))
+            write(until_killed(single, table(*values[:until])), single, attempt(run=1))
     random.shuffle(values)
-    write([table(*values[:20]), table(*values[20:])], options, attempt(run=1))
-    write([table(b"behind")], options, attempt(run=2))
+    write([table(*values[:20]), table(*values[20:])], single, attempt(run=1))
+    write([table(b"behind")], single, attempt(run=2))
     (held,) = cluster.records().values()
     assert sorted(record.value for record in held[1:-1]) == sorted(values)
     assert (held[0].value, held[-1].value) == (b"before", b"behind")
@@ -251,18 +257,17 @@ def test_other_rows_than_before_are_an_error(cluster, options):
     assert cluster.values() == [b"1", b"2", b"3"]
 
 
-def test_of_other_rows_nothing_gets_out(cluster, options, monkeypatch):
+def test_of_other_rows_nothing_gets_out(cluster, single):
     """However many, however often they are tried, and in whatever order."""
-    monkeypatch.setattr(task_log, "BATCH_BYTES", 1)
-    monkeypatch.setattr(task_log, "HELD_BYTES_MAX", 1)
+    single = replace(single, held_bytes_max=1)
     rows = table(b"1", b"2", b"3", key=pa.array([b"k"] * 3))
     with pytest.raises(KilledError):
-        write(until_killed(options, rows), options, attempt())
+        write(until_killed(single, rows), single, attempt())
     for _ in range(2):
         with pytest.raises(RepeatedError, match="another number of tasks"):
-            write([table(b"x", b"2", b"y", b"1", b"z", b"w")], options, attempt())
+            write([table(b"x", b"2", b"y", b"1", b"z", b"w")], single, attempt())
     assert cluster.values() == [b"1", b"2"]
-    write([table(b"0", b"3", b"2", b"1", key=pa.array([b"k"] * 4))], options, attempt())
+    write([table(b"0", b"3", b"2", b"1", key=pa.array([b"k"] * 4))], single, attempt())
     assert cluster.values() == [b"0", b"1", b"2", b"3"]
 
 
@@ -277,16 +282,14 @@ def test_a_task_that_was_done_and_has_more_rows_now_is_refused(cluster, options,
     assert cluster.values() == [b"1", b"2", b"3"]
 
 
-def test_rows_are_told_apart_by_their_timestamps(cluster, options, monkeypatch):
-    monkeypatch.setattr(task_log, "BATCH_BYTES", 1)
-
+def test_rows_are_told_apart_by_their_timestamps(cluster, single):
     def stamped(*seconds):
         stamps = pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us", tz="UTC"))
         return table(*[b"v"] * len(seconds), timestamp=stamps)
 
     with pytest.raises(KilledError):
-        write(until_killed(options, stamped(1, 2, 3)), options, attempt())
-    write([stamped(3, 2, 1)], options, attempt())
+        write(until_killed(single, stamped(1, 2, 3)), single, attempt())
+    write([stamped(3, 2, 1)], single, attempt())
     (held,) = cluster.records().values()
     assert [record.timestamp_ms for record in held] == [1_000, 2_000, 3_000]
 
@@ -313,10 +316,10 @@ VALUES = [b"1", b"2", b"3"]
 
 
 def test_an_attempt_that_overlaps_with_another_one_says_so_and_the_next_puts_it_right(
-    cluster, options, overlapping, monkeypatch
+    cluster, options, overlapping
 ):
     """The store has the other one's records under the same names, in another order."""
-    monkeypatch.setattr("dafka.spark.writer.SILENCE_S", 0.5)
+    options = replace(options, silence_s=0.5)
     with pytest.raises(OverlappedError, match=r"0 to 2 of partition \w+ of topic 'out'") as raised:
         write(overlapping(VALUES, VALUES[::-1]), options, attempt())
     assert raised.value.retriable
@@ -375,7 +378,7 @@ def test_a_row_that_is_too_large_is_refused(options, columns):
 
 @pytest.mark.parametrize("columns", [{}, {"key": pa.array([b"k"] * 4)}])
 def test_rows_larger_than_a_batch_have_batches_of_their_own(cluster, options, columns):
-    large = bytes(task_log.BATCH_BYTES * 2)
+    large = bytes(options.batch_bytes * 2)
     write([table(b"1", large, large, b"2", **columns)], options, attempt())
     (held,) = cluster.records().values()
     assert [len(record.value) for record in held] == [1, len(large), len(large), 1]
@@ -435,8 +438,8 @@ def type_of(column, values):
     return pa.array(values, column.type)
 
 
-def test_a_hole_that_nobody_fills_fails_the_task(copy_options, source, monkeypatch):
-    monkeypatch.setattr(writer, "SILENCE_S", 0.3)
+def test_a_hole_that_nobody_fills_fails_the_task(copy_options, source):
+    copy_options = replace(copy_options, silence_s=0.3)
     with pytest.raises(NotStoredError, match="'orders'"):
         copy(tables(source, Range(ORDERS, 2, 4)), copy_options, ATTEMPT)
 

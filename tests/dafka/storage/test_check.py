@@ -5,8 +5,7 @@ import pytest
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.storage import check as module
-from dafka.storage.check import check
+from dafka.storage.check import PROBLEMS_MAX, check
 from dafka.storage.memory import MemoryLog
 
 P, Q = Partition("flights", "AA"), Partition("flights", "BB")
@@ -93,10 +92,9 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(log, monkeypatch):
     assert findings.records == 3
 
 
-def test_problems_are_bounded(log, monkeypatch):
-    monkeypatch.setattr(module, "PROBLEMS_MAX", 1)
-    log._kept[P].clear()
-    log._kept[Q].clear()
-    log._kept[P].append(log._kept[P][0]) if log._kept[P] else None
-    monkeypatch.setattr(log, "read", lambda *_: [])
-    assert len(check(log).problems) == 1
+def test_problems_are_bounded(log):
+    places = [Partition("flights", f"{number:03}") for number in range(PROBLEMS_MAX + 1)]
+    log.append([batch(place, 0) for place in places])
+    for place in places:
+        log._extents[place] = log._extents[place]._replace(size=1)
+    assert len(check(log).problems) == PROBLEMS_MAX

@@ -16,8 +16,8 @@ from dafka.storage import environment
 from dafka.storage.environment import DirectoryLock, Environment
 
 
-def opened(directory, layout="1"):
-    return Environment(directory, kind="thing", tables=(b"table",), layout=layout)
+def opened(directory, layout="1", **settings):
+    return Environment(directory, kind="thing", tables=(b"table",), layout=layout, **settings)
 
 
 def put(environment, key, value):
@@ -82,9 +82,8 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path):
     environment.close()
 
 
-def test_it_grows_beyond_its_map_within_one_transaction(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment, "MAP_BYTES", 1 << 17)
-    one = opened(tmp_path)
+def test_it_grows_beyond_its_map_within_one_transaction(tmp_path):
+    one = opened(tmp_path, map_bytes=1 << 17)
     put(one, b"key", bytes(1 << 20))
     assert contents(one) == {b"key": bytes(1 << 20)}
     one.close()

@@ -13,7 +13,7 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
-from dafka.storage import environment, lmdb_log
+from dafka.storage import lmdb_log
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import TableEntry
 
@@ -258,15 +258,14 @@ def test_a_bit_that_has_changed_in_an_entry_is_found_when_it_is_read(tmp_path):
     log.close()
 
 
-def test_the_map_grows(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment, "MAP_BYTES", 1 << 17)
-    log = LmdbLog(tmp_path / "log", durability=Durability.OS)
+def test_the_map_grows(tmp_path):
+    log = LmdbLog(tmp_path / "log", durability=Durability.OS, map_bytes=1 << 17)
     batches = [Batch(ORDERS, sequence, 1, bytes([sequence]) * 100_000) for sequence in range(50)]
     for batch in batches[:25]:
         log.append([batch])
     log.append(batches[25:])
     log.close()
-    log = LmdbLog(tmp_path / "log")  # a map smaller than the file
+    log = LmdbLog(tmp_path / "log", map_bytes=1 << 17)  # smaller than the file
     assert log.read(ORDERS, 0, 100, 10_000_000) == batches
     log.append([Batch(ORDERS, 50, 1, bytes(1_000_000))])
     assert log.heads() == {ORDERS: 50}

@@ -13,11 +13,9 @@ from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.model import Endpoint, TowerEndpoints
 from dafka.process.clock import now_ms
-from dafka.protocol import presence
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import PresenceSettings
-from dafka.transport import mesh as mesh_module
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
@@ -41,9 +39,9 @@ class World:
         self._opened = opened
         self.meshes = []
 
-    def mesh(self, address):
-        often = PresenceSettings(beacon_interval_ms=50)
-        mesh = Mesh(Cluster(self.endpoints.inbound), address, settings=often)
+    def mesh(self, address, **settings):
+        settings = PresenceSettings(beacon_interval_ms=50, **settings)
+        mesh = Mesh(Cluster(self.endpoints.inbound, presence=settings), address)
         self.meshes.append(self._opened(mesh))
         return mesh
 
@@ -128,8 +126,7 @@ def test_what_only_begins_alike_arrives_under_its_own_name(world, pair, until):
     assert found == ["mee", "me"]
 
 
-def test_what_is_published_together_travels_together(world, pair, until, monkeypatch):
-    monkeypatch.setattr(mesh_module, "MESSAGES_PER_TURN_MAX", 1)  # of those that travel
+def test_what_is_published_together_travels_together(world, pair, until):
     sent = [messages.DirectHead("me", "orders", "AB" * 16, number) for number in range(5)]
     for message in sent:
         pair[0].publish(message)
@@ -260,10 +257,9 @@ def test_whatever_is_an_endpoint_can_be_connected_to():
     assert subprocess.run(command, capture_output=True, check=False).stdout == b"300\n"
 
 
-def test_one_peer_too_many_is_not_connected_to(world, until, monkeypatch):
-    monkeypatch.setattr(presence, "PEERS_MAX", 1)
+def test_one_peer_too_many_is_not_connected_to(world, until):
     for address in ("AA", "BB", "CC"):
-        world.mesh(address)
+        world.mesh(address, peers_max=1)
     found = []
 
     def refused():

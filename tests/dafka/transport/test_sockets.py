@@ -268,9 +268,10 @@ def test_a_name_that_stands_for_nothing_here_is_refused():
 def test_one_socket_too_many_is_refused_with_what_to_do(monkeypatch):
     context = zmq.Context(io_threads=2)
     monkeypatch.setattr(sockets, "context", lambda: context)
-    monkeypatch.setattr(sockets, "SOCKETS_MAX", 2)
-    made = [sockets.dealer() for _ in range(2)]
-    with pytest.raises(MisuseError, match=r"this process has 2, .* run fewer nodes in it"):
+    context.set(zmq.MAX_SOCKETS, 2)
+    # The first settles how many there may be.
+    made = [context.socket(zmq.DEALER), sockets.dealer()]
+    with pytest.raises(MisuseError, match=r"this process has 16384, .* run fewer nodes in it"):
         sockets.dealer()
     for socket in made:
         socket.close()

@@ -18,10 +18,15 @@ def pairs():
 
 
 @pytest.fixture
-def subscribers(pairs):
+def credentials(pairs):
     rights = {pairs["ann"][0]: WRITER, pairs["bob"][0]: WRITER}
     rights |= {pairs["reader"][0]: READER, pairs["other"][0]: READER}
-    found = Subscribers(Credentials(Access(pairs["cluster"][0], rights), *pairs["cluster"]))
+    return Credentials(Access(pairs["cluster"][0], rights), *pairs["cluster"])
+
+
+@pytest.fixture
+def subscribers(credentials):
+    found = Subscribers(credentials)
     yield found
     found.close()
 
@@ -70,9 +75,9 @@ def test_a_sender_is_forgotten_with_its_last_peer(subscribers, pairs):
     assert subscribers.changed == before + 2
 
 
-def test_there_is_a_bound_and_room_again(subscribers, pairs, monkeypatch):
+def test_there_is_a_bound_and_room_again(pairs, credentials, opened):
     assert SENDERS_MAX >= 100
-    monkeypatch.setattr(module, "SENDERS_MAX", 2)
+    subscribers = opened(Subscribers(credentials, senders_max=2))
     assert subscribers.connect("tcp://127.0.0.1:9", pairs["ann"][0])
     assert not subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0])
     subscribers.disconnect("tcp://127.0.0.1:9")

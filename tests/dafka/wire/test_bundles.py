@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import WireError
-from dafka.limits import BUNDLE_MAX
+from dafka.limits import BUNDLE_MAX, PARTITIONS_MAX
 from dafka.testing.strategies import wire_messages
-from dafka.wire import bundles, libdafka, messages, rfc46
+from dafka.wire import libdafka, messages, rfc46
 from dafka.wire.bundles import Bundles, NamedTopics
 from dafka.wire.messages import MessageId
 
@@ -89,10 +89,9 @@ def test_who_writes_none_reads_them(ours):
     assert Bundles(rfc46, written=False).opened(together) == ACKS
 
 
-def test_of_too_many_such_topics_every_head_comes_by_itself(ours, monkeypatch):
-    monkeypatch.setattr(bundles, "PARTITIONS_MAX", 2)
-    for topic in ("t0", "t1", "t2"):
-        ours.listened(MessageId.HEAD, topic)
+def test_of_too_many_such_topics_every_head_comes_by_itself(ours):
+    for number in range(PARTITIONS_MAX):
+        ours.listened(MessageId.HEAD, f"other {number}")
     assert ours.add(HEADS[2]) == rfc46.encode(HEADS[2])
 
 
@@ -161,10 +160,11 @@ def test_who_listens_for_all_names_none():
     assert "others" not in topics
 
 
-def test_who_cannot_be_remembered_is_thought_to_be_there(monkeypatch):
-    monkeypatch.setattr(bundles, "PARTITIONS_MAX", 1)
+def test_who_cannot_be_remembered_is_thought_to_be_there():
     topics = NamedTopics()
-    topics.listened("orders")
+    for number in range(PARTITIONS_MAX):
+        assert "anything" not in topics
+        topics.listened(str(number))
     topics.listened("others")
     assert "others" in topics
     assert "anything" in topics

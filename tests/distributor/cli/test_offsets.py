@@ -12,6 +12,7 @@ from dafka.model import Partition
 from dafka.node.committer import Committer
 from distributor.cli.main import app
 from distributor.errors import CommandError, PlanError
+from tests.support.query_port import unanswered
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -54,7 +55,7 @@ def test_a_group_that_nobody_knows_is_a_mistake(committed, words):
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 300)
+    unanswered(monkeypatch, pair.queries[1])
     with pair.running(1):
         done = run("explain", "billing", str(pair.file))
         assert isinstance(done.exception, CommandError)
@@ -81,7 +82,7 @@ def test_positions_are_waited_for_and_what_is_missing_is_said(committed):
 
 
 def test_what_a_silent_cluster_knows_cannot_be_waited_for(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 300)
+    unanswered(monkeypatch, pair.queries[1])
     with pair.running(1):
         done = run("wait", "billing", str(pair.file), "--cluster", "c1", "--timeout", "0")
     assert isinstance(done.exception, CommandError)
@@ -129,7 +130,7 @@ def test_a_cluster_with_the_newest_position_has_nothing_to_do(committed):
 
 
 def test_what_a_cluster_that_does_not_answer_knows_is_left_out_and_said(pair, monkeypatch):
-    monkeypatch.setattr("distributor.survey.LOOK_TIMEOUT_MS", 300)
+    unanswered(monkeypatch, pair.queries[0])
     with pair.running(2):
         done = run("force", "billing", str(pair.file), "--cluster", "c2")
     assert (done.exit_code, "nothing to do" in done.stdout) == (0, True)

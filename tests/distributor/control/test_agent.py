@@ -16,7 +16,6 @@ from dafka.model import Partition
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.query import paging
 from dafka.storage.lmdb_log import Durability
 from distributor.control import protocol
 from distributor.control.agent import ControlServer, SteeredLink, answer
@@ -215,9 +214,8 @@ def test_every_link_is_told_of_a_loss_and_the_latest_memory_counts(links):
     assert [link.told for link in links] == [[ClusterLost("c3")]] * 2
 
 
-def test_a_memory_is_told_in_pages(links, monkeypatch):
-    monkeypatch.setattr(paging, "PAGE_BYTES_MAX", 100)
-    heads = {Partition("orders", f"{number:032X}"): number for number in range(10)}
+def test_a_memory_is_told_in_pages(links):
+    heads = {Partition("o" * 249, f"{number:0255}"): number for number in range(9_000)}
     links[1] = FakeLink("c5", remembered={"c3": (20, heads)})
     found, after, pages = [], None, 0
     while True:
@@ -227,8 +225,8 @@ def test_a_memory_is_told_in_pages(links, monkeypatch):
         if not page.more:
             break
         after = page.heads[-1][:2]
-    assert pages == 10
-    assert found == [(b"orders", b"%032X" % number, number) for number in range(10)]
+    assert pages == 3
+    assert found == [(b"o" * 249, b"%0255d" % number, number) for number in range(9_000)]
     assert not any(link.told for link in links)
     assert obeyed(protocol.LostCommand("c3"), links).more
 

@@ -53,10 +53,10 @@ def open_site(pair):
     """A function that serves the dashboard of the pair of clusters, as its file is now."""
     running = []
 
-    def open_site():
+    def open_site(**settings):
         the_plan = plan(load(pair.file))
         processes = processes_of(the_plan, pair.file)
-        running.append(Dashboard(the_plan, processes, "127.0.0.1:0"))
+        running.append(Dashboard(the_plan, processes, "127.0.0.1:0", **settings))
         return Site(running[-1].url)
 
     yield open_site

@@ -7,7 +7,7 @@ import pytest
 
 from dafka.model import Partition
 from distributor.dashboard import pages as module
-from distributor.dashboard.pages import Pages
+from distributor.dashboard.pages import PARTITIONS_SHOWN_MAX, VIEWERS_MAX, Pages
 from distributor.dashboard.watcher import Watcher
 from topology import plan
 
@@ -33,11 +33,10 @@ def test_what_is_not_there_is_not_served(open_site, path):
     assert open_site().ask(path)[0] == 404
 
 
-def test_events_tell_the_topology_and_then_every_look(open_site, pair, make_batch, monkeypatch):
-    monkeypatch.setattr(module, "LOOK_INTERVAL_S", 0.05)
+def test_events_tell_the_topology_and_then_every_look(open_site, pair, make_batch):
     pair.fill(1, make_batch([b"x"] * 4))
     with pair.running():
-        topology, look, again = open_site().events(["topology", "look", "look"])
+        topology, look, again = open_site(look_interval_s=0.05).events(["topology", "look", "look"])
     assert topology["name"] == "pair"
     assert [cluster["records"] for cluster in look["clusters"]] == [4, 0]
     assert look["links"][0]["lag_records"] == 4
@@ -52,12 +51,12 @@ def test_partitions_of_any_name_are_listed(open_site, pair, make_batch):
     assert (status, found) == (200, {"partitions": [[hostile.topic, ADDRESS, 3]], "more": 0})
 
 
-def test_more_partitions_than_a_page_shows_are_counted(open_site, pair, make_batch, monkeypatch):
-    monkeypatch.setattr(module, "PARTITIONS_SHOWN_MAX", 2)
-    pair.fill(1, *(make_batch([b"x"], partition=Partition(f"t{n}", ADDRESS)) for n in range(5)))
+def test_more_partitions_than_a_page_shows_are_counted(open_site, pair, make_batch):
+    names = [f"t{n:04}" for n in range(PARTITIONS_SHOWN_MAX + 3)]
+    pair.fill(1, *(make_batch([b"x"], partition=Partition(name, ADDRESS)) for name in names))
     with pair.running():
         _, found = open_site().json("/api/partitions")
-    assert [row[0] for row in found["partitions"]] == ["t0", "t1"]
+    assert [row[0] for row in found["partitions"]] == names[:PARTITIONS_SHOWN_MAX]
     assert found["more"] == 3
 
 
@@ -122,8 +121,7 @@ def test_a_host_that_leads_here_by_a_trick_is_refused(open_site):
     assert open_site().ask("/api/trace?from=c1", Host="evil.example")[0] == 400
 
 
-def test_one_viewer_too_many_ends_the_oldest(pair, monkeypatch):
-    monkeypatch.setattr(module, "VIEWERS_MAX", 2)
+def test_one_viewer_too_many_ends_the_oldest(pair):
     pages = Pages(plan(pair.topology), Watcher(plan(pair.topology), []))
 
     async def news():
@@ -132,14 +130,14 @@ def test_one_viewer_too_many_ends_the_oldest(pair, monkeypatch):
             pages._news.notify_all()
 
     async def view():
-        streams = [pages._stream() for _ in range(3)]
+        streams = [pages._stream() for _ in range(VIEWERS_MAX + 1)]
         for stream in streams:
             assert "topology" in await anext(stream)
         await news()
         with pytest.raises(StopAsyncIteration):
             await anext(streams[0])
-        assert [("look" in await anext(stream)) for stream in streams[1:]] == [True, True]
-        assert len(pages._streams) == 2
+        assert [("look" in await anext(stream)) for stream in streams[1:]] == [True] * VIEWERS_MAX
+        assert len(pages._streams) == VIEWERS_MAX
         for stream in streams[1:]:
             await stream.aclose()
         assert not pages._watched.is_set()
@@ -150,14 +148,16 @@ def test_one_viewer_too_many_ends_the_oldest(pair, monkeypatch):
 def test_a_list_is_made_once_for_all_who_ask_at_once(pair, monkeypatch):
     asked = []
     monkeypatch.setattr(module, "survey", lambda topology: asked.append(topology) or [])
-    pages = Pages(plan(pair.topology), Watcher(plan(pair.topology), []))
+    the_plan = plan(pair.topology)
+    pages = Pages(the_plan, Watcher(the_plan, []))
+    always_anew = Pages(the_plan, Watcher(the_plan, []), list_s=0)
 
     async def ask():
         answers = await asyncio.gather(*(pages.partitions(None) for _ in range(60)))
         assert {answer.body for answer in answers} == {b'{"partitions": [], "more": 0}'}
         assert len(asked) == 1
-        monkeypatch.setattr(module, "LIST_S", 0)
-        await pages.partitions(None)
-        assert len(asked) == 2
+        for _ in range(2):
+            await always_anew.partitions(None)
+        assert len(asked) == 3
 
     asyncio.run(ask())

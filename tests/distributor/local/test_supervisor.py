@@ -41,8 +41,8 @@ def supervise(tmp_path, until):
     """A function that starts processes and waits until each has printed a line."""
     started = []
 
-    def supervise(*processes, wait=True):
-        supervisor = Supervisor(processes, tmp_path / "logs")
+    def supervise(*processes, wait=True, **settings):
+        supervisor = Supervisor(processes, tmp_path / "logs", **settings)
         started.append(supervisor)
         supervisor.start()
         if wait:
@@ -122,9 +122,8 @@ def test_distributors_stop_first_and_towers_last(supervise, tmp_path):
     supervisor.stop()
 
 
-def test_what_ignores_being_told_is_killed(supervise, monkeypatch):
-    monkeypatch.setattr(module, "STOP_S", 0.1)
-    supervisor = supervise(process("stubborn", STUBBORN), process("good", SLEEPS))
+def test_what_ignores_being_told_is_killed(supervise):
+    supervisor = supervise(process("stubborn", STUBBORN), process("good", SLEEPS), stop_s=0.1)
     stubborn = supervisor.children[0].running
     supervisor.stop()
     assert stubborn.returncode == -signal.SIGKILL

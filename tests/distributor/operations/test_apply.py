@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from dafka.model import Partition
+from dafka.process.clock import Clock
 from dafka.records.envelope import Envelope
 from distributor.control import protocol
 from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
 from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
-from distributor.operations.apply import Applying
+from distributor.operations.apply import QUIET_S, Applying
 from topology.diff import Action, Step
 
 pytestmark = pytest.mark.net
@@ -102,9 +103,11 @@ def test_a_file_that_up_may_not_use_is_told(pair, logs, hangups):
         applying.look(switch)
 
 
-def test_whoever_publishes_is_not_silent(pair, logs, make_batch, monkeypatch):
+def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1"]))
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    seconds = 0.0
+    clock = Clock(seconds=lambda: seconds)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), clock)
     silence = step(Action.SILENCE, "c1")
     with pair.running():
         assert applying.look(silence) == "3 s of silence"
@@ -114,7 +117,7 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch, monkeypatch):
         assert applying.look(silence) == "3 s of silence"
     pair.fill(1, make_batch([b"3"], 2, envelope=COPIED))
     with pair.running():
-        monkeypatch.setattr("distributor.operations.apply.QUIET_S", 0.0)
+        seconds = QUIET_S
         assert applying.look(silence) == "", "what links bring is not published there"
     assert applying.look(silence) == "c1 to answer"
 

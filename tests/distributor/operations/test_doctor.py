@@ -21,7 +21,8 @@ PLACE = Partition("orders", "AB" * 16)
 
 
 def examined(pair, processes=()):
-    return examine(plan(pair.topology), processes, now_wall_ms=LATE_S * 1_000 + 10_005)
+    late_ms = LATE_S * 1_000 + 10_005
+    return examine(plan(pair.topology), processes, now_wall_ms=late_ms, settle_s=0.0)
 
 
 def test_where_all_is_well_there_is_nothing_to_say(pair, make_batch):
@@ -137,8 +138,7 @@ def test_a_disk_that_is_nearly_full_is_named(pair, monkeypatch):
     assert "9.9 of 100.0 GB left" in one.what
 
 
-def test_what_nobody_brings_is_named(pair, make_batch, monkeypatch):
-    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+def test_what_nobody_brings_is_named(pair, make_batch):
     done = Envelope(origin=1, copy_flags=1, epoch=0)
     pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
     with pair.running():
@@ -147,13 +147,12 @@ def test_what_nobody_brings_is_named(pair, make_batch, monkeypatch):
     assert finding.what.startswith("lacks 3 records in 1 partition that other clusters have")
 
 
-def test_what_is_not_to_be_on_a_cluster_is_not_lacking_there(pair, make_batch, monkeypatch):
-    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+def test_what_is_not_to_be_on_a_cluster_is_not_lacking_there(pair, make_batch):
     done = Envelope(origin=1, copy_flags=1, epoch=0)
     pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
     placed = replace(pair.topology, placement=(Placement(topics="*", clusters=("c1",)),))
     with pair.running():
-        assert examine(plan(placed), [], LATE_S * 1_000) == []
+        assert examine(plan(placed), [], LATE_S * 1_000, settle_s=0.0) == []
 
 
 def test_an_only_store_is_told_from_one_of_several(pair, monkeypatch):
@@ -169,5 +168,4 @@ def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
     short = [everything[0], SimpleNamespace(cluster="c2", heads={PLACE: 4})]
     looks = iter([short, everything])
     monkeypatch.setattr(module, "survey", lambda _: next(looks))
-    monkeypatch.setattr(module, "SETTLE_S", 0.0)
-    assert list(module._of_holdings(pair.topology, [])) == []
+    assert list(module._of_holdings(pair.topology, [], settle_s=0.0)) == []

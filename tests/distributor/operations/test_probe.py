@@ -11,7 +11,6 @@ from dafka.process.files import write_secret
 from dafka.process.health import Health, serve_health
 from dafka.process.web_access import load_web_access
 from distributor.local.processes import Process, ProcessKind
-from distributor.operations import probe as module
 from distributor.operations.probe import probe
 from tests.support.certificates import write_web
 from topology.model import Web
@@ -107,16 +106,14 @@ def test_where_nobody_listens_there_is_no_answer(free_ports):
     assert endpoint in vitals.reasons[0]
 
 
-def test_what_is_there_and_says_nothing_hangs(monkeypatch):
-    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+def test_what_is_there_and_says_nothing_hangs():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")])
+        (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")], timeout_s=0.2)
     assert vitals.state == "hangs"
 
 
 @pytest.mark.parametrize("says", [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200\r\n"])
-def test_what_does_not_speak_http_or_says_nothing_gives_no_answer(says, monkeypatch):
-    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+def test_what_does_not_speak_http_or_says_nothing_gives_no_answer(says):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():
@@ -128,6 +125,6 @@ def test_what_does_not_speak_http_or_says_nothing_gives_no_answer(says, monkeypa
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")])
+        (vitals,) = probe([process(f"127.0.0.1:{server.getsockname()[1]}")], timeout_s=0.2)
         assert vitals.state == ("no answer" if b"garbage" in says else "hangs")
         thread.join(5)

@@ -20,10 +20,9 @@ def values(first, end):
 
 
 @pytest.fixture
-def compare(spark, pair, monkeypatch):
+def compare(spark, pair):
     register(spark)
-    monkeypatch.setattr(job, "RANGE_RECORDS", 10)
-    return lambda: audit(spark, pair.topology)
+    return lambda: audit(spark, pair.topology, range_records=10)
 
 
 def test_equal_clusters_of_which_one_keeps_less(pair, make_batch, compare):

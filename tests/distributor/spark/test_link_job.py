@@ -17,6 +17,7 @@ from distributor.link.node import LinkNode
 from distributor.spark import link_job, register
 from distributor.spark.link_job import LinkJob, pattern_of
 from distributor.verify.compare import verify
+from tests.support.query_port import unanswered
 from topology import plan
 from topology.model import Links, Topics
 
@@ -102,12 +103,14 @@ def test_what_retention_took_at_the_source_is_passed_over(pair, make_batch, star
 
 
 def test_progress_is_shown_while_the_source_is_away(pair, make_batch, start, monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 200)
     pair.fill(1, make_batch([b"0", b"1"]))
     job = start(available_now=True)
-    assert job.total() == 0
+    with monkeypatch.context() as away:
+        unanswered(away, pair.queries[0])
+        assert job.total() == 0
     with pair.running(1):
         assert job.total() == 2
+    unanswered(monkeypatch, pair.queries[0])
     assert job.total() == 2
 
 
@@ -158,13 +161,14 @@ def test_another_target_is_served_by_the_rules_of_the_native_link(spark, pair, m
 def test_it_goes_on_beside_the_native_link_and_through_failures(
     pair, make_batch, start, monkeypatch
 ):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 500)
     link = next(link for link in plan(pair.topology).links if link.source == "c1")
     pair.fill(1, *(make_batch([b"%d" % number], number) for number in range(500)))
     with pair.running(1):
         job = start()
-        job.join(0.1)
-        assert "within 500 ms" in job.unwell(), "the target does not answer yet"
+        with monkeypatch.context() as away:
+            unanswered(away, pair.queries[1])
+            job.join(0.1)
+        assert f"cannot reach {pair.queries[1]}" in job.unwell(), "it does not answer yet"
         with pair.running(2):
             native = LinkNode(pair.topology, link)
             deadline = time.monotonic() + 60
@@ -178,9 +182,8 @@ def test_it_goes_on_beside_the_native_link_and_through_failures(
 
 
 def test_a_backfill_that_cannot_succeed_ends(pair, start, monkeypatch):
-    monkeypatch.setattr("dafka.query.cluster_client.ANSWER_TIMEOUT_MS", 20)
-    monkeypatch.setattr(link_job, "BACKOFF_S_MAX", 0.0)
-    job = start(available_now=True)
+    unanswered(monkeypatch, *pair.queries)
+    job = start(available_now=True, backoff_s_max=0.0)
     with pytest.raises(ProcessError, match="8 failures in a row: cannot reach"):
         finish(job)
 

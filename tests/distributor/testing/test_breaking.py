@@ -20,9 +20,12 @@ def test_each_kind_is_among_the_first_seeds_and_a_run_repeats_itself():
     assert run(1) == outcomes[1]
 
 
-@pytest.mark.parametrize("way", ["_leave_stuck", "_leave_starving"])
-def test_it_sees_a_target_that_is_not_left(monkeypatch, way):
-    monkeypatch.setattr(TargetMachine, way, lambda *_: [])
+@pytest.mark.parametrize("stuck", [True, False])
+def test_it_sees_a_target_that_is_not_left(monkeypatch, stuck):
+    if stuck:
+        monkeypatch.setattr(TargetMachine, "_leave_stuck", lambda *_: [])
+    else:
+        monkeypatch.setattr(TargetMachine, "_leave_starving", lambda *_: [])
     found = [problem for seed in range(4) for problem in run(seed).problems]
     assert any("others do not go on while" in problem for problem in found)
 

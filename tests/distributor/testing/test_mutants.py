@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import ast
 import shutil
+from functools import partial
 
 import pytest
 
-from distributor.testing import mutants
 from distributor.testing.mutants import MUTANTS, PACKAGES, ROOT, Mutant, mutated, verdict_of
 
 
@@ -32,15 +32,15 @@ def test_one_that_does_not_fit_is_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fault_is_seen_and_none_is_not(monkeypatch):
-    monkeypatch.setattr(mutants, "SIMULATORS", {"agreement": "dafka.testing.membership"})
+def test_a_fault_is_seen_and_none_is_not():
+    verdict = partial(verdict_of, simulators={"agreement": "dafka.testing.membership"})
     (early,) = [mutant for mutant in MUTANTS if "before others have given back" in mutant.name]
-    assert verdict_of(early, 20).seen["agreement"].startswith("seed ")
+    assert verdict(early, 20).seen["agreement"].startswith("seed ")
     (elsewhere,) = [mutant for mutant in MUTANTS if mutant.name == "a copy is not flagged"]
-    assert verdict_of(elsewhere, 5).seen == {"agreement": None}
+    assert verdict(elsewhere, 5).seen == {"agreement": None}
     broken = Mutant("no module", "dafka/testing/membership.py", "def run(", "def walk(")
-    assert verdict_of(broken, 1).seen == {"agreement": "ends"}
+    assert verdict(broken, 1).seen == {"agreement": "ends"}
     nameless = Mutant(
         "no name", "dafka/groups/member.py", "        self._life += 1", "        nobody"
     )
-    assert verdict_of(nameless, 3).seen == {"agreement": "ends"}, "that shows nothing"
+    assert verdict(nameless, 3).seen == {"agreement": "ends"}, "that shows nothing"

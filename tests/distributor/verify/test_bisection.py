@@ -5,7 +5,6 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributor.verify import bisection as module
 from distributor.verify.bisection import Bisection, Coverage, Mismatch, Segment, segments
 
 
@@ -154,9 +153,8 @@ def test_damaged_records_are_told_with_their_reason():
     assert bisection.findings == [Mismatch(7, 9, (("c1", "c3"),), (("c2", "damaged"),), ())]
 
 
-def test_another_history_is_told_as_a_whole_from_its_first_record_on(monkeypatch):
-    monkeypatch.setattr(module, "HALVINGS_MAX", 10)
-    size = 400
+def test_another_history_is_told_as_a_whole_from_its_first_record_on():
+    size = 4_000
     logs = {"c1": Log(["a"] * size), "c2": Log(["a"] * 7 + ["b"] * (size - 7))}
     bisection, asked = compared(logs)
     assert bisection.findings == [Mismatch(7, size, (("c1",), ("c2",)), (), ())]

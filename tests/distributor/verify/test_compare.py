@@ -19,6 +19,7 @@ from distributor.survey import Holding, survey
 from distributor.verify.compare import verify
 from distributor.verify.repair import repairable
 from distributor.verify.verdict import Difference, DifferenceKind
+from tests.support.query_port import unanswered
 from topology.model import StoreSpec
 
 pytestmark = pytest.mark.net
@@ -160,12 +161,11 @@ def test_a_cluster_that_does_not_answer_is_not_equal(pair, make_batch):
 def test_a_store_that_answers_no_more_is_unreachable(pair, make_batch, monkeypatch):
     for number in (1, 2):
         pair.fill(number, make_batch([b"1", b"2"]))
-    monkeypatch.setattr(MODULE, "READ_TIMEOUT_MS", 200)
-
     with pair.running(1):
         with pair.running(2):
             held = survey(pair.topology)
         monkeypatch.setattr(MODULE, "survey", lambda _: held)
+        unanswered(monkeypatch, pair.queries[1])
         found = verify(pair.topology, deep=True)
     assert found.unreachable[0].startswith("c2: ")
     assert (found.equal, found.differences, found.records) == (False, [], 0)

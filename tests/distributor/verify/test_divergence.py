@@ -11,7 +11,6 @@ from dafka.query.service import answer
 from dafka.records.envelope import Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.wire.primitives import octets_of
-from distributor.verify import divergence as module
 from distributor.verify.divergence import Witness
 
 A, B, C = (Partition("orders", letter * 32) for letter in "ABC")
@@ -108,10 +107,9 @@ def test_an_end_that_has_nothing_of_a_partition_is_not_asked_for_it(make_batch):
     assert witness.diverged == {}
 
 
-def test_what_was_brought_to_an_empty_target_waits_for_no_look(make_batch, monkeypatch):
-    monkeypatch.setattr(module, "LOOKS_MAX", 1)
+def test_what_was_brought_to_an_empty_target_waits_for_no_look(make_batch):
     source, target = Store(*(make_batch([b"1"], 0, part) for part in (A, B))), Store()
-    witness = Witness()
+    witness = Witness(looks_max=1)
     assert look(witness, source, target) == {}
     target.log.append([make_batch([b"1"], 0, part) for part in (A, B)])
     assert witness.waiting(target.heads()) == frozenset()
@@ -119,12 +117,9 @@ def test_what_was_brought_to_an_empty_target_waits_for_no_look(make_batch, monke
     assert turns == {A: range(1), B: range(1)}, "each in its turn"
 
 
-def test_a_target_that_had_something_and_comes_back_is_looked_at_before_all(
-    make_batch, monkeypatch
-):
-    monkeypatch.setattr(module, "FIRST_LOOKS_MAX", 1)
+def test_a_target_that_had_something_and_comes_back_is_looked_at_before_all(make_batch):
     source, target = (Store(*(make_batch([b"1"], 0, part) for part in (A, B))) for _ in range(2))
-    witness = Witness()
+    witness = Witness(first_looks_max=1)
     look(witness, source, target)
     empty = Store()
     assert look(witness, source, empty) == {}
@@ -180,13 +175,10 @@ def test_an_end_that_was_emptied_is_looked_at_anew(make_batch, emptied):
     assert witness.diverged == {}
 
 
-def test_the_work_of_one_look_is_bounded_and_everybody_gets_a_turn(make_batch, monkeypatch):
-    monkeypatch.setattr(module, "FIRST_LOOKS_MAX", 2)
-    monkeypatch.setattr(module, "LOOKS_MAX", 1)
-    monkeypatch.setattr(module, "LOOK_RECORDS_MAX", 2)
+def test_the_work_of_one_look_is_bounded_and_everybody_gets_a_turn(make_batch):
     parts = (A, B, C)
     source, target = (Store(*(make_batch([b"1"], 0, part) for part in parts)) for _ in range(2))
-    witness = Witness()
+    witness = Witness(first_looks_max=2, looks_max=1, look_records_max=2)
     assert len(look(witness, source, target)) == 2
     assert len(witness.waiting(target.heads())) == 1
     assert len(look(witness, source, target)) == 1

@@ -8,7 +8,6 @@ from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
-from distributor.verify import repair as module
 from distributor.verify.compare import verify
 from distributor.verify.repair import repair, repairable
 from distributor.verify.verdict import Difference, DifferenceKind
@@ -114,12 +113,11 @@ def test_a_source_that_cannot_read_its_records_is_said_to(pair, make_batch):
 
 
 @pytest.mark.net
-def test_a_cluster_whose_stores_take_nothing_is_said_to(pair, make_batch, monkeypatch):
-    monkeypatch.setattr(module, "SILENCE_S", 0.3)
+def test_a_cluster_whose_stores_take_nothing_is_said_to(pair, make_batch):
     pair.fill(1, make_batch([b"0"]))
     missing = [difference(DifferenceKind.BEHIND, first=0, last=0)]
     with pair.running(1), Tower(pair.topology.clusters[1].towers[0]):
-        done = repair(pair.topology, missing)
+        done = repair(pair.topology, missing, silence_s=0.3)
     assert done.records == 0
     assert "not repaired: no store has acknowledged anything" in done.left[0]
 

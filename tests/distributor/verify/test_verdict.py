@@ -5,9 +5,14 @@ import json
 import pytest
 
 from dafka.model import Partition
-from distributor.verify import verdict as module
 from distributor.verify.bisection import Mismatch
-from distributor.verify.verdict import Difference, DifferenceKind, Verdict, differences
+from distributor.verify.verdict import (
+    DIFFERENCES_MAX,
+    Difference,
+    DifferenceKind,
+    Verdict,
+    differences,
+)
 from topology.output import print_json
 
 PLACE = Partition("orders", "AB" * 16)
@@ -94,8 +99,7 @@ def test_as_json(capsys):
     }
 
 
-def test_no_more_differences_are_kept_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(module, "DIFFERENCES_MAX", 2)
+def test_no_more_differences_are_kept_than_there_is_room_for():
     verdict = Verdict({})
-    verdict.add([one(DifferenceKind.BEHIND)] * 5)
-    assert (len(verdict.differences), verdict.more) == (2, 3)
+    verdict.add([one(DifferenceKind.BEHIND)] * (DIFFERENCES_MAX + 3))
+    assert (len(verdict.differences), verdict.more) == (DIFFERENCES_MAX, 3)
