@@ -25,6 +25,9 @@ HELLO_TOPICS_MAX = 10_000
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """A record batch with its envelope: half a frame, so that one batch always fits."""
 
+EXPANDED_BYTES_MAX = 4 * BATCH_BYTES_MAX
+"""What the records of one compressed batch may stand for; a reader takes one apart at a time."""
+
 BATCH_RECORDS_MAX = 100_000
 """Records in one batch; also the most that one FETCH may ask for, as the C implementation asks."""
 

@@ -64,6 +64,9 @@ def produce(
             "another make know single records only."
         ),
     ] = None,
+    compression: Annotated[
+        str, typer.Option(help="none, gzip, snappy, lz4 or zstd, of each batch.")
+    ] = "none",
     spool: Annotated[
         Path | None,
         typer.Option(
@@ -92,7 +95,7 @@ def produce(
         "wire": wire,
     }
     cluster = entered(tower, access=access, key=key, **way)
-    producer = Producer(cluster, spool=spool, content=content)
+    producer = Producer(cluster, spool=spool, content=content, compression=compression)
     try:
         sent, refused = _send_lines(producer, topic, json_lines)
     finally:

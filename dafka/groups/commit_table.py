@@ -36,6 +36,8 @@ _SIZE = struct.Struct(">I")
 _EPOCH = struct.Struct(">Q")
 _NUL = b"\0"
 _DIGEST_BYTES = 32
+COMPRESSED_MAX = 0
+"""Nobody compresses commits, and to expand them would be work that anybody can give a store."""
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ def _commit_at(log: RecordLog, row: bytes) -> Commit | None:
 def _commits(batch: Batch, folded: Folded) -> Iterator[tuple[CommitKey, Commit, bytes]]:
     """The commits of a batch, each with what is to stand in its row."""
     try:
-        for record in raw_records(batch.content):
+        for record in raw_records(batch.content, COMPRESSED_MAX):
             try:
                 key, commit = decode(record.key, record.value)
             except CommitError:

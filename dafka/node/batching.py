@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.records.batch import Run
+    from dafka.records.compression import Codec
 
 
 GAP_S_MIN = 0.0003
@@ -114,8 +115,9 @@ class OpenBatch:
 
     __slots__ = ("builder", "future", "opened_ms")
 
-    def __init__(self, bytes_max: int, run: Run, *, bare: bool = False) -> None:
-        self.builder = BareBuilder(bytes_max, run) if bare else BatchBuilder(bytes_max, run)
+    def __init__(self, bytes_max: int, run: Run, codec: Codec, *, bare: bool = False) -> None:
+        make = BareBuilder if bare else BatchBuilder
+        self.builder = make(bytes_max, run, codec=codec)
         self.future = delivery_future()
         self.opened_ms = now_ms()
 

@@ -33,6 +33,7 @@ from dafka.protocol.effects import Append, Disputed, Publish, Stored
 from dafka.protocol.events import Appended, AppendFailed, Submitted, Woke
 from dafka.protocol.machine import earliest
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.storage.lmdb_spool import LmdbSpool
 from dafka.transport.mesh import Mesh
@@ -199,6 +200,8 @@ class Producer:
             record is on disk before it is published. It holds `buffer_bytes_max` at most.
         content: "batches"; "raw", each record by itself and as a bare value, without key and
             headers; or "classic", both. Without it, what is declared of the cluster.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd", of each batch: from a producer to
+            the disk of every store, on every cluster, until somebody reads the records.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -216,11 +219,15 @@ class Producer:
         min_acks: int = 1,
         spool: str | os.PathLike[str] | None = None,
         content: str | None = None,
+        compression: str = "none",
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
+        self._codec = Codec.named(compression)
+        if content == "raw" and self._codec is not Codec.NONE:
+            raise MisuseError(f"raw content has no batches that {compression} could compress")
         cluster = cluster_of(cluster)
         self._batch_bytes_max = batch_bytes_max
         self._buffer_bytes_max = buffer_bytes_max
@@ -438,7 +445,9 @@ class Producer:
         batch = self._open.get(topic)
         if batch is None:
             run = self._deliveries.place(topic)
-            batch = self._open[topic] = OpenBatch(self._batch_bytes_max, run, bare=self._bare)
+            batch = self._open[topic] = OpenBatch(
+                self._batch_bytes_max, run, self._codec, bare=self._bare
+            )
             self._node.wake()
         return batch
 

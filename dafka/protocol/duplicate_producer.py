@@ -80,8 +80,14 @@ def _place(batch: Batch, sequence: int) -> Run | None:
     return None if run is None else run.behind(sequence - batch.sequence)
 
 
+COMPARED_BYTES_MAX = 1024 * 1024
+"""What compressed records may stand for to be compared: a millisecond of a store's time, for which
+whoever wants to keep it busy has to send no more than a kilobyte. Others are dropped."""
+
+
 def _between(batch: Batch, low: int, high: int) -> list[RawRecord]:
-    return [record for record in raw_records(batch.content) if low <= record.sequence < high]
+    records = raw_records(batch.content, COMPARED_BYTES_MAX)
+    return [record for record in records if low <= record.sequence < high]
 
 
 _NOTHING_TAKEN = -1, None

@@ -19,7 +19,7 @@ from dafka.model import Partition
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
-from dafka.records.batch import newest_ms, raw_records
+from dafka.records.batch import is_compressed, newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.storage.log import Mark, goes_on
 from dafka.transport.access import ANYBODY
@@ -389,6 +389,8 @@ def _digest(
         return messages.DigestResponse(first, min(gap_end, first + count), b"", _GAP)
     if not batches or not question.exact:
         return messages.DigestResponse(*_whole(batches, first, digest_of_batches))
+    if any(is_compressed(batch.content) for batch in batches):
+        batches = batches[:1]  # what it stands for is bounded, but by far more than what it has
     end = min(batches[-1].end, first + count)
     try:
         return messages.DigestResponse(first, end, digest_of_records(batches, first, end))

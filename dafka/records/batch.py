@@ -22,8 +22,9 @@ from aiokafka.record.default_records import (
 )
 
 from dafka.errors import RecordError
-from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, EXPANDED_BYTES_MAX
 from dafka.model import Batch, Header, Record
+from dafka.records.compression import Codec, compressed, expanded
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last
 timestamp, producer id, producer epoch, base sequence, record count."""
 
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = 8
 _LENGTH_FROM = 12
 """The length field counts the bytes after itself."""
 
@@ -99,17 +102,24 @@ class BatchBuilder:
     """Collects records into one batch.
 
     Args:
-        bytes_max: Size the built batch shall not pass; one record always fits.
+        bytes_max: Size the batch shall not pass, as it is before it is compressed; one record
+            always fits.
         run: Which run of a writer the batch belongs to, if that is known.
         append_time: Whether its time is that of whoever took it in, not its producer's.
+        codec: How its records are compressed, where that makes them smaller.
     """
 
-    __slots__ = ("_append", "_append_time", "_builder", "_run", "count")
+    __slots__ = ("_append", "_append_time", "_builder", "_codec", "_run", "count")
 
     def __init__(
-        self, bytes_max: int, run: Run | None = None, *, append_time: bool = False
+        self,
+        bytes_max: int,
+        run: Run | None = None,
+        *,
+        append_time: bool = False,
+        codec: Codec = Codec.NONE,
     ) -> None:
-        self._run, self._append_time = run, append_time
+        self._run, self._append_time, self._codec = run, append_time, codec
         self._builder = _builder(bytes_max, run or Run(_NO_PRODUCER, _NO_PRODUCER))
         self._append = self._builder.append
         self.count = 0
@@ -150,13 +160,13 @@ class BatchBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """Bytes so far, before they are compressed."""
         return int(self._builder.size())
 
-    def build(self, *, last: bool = False) -> bytearray:
+    def build(self, *, last: bool = False) -> bytes | bytearray:
         """Return the record batch, its base offset 0, without envelope.
 
-        It is the builder's own memory: nothing may be added any more.
+        It may be the builder's own memory: nothing may be added any more.
 
         Args:
             last: Whether its run ends with it.
@@ -166,10 +176,27 @@ class BatchBuilder:
         built: bytearray = self._builder.build()
         if self._append_time:
             _ATTRIBUTES.pack_into(built, _CRC_FROM, _LOG_APPEND_MASK)
-            _CRC.pack_into(
-                built, _CRC_AT, google_crc32c.value(bytes(memoryview(built)[_CRC_FROM:]))
-            )
+        if self._codec is not Codec.NONE:
+            smaller = compressed(bytes(memoryview(built)[_HEADER.size :]), self._codec)
+            if _HEADER.size + len(smaller) < len(built):
+                return _with_records(built, smaller, self._codec)
+        if self._append_time:
+            _CRC.pack_into(built, _CRC_AT, _checksum(built))
         return built
+
+
+def _with_records(batch: bytes | bytearray, records: bytes, codec: Codec) -> bytes:
+    """Return a batch, without envelope, whose records are those, compressed so."""
+    header = bytearray(batch[: _HEADER.size])
+    _LENGTH.pack_into(header, _LENGTH_AT, _HEADER.size - _LENGTH_FROM + len(records))
+    (attributes,) = _ATTRIBUTES.unpack_from(header, _CRC_FROM)
+    _ATTRIBUTES.pack_into(header, _CRC_FROM, attributes & ~_CODEC_MASK | codec)
+    whole = b"".join((header, records))
+    return b"".join((whole[:_CRC_AT], _CRC.pack(_checksum(whole)), whole[_CRC_FROM:]))
+
+
+def _checksum(batch: bytes | bytearray) -> int:
+    return int(google_crc32c.value(bytes(memoryview(batch)[_CRC_FROM:])))
 
 
 def _builder(bytes_max: int, run: Run) -> DefaultRecordBatchBuilder:
@@ -199,6 +226,7 @@ class BatchHeader(NamedTuple):
         log_append_time: Whether `max_timestamp_ms` stands for all of them.
         run: Which run of a writer they come from, if that is known.
         last: Whether that run ends with them.
+        codec: How they are compressed.
     """
 
     records: int
@@ -207,6 +235,7 @@ class BatchHeader(NamedTuple):
     log_append_time: bool
     run: Run | None
     last: bool
+    codec: Codec
 
 
 def checked_count(content: bytes, sequence: int) -> int:
@@ -232,7 +261,7 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
     base, length, _, magic, crc, attributes, last_delta, first_ms, max_ms, *producer, count = header
     if magic != _MAGIC or length != len(content) - ENVELOPE_BYTES - _LENGTH_FROM:
         raise RecordError("batch header")
-    if attributes & (_CODEC_MASK | _CONTROL_MASK):
+    if attributes & _CONTROL_MASK or attributes & _CODEC_MASK > Codec.ZSTD:
         raise RecordError("batch attributes")
     if base != sequence:
         raise RecordError("batch sequence")
@@ -242,7 +271,40 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
         raise RecordError("batch checksum")
     number, epoch, index = producer
     append_time = bool(attributes & _LOG_APPEND_MASK)
-    return BatchHeader(count, first_ms, max_ms, append_time, _run(number, index), epoch == _LAST)
+    run, codec = _run(number, index), Codec(attributes & _CODEC_MASK)
+    return BatchHeader(count, first_ms, max_ms, append_time, run, epoch == _LAST, codec)
+
+
+def is_compressed(content: bytes) -> bool:
+    """Whether the records of a content, checked or none of ours, are compressed."""
+    if len(content) < RECORDS_FROM:
+        return False
+    (attributes,) = _ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + _CRC_FROM)
+    return bool(attributes & _CODEC_MASK)
+
+
+def plain(content: bytes, bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
+    """Return a checked content with its records as they were before they were compressed.
+
+    Its checksum is that of the compressed ones: it is for taking apart, not for passing on.
+
+    Args:
+        content: Any.
+        bytes_max: What compressed records may stand for.
+
+    Raises:
+        RecordError: They are damaged, or stand for more.
+    """
+    if not is_compressed(content):
+        return content
+    (attributes,) = _ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + _CRC_FROM)
+    codec = Codec(attributes & _CODEC_MASK)
+    records = expanded(memoryview(content)[RECORDS_FROM:], codec, bytes_max)
+    header = bytearray(content[:RECORDS_FROM])
+    length = _HEADER.size - _LENGTH_FROM + len(records)
+    _LENGTH.pack_into(header, ENVELOPE_BYTES + _LENGTH_AT, length)
+    _ATTRIBUTES.pack_into(header, ENVELOPE_BYTES + _CRC_FROM, attributes & ~_CODEC_MASK)
+    return b"".join((header, records))
 
 
 def has_append_time(content: bytes) -> bool:
@@ -285,15 +347,19 @@ class RawRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
 
 
-def raw_records(content: bytes) -> Iterator[RawRecord]:
+def raw_records(content: bytes, bytes_max: int = EXPANDED_BYTES_MAX) -> Iterator[RawRecord]:
     """Yield the records of a content that `checked_count` has passed.
+
+    Args:
+        content: Any.
+        bytes_max: What compressed records may stand for; with 0 there must not be any.
 
     Raises:
         RecordError: The records inside do not parse, or have not one sequence after the other,
             although the checksum is right.
     """
     with _reading():
-        for sequence, record in _numbered(content):
+        for sequence, record in _numbered(content, bytes_max):
             if record.offset != sequence:
                 raise RecordError("batch records")
             yield _new(
@@ -383,9 +449,11 @@ def readable_part(batch: Batch) -> Batch | None:
     return _rebuilt(batch, batch.sequence, end) if end > batch.sequence else None
 
 
-def _numbered(content: bytes) -> Iterator[tuple[int, DefaultRecord]]:
+def _numbered(
+    content: bytes, bytes_max: int = EXPANDED_BYTES_MAX
+) -> Iterator[tuple[int, DefaultRecord]]:
     """The records as the library reads them, with the sequences they must have."""
-    reader = DefaultRecordBatch(bytearray(memoryview(content)[ENVELOPE_BYTES:]))
+    reader = DefaultRecordBatch(bytearray(memoryview(plain(content, bytes_max))[ENVELOPE_BYTES:]))
     return enumerate(reader, reader.base_offset)
 
 
@@ -446,8 +514,9 @@ def _rebuilt(batch: Batch, first: int, behind: int) -> Batch:
         run = run.behind(first - batch.sequence)
     # Timestamps are kept as the difference from the first one, so without it the rest can be
     # larger than the whole was; a builder that is full would leave records out.
+    room = BATCH_BYTES_MAX if header.codec is Codec.NONE else EXPANDED_BYTES_MAX
     builder = BatchBuilder(
-        BATCH_BYTES_MAX - ENVELOPE_BYTES, run, append_time=header.log_append_time
+        room - ENVELOPE_BYTES, run, append_time=header.log_append_time, codec=header.codec
     )
     for raw in raw_records(batch.content):
         if raw.sequence < first:
@@ -459,4 +528,6 @@ def _rebuilt(batch: Batch, first: int, behind: int) -> Batch:
     envelope = unpack(batch.content) or FRESH
     last = header.last and behind == batch.end
     content = enclosed(builder.build(last=last), first, envelope)
+    if len(content) > BATCH_BYTES_MAX:
+        raise RecordError("batch size")
     return Batch(batch.partition, first, behind - first, content)

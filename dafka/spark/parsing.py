@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from dafka.errors import RecordError
-from dafka.records.batch import RECORDS_FROM, BatchHeader, checked_header
+from dafka.limits import EXPANDED_BYTES_MAX
+from dafka.records.batch import RECORDS_FROM, BatchHeader, checked_header, plain
 from dafka.records.envelope import FRESH, unpack
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Page(NamedTuple):
     """Some consecutive records of one partition, as arrays with an element for each.
 
     Attributes:
-        octets: The batches, one after the other; spans point into it.
+        octets: The batches, expanded, one after the other; spans point into it.
         sequence: Of each record, and so on for the others.
         timestamp_ms: Milliseconds since 1970.
         timestamp_type: 0 for the producer's time, 1 for that of its appending.
@@ -86,20 +87,24 @@ def parsed(batches: Sequence[Batch]) -> Page:
     """Read consecutive batches of one partition; their checksums are verified.
 
     Raises:
-        RecordError: A batch is damaged, or its records are not what its header says.
+        RecordError: A batch is damaged, its records are not what its header says, or together the
+            compressed ones stand for more than `EXPANDED_BYTES_MAX`.
     """
-    octets = b"".join(batch.content for batch in batches)
+    headers, contents, room = [], [], EXPANDED_BYTES_MAX
+    for batch in batches:
+        headers.append(checked_header(batch.content, batch.sequence))
+        contents.append(plain(batch.content, room))
+        if contents[-1] is not batch.content:
+            room -= len(contents[-1])
+    octets = b"".join(contents)
     data = np.frombuffer(octets, np.uint8)
-    headers: list[BatchHeader] = []
     starts: list[Integers] = []
     base = 0
-    for batch in batches:
-        header = checked_header(batch.content, batch.sequence)
-        end = base + len(batch.content)
+    for batch, header, content in zip(batches, headers, contents, strict=True):
+        end = base + len(content)
         begins = _beginnings(octets, data, base + RECORDS_FROM, end)
         if not header.records == batch.count == len(begins):
             raise RecordError("batch records")
-        headers.append(header)
         starts.append(begins)
         base = end
     return _fields(octets, data, np.concatenate(starts), batches, headers)

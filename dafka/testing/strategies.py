@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dafka.groups.commit import Commit, CommitKey
-from dafka.limits import ADDRESS_BYTES_MAX, BATCH_RECORDS_MAX, TOPIC_BYTES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, BATCH_RECORDS_MAX, EXPANDED_BYTES_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, RawRecord, enclosed
+from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
@@ -80,10 +81,14 @@ raw_records = st.builds(
 
 
 def batch_of(
-    partition: Partition, sequence: int, records: list[RawRecord], envelope: Envelope
+    partition: Partition,
+    sequence: int,
+    records: list[RawRecord],
+    envelope: Envelope,
+    codec: Codec = Codec.NONE,
 ) -> Batch:
     """Enclose `records` as a batch beginning at `sequence`, whatever their own sequences."""
-    builder = BatchBuilder(1 << 20)
+    builder = BatchBuilder(EXPANDED_BYTES_MAX, codec=codec)
     for record in records:
         added = builder.append(record.timestamp_ms, record.key, record.value, record.headers)
         assert added
@@ -97,6 +102,7 @@ batches = st.builds(
     st.integers(0, 2**40),
     st.lists(raw_records, min_size=1, max_size=10),
     envelopes,
+    st.sampled_from(Codec),
 )
 
 groups = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import CommitError, RecordError
 from dafka.groups.commit import TOPIC, CommitKey, decode
+from dafka.groups.commit_table import COMPRESSED_MAX
 from dafka.records.batch import newest_ms, raw_records
 from distributor.offsets.translation import Absent
 
@@ -115,7 +116,7 @@ class CommitReader:
 def _commits(batch: Batch) -> Iterator[tuple[CommitKey, Commit]]:
     """The commits of a batch; what is none, the store has counted."""
     try:
-        for record in raw_records(batch.content):
+        for record in raw_records(batch.content, COMPRESSED_MAX):
             try:
                 yield decode(record.key, record.value)
             except CommitError:

@@ -275,7 +275,7 @@ CAUSES = {
     "topic frame": sends(b"Hflights too", HEAD[1]),
     "truncated": sends(HEAD[0], HEAD[1][:-1]),
     "version": sends(HEAD[0], HEAD[1][:3] + b"\2" + HEAD[1][4:]),
-    "batch attributes": sends_content(garbled(content(), 42, b"\1")),
+    "batch attributes": sends_content(garbled(content(), 42, b"\7")),
     "batch checksum": sends_content(garbled(content(), 90, b"?", mended=False)),
     "batch count": sends_content(content(), count=2),
     "batch header": sends_content(garbled(content(), 36, b"\1")),

@@ -15,6 +15,7 @@ from dafka.groups import commit
 from dafka.model import Partition, TowerEndpoints
 from dafka.query import messages as query
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
+from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES, Envelope, pack, unpack
 from dafka.schemas import entries
 from dafka.schemas.requests import schema_of
@@ -93,8 +94,8 @@ def text_of(frames: Frames) -> str:
     return first(frames).decode("utf-8", "surrogateescape")
 
 
-def content(records: int = 3, sequence: int = 7) -> bytes:
-    builder = BatchBuilder(1 << 20)
+def content(records: int = 3, sequence: int = 7, codec: Codec = Codec.NONE) -> bytes:
+    builder = BatchBuilder(1 << 20, codec=codec)
     for number in range(records):
         headers = [("a", b"b"), ("c", None)] if number else ()
         builder.append(1_000 + number, b"key" if number else None, b"value", headers)
@@ -304,7 +305,12 @@ DECODERS = [
     ),
     Decoder(
         name="record batch",
-        examples=[[content()], [content(1, 0)], [content(40, 2**40)]],
+        examples=[
+            [content()],
+            [content(1, 0)],
+            [content(40, 2**40)],
+            *([content(40, 7, codec)] for codec in Codec),
+        ],
         decode=read_records,
         refusals=(RecordError,),
         encode=write_records,

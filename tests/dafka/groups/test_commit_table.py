@@ -9,7 +9,8 @@ from dafka.groups.commit import TOPIC, CommitKey
 from dafka.groups.commit_table import NONE, commit_of, epoch_of, fold
 from dafka.limits import GROUP_NUMBERS_AHEAD_MAX
 from dafka.model import Batch, Partition
-from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.batch import BatchBuilder, enclosed, is_compressed
+from dafka.records.compression import Codec
 from dafka.storage.memory import MemoryLog
 
 
@@ -31,6 +32,15 @@ def test_a_batch_that_cannot_be_read_is_counted_once():
     builder = BatchBuilder(1 << 16)
     builder.append(0, None, b"value", ())
     content = enclosed(builder.build(), 0)[:-3]
+    folded = fold(MemoryLog("AB" * 16), [Batch(Partition(TOPIC, "A1"), 0, 1, content)])
+    assert (folded.entries, folded.refused) == ([], 1)
+
+
+def test_commits_that_are_compressed_are_not_expanded():
+    builder = BatchBuilder(1 << 16, codec=Codec.ZSTD)
+    builder.append(0, None, bytes(10_000), ())
+    content = enclosed(builder.build(), 0)
+    assert is_compressed(content)
     folded = fold(MemoryLog("AB" * 16), [Batch(Partition(TOPIC, "A1"), 0, 1, content)])
     assert (folded.entries, folded.refused) == ([], 1)
 

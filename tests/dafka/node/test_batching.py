@@ -22,6 +22,7 @@ from dafka.node.batching import (
 )
 from dafka.process.clock import now_ms
 from dafka.records.batch import Run
+from dafka.records.compression import Codec
 
 P, Q = Partition("orders", "AA"), Partition("flights", "AA")
 
@@ -81,7 +82,7 @@ def test_a_batch_that_is_never_stored_does_not_end_the_timing():
 
 def test_a_new_one_is_empty_and_knows_its_age():
     before = now_ms()
-    batch = OpenBatch(1_000, Run(1, 0))
+    batch = OpenBatch(1_000, Run(1, 0), Codec.NONE)
     assert batch.builder.count == 0
     assert before <= batch.opened_ms <= now_ms()
 
@@ -91,7 +92,7 @@ def test_they_are_known_in_the_order_they_were_opened_in(monkeypatch):
     assert batches.oldest_ms() is None
     for opened_ms, topic in ((1, "b"), (5, "a"), (5, "c"), (9, "d")):
         monkeypatch.setattr(batching, "now_ms", lambda now=opened_ms: now)
-        batches[topic] = OpenBatch(1_000, Run(1, 0))
+        batches[topic] = OpenBatch(1_000, Run(1, 0), Codec.NONE)
     assert batches.oldest_ms() == 1
     assert batches.older(5) == ["b", "a", "c"]
     del batches["b"]
@@ -119,7 +120,7 @@ def test_what_has_no_size_is_refused(headers):
 
 
 def test_a_bare_batch_takes_values_and_nothing_else():
-    builder = OpenBatch(1_000, Run(1, 0), bare=True).builder
+    builder = OpenBatch(1_000, Run(1, 0), Codec.NONE, bare=True).builder
     assert builder.append(1, None, b"value", ())
     assert builder.extend(1, [b"one", b""], 0) == 2
     for key, value, headers in ((b"key", b"", ()), (None, b"", [("a", b"")]), (None, None, ())):

@@ -19,6 +19,8 @@ from dafka.process.clock import Pace
 from dafka.protocol.effects import Append, Disputed, Stored
 from dafka.protocol.events import Appended, AppendFailed, Woke
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
+from dafka.query.client import StoreClient
+from dafka.records.batch import is_compressed
 from dafka.storage.spool import MemorySpool
 
 P = Partition("orders", "AA")
@@ -134,6 +136,29 @@ def test_what_is_sent_is_what_is_received(stored, take):
     assert (second.key, second.value, second.headers) == (b"", None, ())
     assert (third.key, third.value) == (None, b"")
     assert [record.sequence for record in (first, second, third)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_is_compressed_stays_so_until_it_is_read(stored, take, codec):
+    values = [b"value %d" % number for number in range(500)]
+    with stored.producer(compression=codec) as producer:
+        producer.send_many("orders", values)
+        producer.flush(timeout=10)
+    consumer = stored.consumer("orders", start="earliest")
+    assert [record.value for record in take(consumer, 500)] == values
+    with StoreClient(stored.query) as client:
+        ((partition, head),) = client.heads().items()
+        (batch,) = client.scan(partition, 0, head + 1)
+        assert is_compressed(batch.content)
+        exact = client.digest(partition, 100, 300, exact=True)
+        assert (exact.start, exact.end) == (100, 300)
+
+
+def test_a_compression_that_cannot_be_is_refused(stored):
+    with pytest.raises(MisuseError, match="no compression 'brotli'"):
+        stored.producer(compression="brotli")
+    with pytest.raises(MisuseError, match="raw content has no batches that zstd could compress"):
+        stored.producer(compression="zstd", content="raw")
 
 
 def test_a_record_without_a_timestamp_has_the_time_of_sending(stored, take):

@@ -5,11 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.model import Batch, Partition, replace
-from dafka.protocol.duplicate_producer import Disputes, agree, follows, run_behind
+from dafka.protocol.duplicate_producer import (
+    COMPARED_BYTES_MAX,
+    Disputes,
+    agree,
+    follows,
+    run_behind,
+)
 from dafka.protocol.effects import Append, Compare, Disputed, Dropped, Publish, ReadRange
 from dafka.protocol.events import Appended, Compared, RangeRead, Received, TurnEnded, Woke
 from dafka.protocol.store import StoreMachine
 from dafka.records.batch import PLACES, BatchBuilder, RawRecord, Run, enclosed, without_first
+from dafka.records.compression import Codec
 from dafka.records.envelope import FRESH, Envelope, stamped
 from dafka.storage.log import beside, goes_on
 from dafka.storage.memory import MemoryLog
@@ -47,6 +54,16 @@ def test_another_record_under_one_sequence_does_not_agree():
     assert agree([first, second], batch_of(ORDERS, 1, [raw(2), raw(3)], FRESH))
     assert not agree([first, second], batch_of(ORDERS, 1, [raw(2), raw(4)], FRESH))
     assert agree([first], batch_of(ORDERS, 2, [raw(9)], FRESH)), "elsewhere"
+
+
+@pytest.mark.parametrize(("spare", "compared"), [(2_000, True), (0, False)])
+def test_to_compare_takes_a_bounded_time_whatever_records_stand_for(spare, compared):
+    one = RawRecord(0, 1_000, None, bytes(COMPARED_BYTES_MAX // 2 - spare // 2), ())
+    whole = batch_of(ORDERS, 0, [one, one], FRESH, Codec.GZIP)
+    rest = batch_of(ORDERS, 1, [one], FRESH, Codec.ZSTD)
+    told = Disputes().differs(rest, [whole])
+    assert told == ([] if compared else [Dropped("batch records")])
+    assert Disputes().differs(whole, [whole]) == [], "the same octets need no comparison"
 
 
 def test_a_bare_value_is_the_same_whenever_it_arrives():

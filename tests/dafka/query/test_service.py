@@ -19,9 +19,12 @@ from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer, answered
-from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.batch import BatchBuilder, RawRecord, enclosed
+from dafka.records.compression import Codec
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
+from dafka.records.envelope import FRESH
 from dafka.storage.memory import MemoryLog
+from dafka.testing.strategies import batch_of
 from dafka.transport.access import EVERYTHING, Rights
 from dafka.wire.primitives import text
 
@@ -245,6 +248,17 @@ def test_a_digest_is_bounded_whatever_is_asked(tens):
     assert digested(tens, 0, 2**62, exact=True, digest_records=15).end == 15
     two = 2 * len(numbered(10, 10).content)
     assert digested(tens, 0, 2**62, exact=False, digest_bytes=two).end == 20
+
+
+def test_one_compressed_batch_is_digested_at_a_time(tens):
+    compressed = batch_of(
+        Partition("n", "A"), 30, [RawRecord(0, 1_000, None, bytes(1_000), ())] * 5, FRESH, Codec.LZ4
+    )
+    tens.append([compressed])
+    assert digested(tens, 0, 2**62, exact=True).end == 10
+    found = digested(tens, 31, 2**62, exact=True)
+    assert (found.start, found.end) == (31, 35)
+    assert found.digest == digest_of_records([compressed], 31, 35)
 
 
 def spans(*found):

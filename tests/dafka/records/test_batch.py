@@ -258,7 +258,7 @@ def test_a_length_that_nothing_can_have_is_refused(size):
     [
         ("envelope", 0, b"\0"),
         ("batch header", 36, b"\1"),
-        ("batch attributes", 42, b"\1"),
+        ("batch attributes", 42, b"\5"),
         ("batch attributes", 42, b"\x20"),
         ("batch count", 77, b"\0\0\0\0"),
         ("batch count", 77, b"\xff\xff\xff\xff"),

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import RecordError
+from dafka.limits import EXPANDED_BYTES_MAX
 from dafka.model import Batch, Partition
-from dafka.records.batch import RECORDS_FROM, BatchBuilder, enclosed, records_of
-from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.records.batch import RECORDS_FROM, BatchBuilder, RawRecord, enclosed, records_of
+from dafka.records.compression import Codec
+from dafka.records.envelope import ENVELOPE_BYTES, FRESH
 from dafka.spark.parsing import parsed, varints
 from dafka.testing.strategies import batch_of, envelopes, raw_records
 
@@ -177,3 +179,11 @@ def test_an_integer_that_does_not_end_is_refused(octets):
     data = np.frombuffer(octets + b"\x00", np.uint8)
     with pytest.raises(RecordError):
         varints(data, np.array([0]), np.array([len(octets)]))
+
+
+def test_pages_of_compressed_batches_are_bounded():
+    big = RawRecord(0, 1_000, None, bytes(EXPANDED_BYTES_MAX // 4), ())
+    some = [batch_of(PARTITION, number, [big], FRESH, Codec.ZSTD) for number in range(4)]
+    assert len(parsed(some[:3]).sequence) == 3
+    with pytest.raises(RecordError, match="batch records"):
+        parsed(some)
