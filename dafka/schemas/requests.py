@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NamedTuple
 
 from dafka.errors import RegistryError, invalid_schema, no_schema
 from dafka.limits import SCHEMA_BYTES_MAX, SUBJECT_BYTES_MAX
 from dafka.schemas.compatibility import LANGUAGES
-from dafka.schemas.entries import Reference, Schema
+from dafka.schemas.entries import PROTOBUF, Reference, Schema
 
 VERSION_MAX = ID_MAX = 2**31 - 1
 
@@ -71,10 +70,10 @@ def schema_of(body: object) -> Schema:
     try:
         if len(text.encode()) > SCHEMA_BYTES_MAX:
             raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
-        json.loads(text)
         references = tuple(_reference(one) for one in body.get("references") or ())
         schema = Schema(language, text, references)
-        schema.identity()
+        if language != PROTOBUF:  # which takes a compiler, in a process of its own
+            schema.identity()
     except RecursionError as error:
         raise invalid_schema("it is nested too deeply") from error
     except (ValueError, TypeError, KeyError) as error:

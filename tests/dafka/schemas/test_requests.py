@@ -26,7 +26,7 @@ def test_a_request_holds_a_schema():
 @pytest.mark.parametrize(
     "body",
     [
-        *(None, [], {}, {"schema": 3}, {"schema": "{"}, {"schema": "{}", "schemaType": "PROTOBUF"}),
+        *(None, [], {}, {"schema": 3}, {"schema": "{"}, {"schema": "{}", "schemaType": "THRIFT"}),
         *({"schema": "{}", "references": 3}, {"schema": "{}", "references": [{}]}),
         {"schema": " " * SCHEMA_BYTES_MAX + "{}"},
         {"schema": "[" * 100_000},
