@@ -114,6 +114,14 @@ class Schema:
         return self.language, json.dumps(parsed, sort_keys=True), references
 
 
+_UNNAMED = (
+    *("null", "boolean", "int", "long", "float", "double", "bytes", "string"),
+    *("array", "map"),
+)
+_NAMING = {"name", "namespace", "aliases", "doc"}
+"""What types that cannot have a name may carry all the same; it means nothing."""
+
+
 def _plain(avro: object) -> object:
     """A schema of Avro's in which each type that has nothing but a name is that name."""
     if isinstance(avro, list):
@@ -133,6 +141,8 @@ def _plain(avro: object) -> object:
             else field
             for field in fields
         ]
+    if plain.get("type") in _UNNAMED:
+        plain = {key: said for key, said in plain.items() if key not in _NAMING}
     return plain["type"] if plain.keys() == {"type"} else plain
 
 

@@ -288,7 +288,12 @@ class Registry:
         ruling = self._rulings.of(Case(self._source(schema)))
         if ruling.error:
             raise invalid_schema(ruling.error)
-        return replace(schema, compiled=ruling.compiled)
+        # The latest version is another one later.
+        references = tuple(
+            one._replace(version=self.version(one.subject, str(one.version), deleted=True).number)
+            for one in schema.references
+        )
+        return replace(schema, references=references, compiled=ruling.compiled)
 
     def _source(self, schema: Schema) -> Source:
         return Source(schema.language, schema.content, self._used(schema))

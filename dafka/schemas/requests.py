@@ -70,7 +70,7 @@ def schema_of(body: object) -> Schema:
     try:
         if len(text.encode()) > SCHEMA_BYTES_MAX:
             raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
-        references = tuple(_reference(one) for one in body.get("references") or ())
+        references = _references(body.get("references"))
         schema = Schema(language, text, references)
         if language != PROTOBUF:  # which takes a compiler, in a process of its own
             schema.identity()
@@ -79,6 +79,12 @@ def schema_of(body: object) -> Schema:
     except (ValueError, TypeError, KeyError) as error:
         raise invalid_schema(str(error)) from error
     return schema
+
+
+def _references(says: object) -> tuple[Reference, ...]:
+    if says is not None and not isinstance(says, list):
+        raise TypeError("'references' is no list")
+    return tuple(_reference(one) for one in says or ())
 
 
 def _reference(says: object) -> Reference:

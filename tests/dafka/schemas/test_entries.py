@@ -91,6 +91,13 @@ def test_text_that_no_answer_could_carry_is_refused():
         ('{"type": "map", "values": "int"}', '{"type": "map", "values": {"type": "int"}}', True),
         ('["null", "int"]', '[{"type": "null"}, "int"]', True),
         ('"int"', '{"type": "int", "logicalType": "date"}', False),
+        ('"int"', '{"type": "int", "name": "a", "doc": "b"}', True),
+        ('{"type": "map", "values": "int"}', '{"type": "map", "values": "int", "doc": ""}', True),
+        (
+            '{"type": "enum", "name": "a", "symbols": []}',
+            '{"type": "enum", "name": "b", "symbols": []}',
+            False,
+        ),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}',
             '{"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "int"}}]}',

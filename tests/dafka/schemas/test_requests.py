@@ -27,7 +27,7 @@ def test_a_request_holds_a_schema():
     "body",
     [
         *(None, [], {}, {"schema": 3}, {"schema": "{"}, {"schema": "{}", "schemaType": "THRIFT"}),
-        *({"schema": "{}", "references": 3}, {"schema": "{}", "references": [{}]}),
+        *({"schema": "{}", "references": what} for what in (3, False, {}, [{}])),
         {"schema": " " * SCHEMA_BYTES_MAX + "{}"},
         {"schema": "[" * 100_000},
         {"schema": '"\ud800"'},
