@@ -99,10 +99,10 @@ def compiled(text: str, uses: Uses) -> str:
     Raises:
         ValueError: It is no schema; the message names line, column and cause.
     """
-    if not text.strip():
-        raise ValueError("it is empty")
     found = _descriptor(text, {**known(), **read(uses)})
     octets = _normal(found).SerializeToString(deterministic=True)
+    if not octets:
+        raise ValueError("it is empty")
     if len(octets) > SCHEMA_BYTES_MAX:
         raise ValueError(f"its descriptor is longer than {SCHEMA_BYTES_MAX} bytes")
     return base64.b64encode(octets).decode()
