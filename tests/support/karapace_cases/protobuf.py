@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from tests.support.confluent_cases.case import ANY, Case, reference, schema
+from tests.support.confluent_cases.protobuf import NORMALIZE, SENT, UNRESOLVED, proto
 
 A, CHECK = "POST /subjects/a/versions", "POST /compatibility/subjects/a/versions/latest"
 YES, NO = {"is_compatible": True}, {"is_compatible": False}
-
-SENT = "Protobuf that was sent as a descriptor"
-UNRESOLVED = "Protobuf that names what is not there"
-
-
-def proto(text: str, *references: dict[str, object]) -> dict[str, object]:
-    """The body of a registration."""
-    others = {"references": [*references]} if references else {}
-    return schema(f'syntax = "proto3";\n{text}', "PROTOBUF", **others)
-
 
 BOX = proto("package shop; message Box { message Lid { string colour = 1; } }")
 OTHER_BOX = proto("package shop; message Box { message Lid { int32 colour = 1; } }")
@@ -69,7 +60,7 @@ SEQUENCES = {
             proto("".join(reversed(OPTIONS))),
             40403,
             ours=(200, ANY),
-            why="`normalize`",
+            why=NORMALIZE,
         ),
     ],
     "karapace: protobuf, an enum before a message, and a field more": [
