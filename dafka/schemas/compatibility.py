@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dafka.schemas import avro_schema, json_schema
-from dafka.schemas.entries import AVRO, JSON
+from dafka.schemas import avro_schema, json_schema, protobuf_schema
+from dafka.schemas.entries import AVRO, JSON, PROTOBUF
+from dafka.schemas.protobuf_compiler import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,24 +19,30 @@ DEFAULT_LEVEL = "BACKWARD"
 
 E = TypeVar("E")
 
-LANGUAGES = {AVRO: avro_schema, JSON: json_schema}
+LANGUAGES = {AVRO: avro_schema, JSON: json_schema, PROTOBUF: protobuf_schema}
 
 
 class Source(NamedTuple):
-    """A schema with everything it uses: name and text, each behind what it uses itself."""
+    """A schema with everything it uses: name and text, each behind what it uses itself.
+
+    Of Protobuf texts are descriptors in base64, but for that of a schema that is to be checked.
+    """
 
     language: str
     text: str
     uses: tuple[tuple[str, str], ...] = ()
 
 
-def check(source: Source) -> None:
-    """Check a schema by itself.
+def check(source: Source) -> str:
+    """Check a schema by itself; return what it is compiled to, nothing where it is JSON.
 
     Raises:
         ValueError: It is none; the message says why.
     """
+    if source.language == PROTOBUF:
+        return compiled(source.text, source.uses)
     LANGUAGES[source.language].check(source.text, source.uses)
+    return ""
 
 
 def compared(level: str, earlier: Sequence[E]) -> Sequence[E]:

@@ -5,7 +5,7 @@ For each key the highest stamp wins, so what the records add up to does not depe
 which they are read, and a record that is written twice is written once. Keys and values are
 JSON objects; a key's `keytype` is one of these:
 
-    SCHEMA, id                     schema, type, references
+    SCHEMA, id                     schema, type, references; of Protobuf what it is compiled to
     VERSION, subject, version      id, deleted
     CONFIG, subject or null        level
     MODE, subject or null          mode
@@ -16,13 +16,14 @@ Every value also has `"stamp": [epoch, number]`; one with nothing else says that
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 TOPIC = "_schemas"
 
-AVRO, JSON = "AVRO", "JSON"
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 
 
 class Stamp(NamedTuple):
@@ -82,21 +83,43 @@ Key = SchemaKey | VersionKey | ConfigKey | ModeKey | PrimaryKey
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema: its language, its text as it was registered, and what it uses."""
+    """A schema: its language, its text as it was registered, and what it uses.
+
+    Attributes:
+        compiled: Of Protobuf the descriptor, in base64: whoever reads the text needs a compiler.
+    """
 
     language: str
     text: str
     references: tuple[Reference, ...] = ()
+    compiled: str = ""
+
+    @property
+    def content(self) -> str:
+        """What schemas are compared by."""
+        return self.compiled or self.text
 
     def identity(self) -> tuple[str, str, tuple[Reference, ...]]:
         """What is the same for schemas that differ in white space and the order of keys only.
 
-        And in how a type of Avro's is written that has nothing but its name.
+        And in the order of references, in how a type of Avro's is written that has nothing but its
+        name, and in whatever a compiler of Protobuf leaves out.
         """
+        references = tuple(sorted(set(self.references)))
+        if self.compiled:
+            return self.language, self.compiled, references
         parsed = json.loads(self.text)
         if self.language == AVRO:
             parsed = _plain(parsed)
-        return self.language, json.dumps(parsed, sort_keys=True), self.references
+        return self.language, json.dumps(parsed, sort_keys=True), references
+
+
+_UNNAMED = (
+    *("null", "boolean", "int", "long", "float", "double", "bytes", "string"),
+    *("array", "map"),
+)
+_NAMING = {"name", "namespace", "aliases", "doc"}
+"""What types that cannot have a name may carry all the same; it means nothing."""
 
 
 def _plain(avro: object) -> object:
@@ -118,6 +141,8 @@ def _plain(avro: object) -> object:
             else field
             for field in fields
         ]
+    if plain.get("type") in _UNNAMED:
+        plain = {key: said for key, said in plain.items() if key not in _NAMING}
     return plain["type"] if plain.keys() == {"type"} else plain
 
 
@@ -157,9 +182,11 @@ def encode(entry: SchemaEntry) -> tuple[bytes, bytes]:
     key: dict[str, object] = {"keytype": _KEYTYPES[type(entry.key)], **asdict(entry.key)}
     value: dict[str, object] = {"stamp": entry.stamp}
     match entry.value:
-        case Schema(language, text, references):
+        case Schema(language, text, references, compiled):
             value |= {"type": language, "schema": text}
             value["references"] = [reference._asdict() for reference in references]
+            if compiled:
+                value["compiled"] = compiled
         case Version() | Primary() as named:
             value |= named._asdict()
         case str(word):
@@ -205,12 +232,7 @@ def _key(about: dict[str, object]) -> Key:
 def _value(key: Key, says: dict[str, object]) -> Value:
     match key:
         case SchemaKey():
-            text = _text(says["schema"])
-            json.loads(text)
-            references = says["references"]
-            if not isinstance(references, list):
-                raise TypeError(references)
-            return Schema(_text(says["type"]), text, tuple(reference_of(one) for one in references))
+            return _schema(_text(says["type"]), _text(says["schema"]), says)
         case VersionKey():
             return Version(_whole(says["id"]), bool(says["deleted"]))
         case ConfigKey():
@@ -219,6 +241,19 @@ def _value(key: Key, says: dict[str, object]) -> Value:
             return _text(says["mode"])
         case PrimaryKey():
             return Primary(_text(says["cluster"]), _text(says["writer"]))
+
+
+def _schema(language: str, text: str, says: dict[str, object]) -> Schema:
+    compiled = ""
+    if language == PROTOBUF:
+        compiled = _text(says["compiled"])
+        base64.b64decode(compiled, validate=True)
+    else:
+        json.loads(text)
+    references = says["references"]
+    if not isinstance(references, list):
+        raise TypeError(references)
+    return Schema(language, text, tuple(reference_of(one) for one in references), compiled)
 
 
 def reference_of(says: object) -> Reference:

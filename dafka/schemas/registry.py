@@ -6,6 +6,7 @@ true. Source: Confluent Schema Registry API reference (resources, error codes).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import (
@@ -32,7 +33,7 @@ from dafka.schemas.requests import ANYWHERE, LATEST, Place, checked_subject, che
 from dafka.schemas.rulings import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from dafka.schemas.rulings import Rulings
     from dafka.schemas.state import State
@@ -202,14 +203,22 @@ class Registry:
             RegistryError: 40401, 40403, 42201.
         """
         numbers = self.versions(subject, deleted=deleted)
-        self.source(schema)
+        found = self._find(subject, self.checked(schema), numbers)
+        if found is None:
+            raise no_schema()
+        return found
+
+    def _find(
+        self, subject: str, schema: Schema, numbers: Collection[int]
+    ) -> SubjectVersion | None:
+        """The latest of some versions that is a schema."""
         identity = schema.identity()
-        for number in reversed(numbers):
+        for number in sorted(numbers, reverse=True):
             version = self._state.versions[subject][number]
             known = self.schema(version.id)
             if known.identity() == identity:
                 return SubjectVersion(subject, number, version, known)
-        raise no_schema()
+        return None
 
     def obstacles(self, subject: str, schema: Schema, wanted: str | None = None) -> list[str]:
         """Why a schema may not be the subject's next; empty if it may.
@@ -228,16 +237,17 @@ class Registry:
             if number != LATEST and number not in numbers:
                 raise no_version(number)
             numbers = numbers[-1:] if number == LATEST else [number]
-        new = self.source(schema)
+        return self._obstacles(subject, self.checked(schema), numbers)
+
+    def _obstacles(self, subject: str, schema: Schema, numbers: Sequence[int]) -> list[str]:
         versions = self._state.versions.get(subject, {})
         earlier = [self.schema(versions[number].id) for number in numbers]
         level = self.level(subject)
-        others = tuple(
-            Source(one.language, one.text, self._used(one)) for one in compared(level, earlier)
-        )
+        others = tuple(self._source(one) for one in compared(level, earlier))
         if not others:
             return []
-        return list(self._rulings.of(Case(new, level, others)).obstacles)
+        case = Case(self._source(schema), level, others)
+        return list(self._rulings.of(case).obstacles)
 
     def level(self, subject: str | None, *, default: bool = True) -> str:
         """Return the compatibility level of a subject, or of all that have none.
@@ -269,17 +279,24 @@ class Registry:
             )
         return self._state.mode(None) or MODES[0]
 
-    def source(self, schema: Schema) -> Source:
-        """Return a schema with all it uses, checked.
+    def checked(self, schema: Schema) -> Schema:
+        """Return a schema as it is kept.
 
         Raises:
-            RegistryError: 42201.
+            RegistryError: 42201, it is none.
         """
-        source = Source(schema.language, schema.text, self._used(schema))
-        error = self._rulings.of(Case(source)).error
-        if error:
-            raise invalid_schema(error)
-        return source
+        ruling = self._rulings.of(Case(self._source(schema)))
+        if ruling.error:
+            raise invalid_schema(ruling.error)
+        # The latest version is another one later.
+        references = tuple(
+            one._replace(version=self.version(one.subject, str(one.version), deleted=True).number)
+            for one in schema.references
+        )
+        return replace(schema, references=references, compiled=ruling.compiled)
+
+    def _source(self, schema: Schema) -> Source:
+        return Source(schema.language, schema.content, self._used(schema))
 
     def _used(self, schema: Schema) -> tuple[tuple[str, str], ...]:
         uses = tuple(dict(self._uses(schema, 0)).items())
@@ -308,22 +325,17 @@ class Registry:
         if self.mode(subject) == "IMPORT":
             if place.id is None:
                 raise not_permitted(f"Subject '{subject}' is in import mode: say an id")
-            return self._import(subject, schema, place.id, place.version)
+            return self._import(subject, self.checked(schema), place.id, place.version)
         if place.id is not None:
             raise not_permitted(f"Subject '{subject}' is not in import mode")
-        try:
-            found = self.lookup(subject, schema)
-        except RegistryError as error:
-            if error.code not in (40401, 40403):
-                raise
-        else:
-            if place.version in (None, found.number):
-                return Decision({"id": found.version.id})
+        schema = self.checked(schema)
+        found = self._find(subject, schema, self._numbers(subject, deleted=False, live=True))
+        if found is not None and place.version in (None, found.number):
+            return Decision({"id": found.version.id})
         return self._register(subject, schema, next_id, place.version)
 
     def _import(self, subject: str, schema: Schema, id_: int, wanted: int | None) -> Decision:
         """Register what another registry has, as it has it there."""
-        self.source(schema)
         versions = self._state.versions.get(subject, {})
         known = self._state.schema(id_)
         if known is not None and known.identity() != schema.identity():
@@ -340,7 +352,8 @@ class Registry:
         return Decision({"id": id_}, changes)
 
     def _register(self, subject: str, schema: Schema, next_id: int, wanted: int | None) -> Decision:
-        found = self.obstacles(subject, schema)
+        numbers = self._numbers(subject, deleted=False, live=True)
+        found = self._obstacles(subject, schema, numbers)
         if found:
             raise RegistryError(
                 409,
@@ -521,4 +534,4 @@ class Registry:
                     f" and version {reference.version}"
                 ) from error
             yield from self._uses(used, depth + 1)
-            yield reference.name, used.text
+            yield reference.name, used.content

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NamedTuple
 
 from dafka.errors import RegistryError, invalid_schema, no_schema
 from dafka.limits import SCHEMA_BYTES_MAX, SUBJECT_BYTES_MAX
 from dafka.schemas.compatibility import LANGUAGES
-from dafka.schemas.entries import Reference, Schema
+from dafka.schemas.entries import PROTOBUF, Reference, Schema
 
 VERSION_MAX = ID_MAX = 2**31 - 1
 
@@ -71,15 +70,21 @@ def schema_of(body: object) -> Schema:
     try:
         if len(text.encode()) > SCHEMA_BYTES_MAX:
             raise invalid_schema(f"it is longer than {SCHEMA_BYTES_MAX} bytes")
-        json.loads(text)
-        references = tuple(_reference(one) for one in body.get("references") or ())
+        references = _references(body.get("references"))
         schema = Schema(language, text, references)
-        schema.identity()
+        if language != PROTOBUF:  # which takes a compiler, in a process of its own
+            schema.identity()
     except RecursionError as error:
         raise invalid_schema("it is nested too deeply") from error
     except (ValueError, TypeError, KeyError) as error:
         raise invalid_schema(str(error)) from error
     return schema
+
+
+def _references(says: object) -> tuple[Reference, ...]:
+    if says is not None and not isinstance(says, list):
+        raise TypeError("'references' is no list")
+    return tuple(_reference(one) for one in says or ())
 
 
 def _reference(says: object) -> Reference:

@@ -233,7 +233,7 @@ def _response(status: int, answer: object) -> Response:
 
 
 class _Raw(str):
-    """An answer that is JSON already: the text of a schema."""
+    """An answer that is not made JSON any more: the text of a schema."""
 
     __slots__ = ()
 
@@ -278,8 +278,13 @@ def _named(request: Request) -> str:
     return unquote(request.path_params["subject"])
 
 
-def _described(schema: Schema) -> dict[str, object]:
-    described: dict[str, object] = {"schema": schema.text}
+def _text(request: Request, schema: Schema) -> str:
+    """A schema as it was registered, or with `format=serialized` what it was compiled to."""
+    return schema.content if request.query_params.get("format") == "serialized" else schema.text
+
+
+def _described(request: Request, schema: Schema) -> dict[str, object]:
+    described: dict[str, object] = {"schema": _text(request, schema)}
     if schema.language != "AVRO":
         described["schemaType"] = schema.language
     if schema.references:
@@ -287,14 +292,14 @@ def _described(schema: Schema) -> dict[str, object]:
     return described
 
 
-def _found(found: SubjectVersion) -> dict[str, object]:
+def _found(request: Request, found: SubjectVersion) -> dict[str, object]:
     place = {"subject": found.subject, "version": found.number, "id": found.version.id}
-    return {**place, **_described(found.schema)}
+    return {**place, **_described(request, found.schema)}
 
 
 def _schema(service: Service, request: Request, _body: object) -> object:
     id_ = checked_id(request.path_params["id"])
-    described = service.ask(lambda registry: _described(registry.schema(id_)))
+    described = _described(request, service.ask(lambda registry: registry.schema(id_)))
     if _flag(request, "fetchMaxId"):
         described["maxId"] = service.ask(lambda registry: registry.id_max())
     return described
@@ -303,12 +308,12 @@ def _schema(service: Service, request: Request, _body: object) -> object:
 def _schemas(service: Service, request: Request, _body: object) -> object:
     which, prefix, latest = _which(request), _prefix(request), _flag(request, "latestOnly")
     found = service.ask(lambda registry: registry.schemas(**which, prefix=prefix, latest=latest))
-    return [_found(one) for one in _paged(request, found)]
+    return [_found(request, one) for one in _paged(request, found)]
 
 
 def _schema_text(service: Service, request: Request, _body: object) -> object:
     id_ = checked_id(request.path_params["id"])
-    return _Raw(service.ask(lambda registry: registry.schema(id_).text))
+    return _Raw(_text(request, service.ask(lambda registry: registry.schema(id_))))
 
 
 def _schema_subjects(service: Service, request: Request, _body: object) -> object:
@@ -333,7 +338,8 @@ def _subjects(service: Service, request: Request, _body: object) -> object:
 def _lookup(service: Service, request: Request, body: object) -> object:
     schema, deleted = schema_of(body), _flag(request, "deleted")
     subject = _named(request)
-    return _found(service.ask(lambda registry: registry.lookup(subject, schema, deleted=deleted)))
+    found = service.ask(lambda registry: registry.lookup(subject, schema, deleted=deleted))
+    return _found(request, found)
 
 
 def _register(service: Service, request: Request, body: object) -> object:
@@ -353,11 +359,11 @@ def _one_version(service: Service, request: Request) -> SubjectVersion:
 
 
 def _version(service: Service, request: Request, _body: object) -> object:
-    return _found(_one_version(service, request))
+    return _found(request, _one_version(service, request))
 
 
 def _version_text(service: Service, request: Request, _body: object) -> object:
-    return _Raw(_one_version(service, request).schema.text)
+    return _Raw(_text(request, _one_version(service, request).schema))
 
 
 def _referenced_by(service: Service, request: Request, _body: object) -> object:

@@ -14,7 +14,10 @@ from typing import NamedTuple
 from dafka.schemas.compatibility import Source, check, obstacles
 
 RULINGS_MAX = 1_000
-"""Those that are remembered, each of some 10 kB at most."""
+"""Those that are remembered, each of some 10 kB at most, besides what was compiled."""
+
+COMPILED_BYTES_MAX = 32 * 1024 * 1024
+"""What was compiled, in all of them together: one may be of 1.4 MB."""
 
 OBSTACLES_MAX = 20
 OBSTACLE_CHARACTERS_MAX = 500
@@ -41,20 +44,21 @@ class Ruling(NamedTuple):
     Attributes:
         error: Why it is no schema; empty if it is one.
         obstacles: Why it may not follow.
+        compiled: What a schema of Protobuf is compiled to; see `Schema`.
     """
 
     error: str = ""
     obstacles: tuple[str, ...] = ()
+    compiled: str = ""
 
 
 def judge(case: Case) -> Ruling:
     """Find out, however long it takes."""
     if not case.level:
         try:
-            check(case.new)
+            return Ruling(compiled=check(case.new))
         except ValueError as error:
             return Ruling(str(error)[:OBSTACLE_CHARACTERS_MAX])
-        return Ruling()
     found = obstacles(case.level, case.new, case.earlier)
     shown = [obstacle[:OBSTACLE_CHARACTERS_MAX] for obstacle in found[:OBSTACLES_MAX]]
     if len(found) > OBSTACLES_MAX:
@@ -75,9 +79,15 @@ class Unjudged(Exception):  # noqa: N818 - nothing is wrong
 
 
 class Rulings:
-    """Those that have been found."""
+    """Those that have been found.
 
-    def __init__(self) -> None:
+    Args:
+        compiled_bytes_max: What was compiled and is remembered; the latest ruling always is.
+    """
+
+    def __init__(self, compiled_bytes_max: int = COMPILED_BYTES_MAX) -> None:
+        self._compiled_bytes_max = compiled_bytes_max
+        self._compiled_bytes = 0
         self._found: OrderedDict[bytes, Ruling] = OrderedDict()
 
     def of(self, case: Case) -> Ruling:
@@ -93,10 +103,18 @@ class Rulings:
         return self._found[name]
 
     def found(self, case: Case, ruling: Ruling) -> None:
-        """Remember a ruling."""
-        self._found[_digest(case)] = ruling
-        if len(self._found) > RULINGS_MAX:
-            self._found.popitem(last=False)
+        """Remember a ruling, and forget the one not asked for longest if they become too many."""
+        name = _digest(case)
+        self._forget(self._found.pop(name, None))
+        self._found[name] = ruling
+        self._compiled_bytes += len(ruling.compiled)
+        while len(self._found) > RULINGS_MAX or (
+            self._compiled_bytes > self._compiled_bytes_max and len(self._found) > 1
+        ):
+            self._forget(self._found.popitem(last=False)[1])
+
+    def _forget(self, ruling: Ruling | None) -> None:
+        self._compiled_bytes -= len(ruling.compiled) if ruling is not None else 0
 
 
 def _digest(case: Case) -> bytes:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,9 @@ START_S_MAX = 20.0
 
 WORK_BYTES_MAX = 1 << 30
 """Memory of one of them."""
+
+FILE_BYTES_MAX = 256 << 20
+"""Of a file in its folder; what a schema of Protobuf may use is 100 MiB at most."""
 
 WORKERS = 2
 
@@ -95,10 +99,11 @@ def _busy() -> RegistryError:
 
 
 class _Worker:
-    """One process, or none at present."""
+    """One process with a folder of its own for what it writes, or none at present."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
 
     def judge(self, case: Case, work_s_max: float) -> Ruling:
         if self._process is not None and self._process.poll() is not None:
@@ -116,21 +121,26 @@ class _Worker:
             self.end()
             raise RegistryError(
                 42201,
-                f"Input schema is an invalid schema, details: to compare it takes more than "
+                f"Input schema is an invalid schema, details: to judge it takes more than "
                 f"{work_s_max:g} s or {WORK_BYTES_MAX >> 20} MiB; make it simpler",
             )
-        error, obstacles = json.loads(answer)
-        return Ruling(error, tuple(obstacles))
+        error, obstacles, compiled = json.loads(answer)
+        return Ruling(error, tuple(obstacles), compiled)
 
     def end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.communicate()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        self._folder = TemporaryDirectory(prefix="dafka-schemas-")
         self._process = process = subprocess.Popen(
             [sys.executable, "-m", "dafka.schemas.worker"],
+            env={**os.environ, "TMPDIR": self._folder.name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -160,6 +170,7 @@ def main() -> None:
     """Judge what standard input asks, until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the registry ends it
     resource.setrlimit(resource.RLIMIT_AS, (WORK_BYTES_MAX, WORK_BYTES_MAX))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
     sys.stdout.buffer.write(_READY)
     sys.stdout.flush()
     for line in sys.stdin.buffer:

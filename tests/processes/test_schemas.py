@@ -13,7 +13,11 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from dafka import Consumer, Producer
 from topology import Names, load
@@ -26,6 +30,21 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 NOTE = {"type": "object", "title": "Note", "properties": {"text": {"type": "string"}}}
+ITEM = {"name": "item.proto", "syntax": "proto3", "message_type": [{"name": "Item"}]}
+PARCEL = {
+    "name": "parcel.proto",
+    "syntax": "proto3",
+    "dependency": ["item.proto"],
+    "message_type": [
+        {
+            "name": "Parcel",
+            "field": [
+                {"name": "item", "number": 1, "type": 11, "type_name": ".Item", "label": 1},
+                {"name": "weight", "number": 2, "type": 5, "label": 1},
+            ],
+        }
+    ],
+}
 FORMATS = {
     "c1": "{tenant}-{instance}-{environment}-{topic}",
     "c4": "{tenant}-{environment}/{topic}",
@@ -75,6 +94,14 @@ def schemas(*words: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def parcel_class():
+    """A message that uses one of another file."""
+    pool = DescriptorPool()
+    for file in (ITEM, PARCEL):
+        pool.Add(FileDescriptorProto(**file))
+    return GetMessageClass(pool.FindMessageTypeByName("Parcel"))
+
+
 def code_of(call, *arguments):
     """The error code with which a request is refused."""
     with pytest.raises(SchemaRegistryError) as refused:
@@ -105,9 +132,11 @@ def test_what_is_written_on_one_cluster_is_read_on_another_that_spells_subjects_
         wait_until(lambda url=registry: listens(url), f"the registry of {name} listens")
     here, there = client_of("c1"), client_of("c4")
     names = Names(topology, "c1")
-    orders, notes = (names.topic(seen, environment="dev") for seen in ("orders", "notes"))
+    seen = ("orders", "notes", "parcels", "items")
+    orders, notes, parcels, items = (names.topic(one, environment="dev") for one in seen)
     context = SerializationContext(orders, MessageField.VALUE)
     noted = SerializationContext(notes, MessageField.VALUE)
+    sent = SerializationContext(parcels, MessageField.VALUE)
 
     def subject(where, _record):
         return names.subject(where.topic, where.field)
@@ -116,30 +145,42 @@ def test_what_is_written_on_one_cluster_is_read_on_another_that_spells_subjects_
     avro = AvroSerializer(here, json.dumps(ORDER), conf=conf)
     wait_until(lambda: answers(avro, {"id": 0}, context), "the first primary registers")
     note = JSONSerializer(json.dumps(NOTE), here, conf=conf)
+    parcel_of = parcel_class()
+    item = {"reference.subject.name.strategy": lambda *_: names.subject(items, MessageField.VALUE)}
+    parcel = ProtobufSerializer(parcel_of, here, {**conf, **item})
     with Producer(topology.cluster("c1").towers[0]) as producer:
         for number in range(100):
             producer.send(orders, avro({"id": number}, context))
         producer.send(notes, note({"text": "hello"}, noted))
+        producer.send(parcels, parcel(parcel_of(item={}, weight=3), sent))
         producer.flush(30)
+    kinds = ("items", "notes", "orders", "parcels")
     wait_until(
-        lambda: answers(there.get_latest_version, "acme-dev/notes-value"), "schemas are on c4"
+        lambda: answers(there.get_subjects) == [f"acme-dev/{kind}-value" for kind in kinds],
+        "schemas are on c4",
     )
-    assert there.get_subjects() == ["acme-dev/notes-value", "acme-dev/orders-value"]
     read_avro = AvroDeserializer(there)
     read_note = JSONDeserializer(None, schema_registry_client=there)
+    read_parcel = ProtobufDeserializer(parcel_of, {}, there)
+    reading = {
+        orders: lambda value: read_avro(value, context),
+        notes: lambda value: read_note(value, noted),
+        parcels: lambda value: {"weight": read_parcel(value, sent).weight},
+    }
     read = []
-    with Consumer(topology.cluster("c4").towers[0], [orders, notes], start="earliest") as both:
-        for record in both:
-            value = record.value
-            is_order = record.topic == orders
-            read.append(read_avro(value, context) if is_order else read_note(value, noted))
-            if len(read) == 101:
+    with Consumer(topology.cluster("c4").towers[0], [*reading], start="earliest") as consumer:
+        for record in consumer:
+            read.append(reading[record.topic](record.value))
+            if len(read) == 102:
                 break
     assert [one for one in read if "id" in one] == [{"id": number} for number in range(100)]
     assert {"text": "hello"} in read
-    for name in ("orders-value", "notes-value"):
-        ours = here.get_latest_version(f"acme-prod-dev-{name}")
-        assert ours.schema_id == there.get_latest_version(f"acme-dev/{name}").schema_id
+    assert {"weight": 3} in read
+    for kind in kinds:
+        ours = here.get_latest_version(f"acme-prod-dev-{kind}-value")
+        assert ours.schema_id == there.get_latest_version(f"acme-dev/{kind}-value").schema_id
+    (used,) = there.get_latest_version("acme-dev/parcels-value").schema.references
+    assert (used.name, used.subject, used.version) == ("item.proto", "acme-dev/items-value", 1)
     done = schemas("diff", topology_file, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["primary"] == "c1"

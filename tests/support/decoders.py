@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_recor
 from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES, Envelope, pack, unpack
 from dafka.schemas import entries
+from dafka.schemas.protobuf_compiler import compiled
 from dafka.schemas.requests import schema_of
 from dafka.transport.keys import load_access, new_keys
 from dafka.wire import beacon, libdafka, messages, rfc46
@@ -209,10 +211,15 @@ SCHEMAS = [
     {"schema": '{"type": "object"}', "schemaType": "JSON"},
     {"schema": '"a"', "references": [{"name": "a", "subject": "b", "version": 1}]},
 ]
+PROTO = """syntax = "proto3"; package p; import "google/protobuf/any.proto";
+message A { int32 a = 1; map<string, A> b = 2; oneof c { google.protobuf.Any d = 3; } }
+"""
+PARSED = compiled(PROTO, ())
 COMMIT_KEY = commit.CommitKey("group", Partition("flights", "AA"))
 STAMP = entries.Stamp(1, 2)
 ENTRIES = [
     entries.SchemaEntry(entries.SchemaKey(1), STAMP, schema_of(SCHEMAS[2])),
+    entries.SchemaEntry(entries.SchemaKey(2), STAMP, entries.Schema("PROTOBUF", PROTO, (), PARSED)),
     entries.SchemaEntry(entries.VersionKey("a", 1), STAMP, entries.Version(1, True)),
     entries.SchemaEntry(entries.ConfigKey(None), STAMP, "FULL"),
     entries.SchemaEntry(entries.ModeKey("a"), STAMP, "READONLY"),
@@ -357,6 +364,22 @@ DECODERS = [
         decode=pair,
         refusals=(ValueError,),
         encode=lambda value: [*entries.encode(value)],
+    ),
+    Decoder(
+        name="schema of Protobuf",
+        examples=[[PROTO.encode()], [PARSED.encode()]],
+        decode=lambda frames: compiled(text_of(frames), ()),
+        refusals=(ValueError,),
+        encode=lambda value: [value.encode()],
+        cost=25,
+    ),
+    Decoder(
+        name="descriptor of Protobuf",
+        examples=[[base64.b64decode(PARSED)]],
+        decode=lambda frames: compiled(base64.b64encode(first(frames)).decode(), ()),
+        refusals=(ValueError,),
+        encode=lambda value: [base64.b64decode(value)],
+        cost=25,
     ),
     Decoder(
         name="commit of a group",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from dafka.schemas.entries import (
 
 ENTRIES = [
     (SchemaKey(7), Schema("AVRO", '"int"', (Reference("a", "b", 1),))),
+    (SchemaKey(8), Schema("PROTOBUF", "message A {}", (), "EgMKAUE=")),
     (VersionKey("a-value", 1), Version(7, deleted=True)),
     (ConfigKey(None), "FULL"),
     (ModeKey("a-value"), "READONLY"),
@@ -53,6 +56,26 @@ def test_schemas_that_differ_in_white_space_and_order_of_keys_are_the_same():
     assert one.identity() != Schema("JSON", '{"b":[2,1],"a":1}').identity()
 
 
+def test_schemas_of_protobuf_are_the_same_if_they_are_compiled_to_the_same():
+    one = Schema("PROTOBUF", "message A {}", (), "EgMKAUE=")
+    assert one.identity() == Schema("PROTOBUF", "message  A {}", (), "EgMKAUE=").identity()
+    assert one.identity() != Schema("PROTOBUF", "message A {}", (), "EgMKAUI=").identity()
+
+
+def test_the_order_of_references_and_their_repetition_make_no_other_schema():
+    a, b = Reference("a", "a", 1), Reference("b", "b", 1)
+    assert Schema("JSON", "{}", (a, b)).identity() == Schema("JSON", "{}", (b, a, b)).identity()
+    assert Schema("JSON", "{}", (a, b)).identity() != Schema("JSON", "{}", (a,)).identity()
+
+
+@pytest.mark.parametrize("compiled", [None, 3, "not base64", "EgMKAUE"])
+def test_a_schema_of_protobuf_without_its_descriptor_is_refused(compiled):
+    _, value = encode(SchemaEntry(SchemaKey(8), Stamp(2, 3), ENTRIES[1][1]))
+    says = {**json.loads(value), "compiled": compiled}
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the reason
+        decode(b'{"keytype": "SCHEMA", "id": 8}', json.dumps(says).encode())
+
+
 def test_text_that_no_answer_could_carry_is_refused():
     key, value = encode(SchemaEntry(VersionKey("a\ud800", 1), Stamp(2, 3), Version(1)))
     with pytest.raises(ValueError, match="surrogates"):
@@ -68,6 +91,13 @@ def test_text_that_no_answer_could_carry_is_refused():
         ('{"type": "map", "values": "int"}', '{"type": "map", "values": {"type": "int"}}', True),
         ('["null", "int"]', '[{"type": "null"}, "int"]', True),
         ('"int"', '{"type": "int", "logicalType": "date"}', False),
+        ('"int"', '{"type": "int", "name": "a", "doc": "b"}', True),
+        ('{"type": "map", "values": "int"}', '{"type": "map", "values": "int", "doc": ""}', True),
+        (
+            '{"type": "enum", "name": "a", "symbols": []}',
+            '{"type": "enum", "name": "b", "symbols": []}',
+            False,
+        ),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}',
             '{"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "int"}}]}',

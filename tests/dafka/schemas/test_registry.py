@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -52,6 +53,18 @@ def code_of(call, *arguments, **settings):
         call(*arguments, **settings)
     assert str(refused.value)
     return refused.value.code
+
+
+def test_a_reference_to_the_latest_version_is_to_the_one_that_is_the_latest_now(registry):
+    registry.add("item", ITEM)
+    latest = replace(ORDER, references=(Reference("Item", "item", -1),))
+    id_ = registry.add("order", latest)
+    assert registry.schema(id_).references == (Reference("Item", "item", 1),)
+    assert registry.referenced_by("item", 1) == [id_]
+    assert registry.lookup("order", latest).version.id == id_
+    registry.add("item", replace(ITEM, text=ITEM.text.replace("}", ', "doc": ""}')))
+    assert code_of(registry.lookup, "order", latest) == 40403
+    assert registry.lookup("order", ORDER).version.id == id_
 
 
 def test_ids_grow_and_an_equal_schema_has_the_same_id_everywhere(registry):

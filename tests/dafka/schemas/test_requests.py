@@ -26,8 +26,8 @@ def test_a_request_holds_a_schema():
 @pytest.mark.parametrize(
     "body",
     [
-        *(None, [], {}, {"schema": 3}, {"schema": "{"}, {"schema": "{}", "schemaType": "PROTOBUF"}),
-        *({"schema": "{}", "references": 3}, {"schema": "{}", "references": [{}]}),
+        *(None, [], {}, {"schema": 3}, {"schema": "{"}, {"schema": "{}", "schemaType": "THRIFT"}),
+        *({"schema": "{}", "references": what} for what in (3, False, {}, [{}])),
         {"schema": " " * SCHEMA_BYTES_MAX + "{}"},
         {"schema": "[" * 100_000},
         {"schema": '"\ud800"'},

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from prometheus_client import REGISTRY
 from starlette.testclient import TestClient
 
@@ -46,6 +48,57 @@ def test_a_schema_is_registered_found_and_deleted(client):
     assert client.get("/subjects").json() == []
     assert client.get("/subjects?deleted=true").json() == ["a/b"]
     assert client.delete("/subjects/a%2Fb?permanent=true").json() == [1]
+
+
+def proto(text, *references):
+    return {"schema": text, "schemaType": "PROTOBUF", "references": list(references)}
+
+
+def test_a_schema_of_protobuf_is_kept_as_its_text_and_as_its_descriptor(client):
+    item = proto('syntax = "proto3"; package shop; message Item { int64 id = 1; }')
+    order = proto(
+        'syntax = "proto3"; import "item.proto"; message Order { shop.Item item = 1; }',
+        {"name": "item.proto", "subject": "item", "version": 1},
+    )
+    assert client.post("/subjects/item/versions", json=item).json() == {"id": 1}
+    assert client.post("/subjects/order/versions", json=order).json() == {"id": 2}
+    assert client.get("/schemas/ids/2").json() == order
+    assert client.get("/schemas/ids/2/schema").text == order["schema"]
+    serialized = client.get("/schemas/ids/2?format=serialized").json()["schema"]
+    file = FileDescriptorProto.FromString(base64.b64decode(serialized))
+    assert (file.name, list(file.dependency)) == ("", ["item.proto"])
+    for path in ("/schemas/ids/2/schema", "/subjects/order/versions/latest/schema"):
+        assert client.get(f"{path}?format=serialized").text == serialized
+    place = {"subject": "order", "version": 1, "id": 2, **order}
+    assert client.post("/subjects/order", json=order).json() == place
+    as_sent = {**order, "schema": serialized}
+    assert client.post("/subjects/order/versions", json=as_sent).json() == {"id": 2}
+    assert client.post("/subjects/order?format=serialized", json=as_sent).json() == {
+        **place,
+        "schema": serialized,
+    }
+    found = client.get("/subjects/order/versions/1?format=serialized").json()
+    assert found["schema"] == client.get("/schemas?format=serialized").json()[1]["schema"]
+    # Languages of JSON have no other form.
+    assert client.post("/subjects/int/versions", json=INT).json() == {"id": 3}
+    assert client.get("/schemas/ids/3?format=serialized").json() == INT
+
+
+def test_what_is_wrong_with_a_schema_of_protobuf_is_said_with_its_line(client):
+    broken = proto('syntax = "proto3";\nmessage A { int32 = 1; }')
+    answer = client.post("/subjects/a/versions", json=broken)
+    assert answer.status_code == 422
+    assert answer.json() == {
+        "error_code": 42201,
+        "message": "Invalid schema: 2:19: Expected field name.",
+    }
+    good = [
+        proto(f'syntax = "proto3"; message A {{ {one} a = 1; }}') for one in ("int32", "string")
+    ]
+    assert client.post("/subjects/a/versions", json=good[0]).status_code == 200
+    answer = client.post("/subjects/a/versions", json=good[1])
+    assert answer.status_code == 409
+    assert "field 1 of A is text or bytes, not a whole number" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("subject", ["", "/orders"])
@@ -276,7 +329,7 @@ def test_a_registry_elsewhere_answers_and_does_not_register(client, registry_of)
 def test_what_asks_for_nothing_is_answered(client):
     assert client.get("/").json() == {}
     assert client.get("/contexts").json() == ["."]
-    assert client.get("/schemas/types").json() == ["AVRO", "JSON"]
+    assert client.get("/schemas/types").json() == ["AVRO", "JSON", "PROTOBUF"]
 
 
 def test_requests_are_counted_by_what_became_of_them(client):

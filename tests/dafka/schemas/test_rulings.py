@@ -50,3 +50,27 @@ def test_what_is_not_known_is_asked_for_and_the_oldest_is_forgotten():
     assert known.of(questions[2]).error == str(RULINGS_MAX)
     with pytest.raises(Unjudged):
         known.of(questions[1])
+
+
+def test_what_was_compiled_is_bounded_by_its_size_and_the_latest_is_kept():
+    known = Rulings(compiled_bytes_max=10)
+    questions = [Case(INT), Case(TEXT), Case(INT, "FULL", (TEXT,))]
+    known.found(questions[0], Ruling(compiled="x" * 6))
+    known.found(questions[0], Ruling(compiled="x" * 5))
+    known.found(questions[1], Ruling(compiled="y" * 5))
+    assert known.of(questions[0]).compiled == "x" * 5
+    known.found(questions[2], Ruling(compiled="z" * 50))
+    assert known.of(questions[2]).compiled == "z" * 50
+    for forgotten in questions[:2]:
+        with pytest.raises(Unjudged):
+            known.of(forgotten)
+    known.found(questions[0], Ruling())
+    known.found(questions[1], Ruling(compiled="y" * 10))
+    assert known.of(questions[0]) == Ruling()
+
+
+def test_a_schema_of_protobuf_is_compiled_when_it_is_judged():
+    ruling = judge(Case(Source("PROTOBUF", "message A {}")))
+    assert ruling.compiled
+    assert judge(Case(Source("PROTOBUF", ruling.compiled))) == ruling
+    assert "1:1" in judge(Case(Source("PROTOBUF", "{}"))).error

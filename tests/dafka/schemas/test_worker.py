@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 import threading
 import time
 
 import pytest
 
 from dafka.errors import RegistryError
+from dafka.limits import SCHEMA_BYTES_MAX
 from dafka.schemas import worker
 from dafka.schemas.compatibility import Source
 from dafka.schemas.entries import Schema
-from dafka.schemas.rulings import Case, Ruling
+from dafka.schemas.rulings import OBSTACLE_CHARACTERS_MAX, Case, Ruling
 from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
 from dafka.schemas.worker import Judges
@@ -69,6 +71,45 @@ def test_what_takes_too_long_is_refused_and_the_next_is_judged(judges):
     assert time.monotonic() - began < 15
     assert (error.code, "more than 1.5 s" in str(error)) == (42201, True)
     assert judges(Case(INT)) == Ruling()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "message A { optional B b = 1; } " * 30_000,
+        "/*" * (SCHEMA_BYTES_MAX // 2),
+        f"message A {{ reserved {', '.join(str(2 * at + 1) for at in range(120_000))}; }}",
+    ],
+)
+def test_what_takes_a_compiler_too_long_is_refused_and_leaves_nothing_behind(
+    text, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Judges(work_s_max=1.5) as judges:
+        error = refused(judges, Case(Source("PROTOBUF", text)))
+        assert (error.code, "more than 1.5 s" in str(error)) == (42201, True)
+        assert list(tmp_path.iterdir()) == []
+        assert judges(Case(Source("PROTOBUF", "message A {}"))).compiled
+        (folder,) = tmp_path.iterdir()
+        assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("message A {" * (SCHEMA_BYTES_MAX // 11), "recursion limit"),
+        ("{" * SCHEMA_BYTES_MAX, "1:1: Expected"),
+        ("a " * (SCHEMA_BYTES_MAX // 2), "1:1: Expected"),
+        ("".join(f'import "f{at}.proto";' for at in range(1_000)), "f0.proto: File not found"),
+        ("A" * SCHEMA_BYTES_MAX, "neither"),
+        ("\0" * SCHEMA_BYTES_MAX, "control characters"),
+    ],
+)
+def test_what_is_large_and_no_schema_is_refused_with_its_cause(judges, text, why):
+    ruling = judges(Case(Source("PROTOBUF", text)))
+    assert why in ruling.error
+    assert len(ruling.error) <= OBSTACLE_CHARACTERS_MAX
 
 
 def test_a_process_that_dies_while_idle_costs_no_case(judges):

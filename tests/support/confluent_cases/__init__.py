@@ -8,6 +8,7 @@ from tests.support.confluent_cases import (
     comparing,
     deleting,
     importing,
+    protobuf,
     reading,
     refusing,
     registering,
@@ -22,4 +23,5 @@ SEQUENCES = {
     **comparing.SEQUENCES,
     **importing.SEQUENCES,
     **refusing.SEQUENCES,
+    **protobuf.SEQUENCES,
 }

@@ -1,4 +1,4 @@
-"""The registry against Confluent's: each request, its answer, and where ours is another one."""
+"""The registry against Confluent's and Karapace's: requests, answers, and where ours differ."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from starlette.testclient import TestClient
 from dafka.schemas.rest import MEDIA_TYPE, application
 from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
-from tests.support.confluent_cases import SEQUENCES
+from tests.support import confluent_cases, karapace_cases
 from tests.support.confluent_cases.case import ANY
+
+SEQUENCES = {**confluent_cases.SEQUENCES, **karapace_cases.SEQUENCES}
 
 DOCUMENT = (Path(__file__).parent.parent.parent / "docs/schemas.md").read_text()
 
@@ -43,7 +45,7 @@ def answered(client, case):
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_the_registry_answers_as_confluents_does(client, name):
+def test_the_registry_answers_as_others_do(client, name):
     for number, case in enumerate(SEQUENCES[name], 1):
         code, answer = case.ours or (case.code, case.answer)
         got = answered(client, case)
