@@ -186,3 +186,14 @@ def test_what_does_not_hold_is_not_answered(records):
     service = Service(Outdone(records, "A"), "one")
     assert service.become_first_primary()
     assert code_of(register, service) == 50003
+
+
+def test_what_is_gone_when_it_is_read_again_is_not_answered(records):
+    class Forgetful(MemorySchemaLog):
+        def write(self, entries):
+            if isinstance(entries[0].key, PrimaryKey):  # not what its stores lose at once
+                super().write(entries)
+
+    service = Service(Forgetful(records, "A"), "one")
+    assert service.become_first_primary()
+    assert code_of(register, service) == 50003
