@@ -242,7 +242,8 @@ class RegistryCluster:
                 return Ask(action, subject, chance.choice(LEVELS))
             case Action.SET_MODE:
                 return Ask(action, subject, chance.choice(MODES))
-        return Ask(action, subject)
+            case _:
+                return Ask(action, subject)
 
     def _text(self) -> str:
         """A schema: a new one, or one that somebody has asked for already."""

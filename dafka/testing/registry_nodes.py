@@ -321,6 +321,8 @@ def _done(service: Service, ask: Ask) -> int:
             service.decide(lambda registry, _: registry.set_level(subject, word))
         case Action.SET_MODE:
             service.decide(lambda registry, _: registry.set_mode(subject, word))
+        case _:
+            pass  # a question: what it tells is read in any case
     return 0
 
 
