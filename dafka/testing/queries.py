@@ -108,7 +108,7 @@ class SimQueryClient:
         """Nothing is held outside this object."""
 
 
-class Asker(Protocol):
+class LineOwner(Protocol):
     """Who has a line to a store."""
 
     world: World
@@ -129,7 +129,7 @@ class SimQueryLine:
 
     def __init__(
         self,
-        node: Asker,
+        node: LineOwner,
         store: QueriedStore,
         is_cut: Callable[[], bool],
         *,

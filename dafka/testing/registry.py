@@ -21,7 +21,7 @@ from dafka.node.loop import NodeFailedError
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import SimStore
 from dafka.testing.registry_checker import check_calls, condensed
-from dafka.testing.registry_nodes import Action, Ask, Call, SimRegistry
+from dafka.testing.registry_nodes import Call, ClientRequest, RequestKind, SimRegistry
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, SimMesh, World
 
@@ -133,7 +133,7 @@ class RegistryCluster:
         """Everything that can die."""
         return [*self.stores, *self.registries, *self.operators]
 
-    def call(self, registry: SimRegistry, ask: Ask) -> Call:
+    def call(self, registry: SimRegistry, ask: ClientRequest) -> Call:
         """Send a request to a registry."""
         call = Call(ask, registry.cluster, registry.life, self.world.now_ms)
         self.world.after(self.world.delay_ms(), partial(registry.put, call))
@@ -174,7 +174,9 @@ class RegistryCluster:
                 chance.choice(self.registries).unreachable = {store.name for store in some}
             case "promote" if self.operators:
                 operator = chance.choice(self.operators)
-                self.calls.append(self.call(operator, Ask(Action.PROMOTE, "", operator.cluster)))
+                self.calls.append(
+                    self.call(operator, ClientRequest(RequestKind.PROMOTE, "", operator.cluster))
+                )
 
     def heal(self) -> None:
         """From now on nothing goes wrong."""
@@ -191,7 +193,7 @@ class RegistryCluster:
         healed_ms = self.world.now_ms
         self._wait(self.calls)
         while self.world.now_ms < healed_ms + SETTLING_MS_MAX:
-            ask = Ask(Action.REGISTER, "rest", '"int"')
+            ask = ClientRequest(RequestKind.REGISTER, "rest", '"int"')
             calls = [self.call(registry, ask) for registry in self.registries]
             self._wait(calls)
             heads = {tuple(sorted(store.log.heads().items())) for store in self.stores}
@@ -200,9 +202,9 @@ class RegistryCluster:
         return False
 
     def read(self) -> list[Call]:
-        """Ask every registry for all that it has."""
+        """ClientRequest every registry for all that it has."""
         asked = [
-            self.call(registry, Ask(Action.READ, subject))
+            self.call(registry, ClientRequest(RequestKind.READ, subject))
             for registry in self.registries
             for subject in SUBJECTS
         ]
@@ -228,22 +230,24 @@ class RegistryCluster:
         """The stores in an order of one registry's own, as each is told them."""
         return self.chance.sample(self.stores, len(self.stores))
 
-    def _ask(self, subject: str) -> Ask:
+    def _ask(self, subject: str) -> ClientRequest:
         chance = self.chance
         action = _action(chance)
         match action:
-            case Action.REGISTER:
-                return Ask(action, subject, self._text())
-            case Action.DELETE:
+            case RequestKind.REGISTER:
+                return ClientRequest(action, subject, self._text())
+            case RequestKind.DELETE:
                 good = subject == SUBJECTS[-1] and chance.random() < 0.5
                 number = str(chance.randint(1, 4))
-                return Ask(Action.DELETE_FOR_GOOD if good else action, subject, number)
-            case Action.SET_LEVEL:
-                return Ask(action, subject, chance.choice(LEVELS))
-            case Action.SET_MODE:
-                return Ask(action, subject, chance.choice(MODES))
+                return ClientRequest(
+                    RequestKind.DELETE_FOR_GOOD if good else action, subject, number
+                )
+            case RequestKind.SET_LEVEL:
+                return ClientRequest(action, subject, chance.choice(LEVELS))
+            case RequestKind.SET_MODE:
+                return ClientRequest(action, subject, chance.choice(MODES))
             case _:
-                return Ask(action, subject)
+                return ClientRequest(action, subject)
 
     def _text(self) -> str:
         """A schema: a new one, or one that somebody has asked for already."""
@@ -263,7 +267,7 @@ class RegistryCluster:
         """Let a registry stand still in the middle of a write, and others go on meanwhile."""
         stalled.stall(self.chance.randint(1_000, STALL_MS_MAX))
         for registry in (stalled, *self.registries):
-            ask = Ask(Action.REGISTER, subject, self._text())
+            ask = ClientRequest(RequestKind.REGISTER, subject, self._text())
             if registry.alive:
                 self.calls.append(self.call(registry, ask))
 
@@ -276,8 +280,14 @@ class RegistryCluster:
         self.world.after(milliseconds, make_room)
 
 
-def _action(chance: random.Random) -> Action:
-    actions = (Action.REGISTER, Action.READ, Action.DELETE, Action.SET_LEVEL, Action.SET_MODE)
+def _action(chance: random.Random) -> RequestKind:
+    actions = (
+        RequestKind.REGISTER,
+        RequestKind.READ,
+        RequestKind.DELETE,
+        RequestKind.SET_LEVEL,
+        RequestKind.SET_MODE,
+    )
     return chance.choices(actions, (10, 2, 2, 1, 1))[0]
 
 
@@ -324,7 +334,7 @@ def _judged(cluster: RegistryCluster, *, healthy: bool) -> RegistryOutcome:
 
 def _vacuous(calls: Iterable[Call], last: Iterable[Call]) -> list[str]:
     """Say if so little happened that finding nothing says nothing."""
-    registered = sum(call.done and call.ask.action is Action.REGISTER for call in calls)
+    registered = sum(call.done and call.ask.action is RequestKind.REGISTER for call in calls)
     unread = sum(call.reading is None for call in last)
     found = []
     if not registered:

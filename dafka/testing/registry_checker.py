@@ -26,16 +26,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dafka.schemas.compatibility import DEFAULT_LEVEL
-from dafka.testing.registry_nodes import Action, Ask, Call
+from dafka.testing.registry_nodes import Call, ClientRequest, RequestKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dafka.testing.registry_nodes import Held, Reading
+    from dafka.testing.registry_nodes import Reading, ToldVersion
 
-SETTINGS = (Action.SET_LEVEL, Action.SET_MODE, Action.PROMOTE)
-DELETIONS = (Action.DELETE, Action.DELETE_FOR_GOOD)
-DECISIONS = (Action.REGISTER, *DELETIONS)
+SETTINGS = (RequestKind.SET_LEVEL, RequestKind.SET_MODE, RequestKind.PROMOTE)
+DELETIONS = (RequestKind.DELETE, RequestKind.DELETE_FOR_GOOD)
+DECISIONS = (RequestKind.REGISTER, *DELETIONS)
 """Those that a mode and a primary forbid."""
 
 
@@ -54,18 +54,18 @@ class _Calls:
     def __init__(self, calls: Sequence[Call], last: Sequence[Call], home: str) -> None:
         self.calls = calls
         self.last = last
-        self.by_ask: dict[tuple[Action, str], list[Call]] = defaultdict(list)
+        self.by_ask: dict[tuple[RequestKind, str], list[Call]] = defaultdict(list)
         """Those that may have happened."""
         for call in calls:
             if not call.refused:
                 self.by_ask[call.ask.action, call.ask.subject].append(call)
         self.emptied = {one.ask.subject for one in calls if one.ask.action is DELETIONS[1]}
         self.before = {
-            Action.SET_LEVEL: DEFAULT_LEVEL,
-            Action.SET_MODE: "READWRITE",
-            Action.PROMOTE: home,
+            RequestKind.SET_LEVEL: DEFAULT_LEVEL,
+            RequestKind.SET_MODE: "READWRITE",
+            RequestKind.PROMOTE: home,
         }
-        self.told: dict[str, dict[int, Held]] = {}
+        self.told: dict[str, dict[int, ToldVersion]] = {}
         """By subject, the versions that those who registered them were told of."""
 
     def problems(self) -> Iterator[str]:
@@ -88,7 +88,7 @@ class _Calls:
         for call in (*self.calls, *self.last):
             held = call.reading.versions.values() if call.reading is not None else ()
             pairs = [(one.id, one.text) for one in held]
-            if call.done and call.ask.action is Action.REGISTER:
+            if call.done and call.ask.action is RequestKind.REGISTER:
                 pairs.append((call.id, call.ask.word))
             for id_, text in pairs:
                 if texts.setdefault(id_, text) != text:
@@ -96,7 +96,7 @@ class _Calls:
 
     def versions(self) -> Iterator[str]:
         for call in self.calls:
-            if not call.done or call.ask.action is not Action.REGISTER or call.reading is None:
+            if not call.done or call.ask.action is not RequestKind.REGISTER or call.reading is None:
                 continue
             held = self.told.setdefault(call.ask.subject, {})
             for number, one in call.reading.versions.items():
@@ -113,7 +113,7 @@ class _Calls:
     def asked_for(self, call: Call, reading: Reading) -> Iterator[str]:
         asked = {
             one.ask.word
-            for one in self.by_ask[Action.REGISTER, call.ask.subject]
+            for one in self.by_ask[RequestKind.REGISTER, call.ask.subject]
             if one.began_ms <= _end(call)
         }
         for number, held in reading.versions.items():
@@ -123,7 +123,7 @@ class _Calls:
     def deleted(self, call: Call, reading: Reading) -> Iterator[str]:
         if call.ask.subject in self.emptied:
             return
-        for deletion in self.by_ask[Action.DELETE, call.ask.subject]:
+        for deletion in self.by_ask[RequestKind.DELETE, call.ask.subject]:
             held = reading.versions.get(int(deletion.ask.word))
             if held is not None and held.live and self.known(deletion, call):
                 yield f"S5 undeleted: version {deletion.ask.word} is {held}, by {_what(call)}"
@@ -135,22 +135,24 @@ class _Calls:
                 yield f"S6 stale-setting: {word} by {_what(call)}, not {' or '.join(possible)}"
 
     def obeyed(self, call: Call) -> Iterator[str]:
-        modes = self.possible(Action.SET_MODE, call.ask.subject, call, question=False)
+        modes = self.possible(RequestKind.SET_MODE, call.ask.subject, call, question=False)
         if modes == {"READONLY"}:
             yield f"S7 not-obeyed: {_what(call)} in mode READONLY"
-        primaries = self.possible(Action.PROMOTE, "", call, question=False)
+        primaries = self.possible(RequestKind.PROMOTE, "", call, question=False)
         # What is registered already may be asked for everywhere.
-        is_there = call.ask.action is Action.REGISTER and any(
+        is_there = call.ask.action is RequestKind.REGISTER and any(
             one is not call and one.ask == call.ask and one.began_ms <= _end(call)
-            for one in self.by_ask[Action.REGISTER, call.ask.subject]
+            for one in self.by_ask[RequestKind.REGISTER, call.ask.subject]
         )
         if call.cluster not in primaries and not is_there:
             yield f"S7 not-obeyed: {_what(call)} while the primary is {' or '.join(primaries)}"
 
-    def possible(self, action: Action, subject: str, call: Call, *, question: bool) -> set[str]:
+    def possible(
+        self, action: RequestKind, subject: str, call: Call, *, question: bool
+    ) -> set[str]:
         """What may hold for a call, by what clients know."""
         writes = [one for one in self.by_ask[action, subject] if one.began_ms <= _end(call)]
-        first = Call(Ask(action, subject, self.before[action]), "", "", -2, -1)
+        first = Call(ClientRequest(action, subject, self.before[action]), "", "", -2, -1)
         settled = [one for one in writes if one.done and self.known(one, call, question=question)]
         return {
             one.ask.word
@@ -167,7 +169,11 @@ class _Calls:
     def lost(self) -> Iterator[str]:
         for call in self.calls:
             subject = call.ask.subject
-            if not call.done or call.ask.action is not Action.REGISTER or subject in self.emptied:
+            if (
+                not call.done
+                or call.ask.action is not RequestKind.REGISTER
+                or subject in self.emptied
+            ):
                 continue
             for one in self.last:
                 if one.ask.subject != subject or one.reading is None:

@@ -41,7 +41,7 @@ judge = lru_cache(maxsize=None)(rulings.judge)
 """A ruling follows from its case alone, so all runs share them."""
 
 
-class Action(Enum):
+class RequestKind(Enum):
     """What a client asks for."""
 
     REGISTER = "register"
@@ -53,7 +53,7 @@ class Action(Enum):
     PROMOTE = "promote"
 
 
-class Ask(NamedTuple):
+class ClientRequest(NamedTuple):
     """A request of a client.
 
     Attributes:
@@ -62,12 +62,12 @@ class Ask(NamedTuple):
         word: Text of the schema, level, mode, number of the version, or name of the cluster.
     """
 
-    action: Action
+    action: RequestKind
     subject: str
     word: str = ""
 
 
-class Held(NamedTuple):
+class ToldVersion(NamedTuple):
     """A version, as a registry tells it."""
 
     id: int
@@ -79,7 +79,7 @@ class Held(NamedTuple):
 class Reading:
     """All that a registry tells of a subject."""
 
-    versions: Mapping[int, Held]
+    versions: Mapping[int, ToldVersion]
     level: str
     mode: str
 
@@ -99,7 +99,7 @@ class Call:
         reading: What that registry told of the subject right afterwards, if it could.
     """
 
-    ask: Ask
+    ask: ClientRequest
     cluster: str
     life: str
     began_ms: int
@@ -261,17 +261,17 @@ class SimRegistry:
             code = id_ = 0
             reading = None
             try:
-                if call.ask.action is Action.PROMOTE:
+                if call.ask.action is RequestKind.PROMOTE:
                     _promote(self._log(), call.ask.word, self._number)
                 else:
                     id_ = _done(service, call.ask)
             except RegistryError as error:
                 code = error.code
-            if call.ask.action is not Action.PROMOTE:
+            if call.ask.action is not RequestKind.PROMOTE:
                 try:
                     reading = service.ask(partial(reading_of, subject=call.ask.subject))
                 except RegistryError as error:
-                    if call.ask.action is Action.READ:
+                    if call.ask.action is RequestKind.READ:
                         code = error.code
             self.world.note(self.life, call.ask, code, id_)
             self._answer(call, code, id_, reading)
@@ -303,23 +303,23 @@ class SimRegistry:
         return writer
 
 
-def _done(service: Service, ask: Ask) -> int:
+def _done(service: Service, ask: ClientRequest) -> int:
     """Carry a request out; returns the id, if it is given one."""
     action, subject, word = ask
     match action:
-        case Action.REGISTER:
+        case RequestKind.REGISTER:
             schema = Schema("AVRO", word)
             answer = service.decide(lambda registry, id_: registry.register(subject, schema, id_))
             assert isinstance(answer, dict)
             return int(answer["id"])
-        case Action.DELETE | Action.DELETE_FOR_GOOD:
-            permanent = action is Action.DELETE_FOR_GOOD
+        case RequestKind.DELETE | RequestKind.DELETE_FOR_GOOD:
+            permanent = action is RequestKind.DELETE_FOR_GOOD
             service.decide(
                 lambda registry, _: registry.delete_version(subject, word, permanent=permanent)
             )
-        case Action.SET_LEVEL:
+        case RequestKind.SET_LEVEL:
             service.decide(lambda registry, _: registry.set_level(subject, word))
-        case Action.SET_MODE:
+        case RequestKind.SET_MODE:
             service.decide(lambda registry, _: registry.set_mode(subject, word))
         case _:
             pass  # a question: what it tells is read in any case
@@ -346,7 +346,7 @@ def reading_of(registry: Registry, subject: str) -> Reading:
     held = registry.schemas(deleted=True, prefix=subject)
     return Reading(
         {
-            one.number: Held(one.version.id, one.schema.text, not one.version.deleted)
+            one.number: ToldVersion(one.version.id, one.schema.text, not one.version.deleted)
             for one in held
         },
         registry.level(subject),

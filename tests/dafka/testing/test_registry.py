@@ -6,7 +6,7 @@ from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import Service
 from dafka.testing import registry
 from dafka.testing.registry import main, run
-from dafka.testing.registry_nodes import Action
+from dafka.testing.registry_nodes import RequestKind
 
 
 @pytest.mark.sim
@@ -50,7 +50,7 @@ def test_runs_have_writes_that_time_out_and_land_later(monkeypatch):
 
 
 def test_a_run_in_which_nothing_is_registered_says_so(monkeypatch):
-    monkeypatch.setattr(registry, "_action", lambda _chance: Action.READ)
+    monkeypatch.setattr(registry, "_action", lambda _chance: RequestKind.READ)
     assert any("vacuous" in problem for problem in run(0).problems)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.testing.registry_checker import check_calls, condensed
-from dafka.testing.registry_nodes import Action, Ask, Call, Held, Reading
+from dafka.testing.registry_nodes import Call, ClientRequest, Reading, RequestKind, ToldVersion
 
 HOME, LIFE = "home", "R0.1"
 
@@ -16,23 +16,23 @@ def reading(*held, level="BACKWARD", mode="READWRITE"):
 
 def call(action, word, began_ms, *, life=LIFE, cluster=HOME, subject="a", **rest):
     rest.setdefault("ended_ms", began_ms + 1)
-    return Call(Ask(action, subject, word), cluster, life, began_ms, **rest)
+    return Call(ClientRequest(action, subject, word), cluster, life, began_ms, **rest)
 
 
 def registered(text, id_, began_ms=0, **rest):
-    return call(Action.REGISTER, text, began_ms, id=id_, **rest)
+    return call(RequestKind.REGISTER, text, began_ms, id=id_, **rest)
 
 
 def read(told, began_ms=90, **rest):
-    return call(Action.READ, "", began_ms, reading=told, **rest)
+    return call(RequestKind.READ, "", began_ms, reading=told, **rest)
 
 
 def names(calls, *last):
     return {problem.partition(" ")[0] for problem in check_calls(calls, last, HOME)}
 
 
-INT, TEXT = Held(1, "int", live=True), Held(2, "text", live=True)
-GONE = Held(1, "int", live=False)
+INT, TEXT = ToldVersion(1, "int", live=True), ToldVersion(2, "text", live=True)
+GONE = ToldVersion(1, "int", live=False)
 REGISTERED = registered("int", 1, reading=reading(INT))
 
 
@@ -50,15 +50,15 @@ def test_a_sound_history_has_no_problem():
         ("S3", [REGISTERED], [read(reading())]),
         ("S4", [REGISTERED], [read(reading(INT, TEXT))]),
         ("S4", [REGISTERED, registered("text", 0, code=409)], [read(reading(INT, TEXT))]),
-        ("S5", [REGISTERED, call(Action.DELETE, "1", 10)], [read(reading(INT))]),
-        ("S6", [call(Action.SET_LEVEL, "FULL", 0)], [read(reading())]),
-        ("S6", [call(Action.SET_MODE, "READONLY", 0)], [read(reading())]),
-        ("S6", [call(Action.SET_MODE, "READONLY", 0), read(reading(), 10)], []),
-        ("S7", [call(Action.SET_MODE, "READONLY", 0), registered("int", 1, 10)], []),
+        ("S5", [REGISTERED, call(RequestKind.DELETE, "1", 10)], [read(reading(INT))]),
+        ("S6", [call(RequestKind.SET_LEVEL, "FULL", 0)], [read(reading())]),
+        ("S6", [call(RequestKind.SET_MODE, "READONLY", 0)], [read(reading())]),
+        ("S6", [call(RequestKind.SET_MODE, "READONLY", 0), read(reading(), 10)], []),
+        ("S7", [call(RequestKind.SET_MODE, "READONLY", 0), registered("int", 1, 10)], []),
         ("S7", [registered("int", 1, cluster="elsewhere")], []),
         (
             "S7",
-            [call(Action.PROMOTE, "elsewhere", 0, subject=""), registered("int", 1, 10)],
+            [call(RequestKind.PROMOTE, "elsewhere", 0, subject=""), registered("int", 1, 10)],
             [],
         ),
         ("S8", [REGISTERED], [read(reading(INT)), read(reading(GONE), life="R1.1")]),
@@ -73,8 +73,8 @@ def test_each_problem_is_found(wanted, calls, last):
 def test_what_nobody_knows_the_end_of_may_have_happened_or_not(rest):
     unknown = [
         registered("int", 0, **rest),
-        call(Action.DELETE, "1", 10, **rest),
-        call(Action.SET_MODE, "READONLY", 20, **rest),
+        call(RequestKind.DELETE, "1", 10, **rest),
+        call(RequestKind.SET_MODE, "READONLY", 20, **rest),
     ]
     assert names(unknown, read(reading())) == set()
     assert names(unknown, read(reading(INT, mode="READONLY"))) == set()
@@ -82,12 +82,12 @@ def test_what_nobody_knows_the_end_of_may_have_happened_or_not(rest):
 
 
 def test_a_question_need_not_know_what_another_registry_was_told():
-    changed = call(Action.SET_MODE, "READONLY", 0, life="R1.1")
+    changed = call(RequestKind.SET_MODE, "READONLY", 0, life="R1.1")
     assert names([changed, read(reading(), 10)]) == set()
 
 
 def test_what_begins_anew_may_be_another():
-    emptied = call(Action.DELETE_FOR_GOOD, "1", 10)
+    emptied = call(RequestKind.DELETE_FOR_GOOD, "1", 10)
     again = registered("text", 2, 20, reading=reading(TEXT))
     assert names([REGISTERED, emptied, again], read(reading(TEXT))) == set()
 
