@@ -208,11 +208,11 @@ class Gaps:
         self.close(partition)
         self._resting.pop(partition, None)
 
-    def rest(self, partition: Partition, now_ms: int) -> None:
-        """What came of it is of no use: it is asked for again after the longest rest."""
+    def rest(self, partition: Partition, now_ms: int, rest_ms: int) -> None:
+        """What came of it is of no use: it is asked for again after so long."""
         self.forget(partition)
-        due_ms = now_ms + FETCH_REST_MS_MAX
-        self._resting[partition] = Window(0, 0, due_ms, FETCH_REST_MS_MAX, None, 0)
+        due_ms = now_ms + rest_ms
+        self._resting[partition] = Window(0, 0, due_ms, rest_ms, None, 0)
         self._due_ms = min(self._due_ms, due_ms)
 
     def in_vain(self) -> list[Partition]:

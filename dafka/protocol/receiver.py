@@ -176,9 +176,9 @@ class Inflow:
         if self._hearsay:
             self._hearsay.proved(partition)
 
-    def rest(self, partition: Partition, now_ms: int) -> None:
+    def rest(self, partition: Partition, now_ms: int, rest_ms: int) -> None:
         """What came of it is of no use, and would come again: ask for it after a while."""
-        self._gaps.rest(partition, now_ms)
+        self._gaps.rest(partition, now_ms, rest_ms)
 
     def heard(self, partition: Partition, head: int) -> None:
         """Somebody says the partition reaches to `head`."""

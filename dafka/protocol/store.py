@@ -45,6 +45,7 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
+from dafka.protocol.fetches import FETCH_REST_MS_MAX
 from dafka.protocol.foreign import Reminders
 from dafka.protocol.heads import TopicHeads
 from dafka.protocol.machine import earliest
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dafka.wire.messages import Message
+
+DISK_REST_MS = 1_000
+"""What a disk has refused is not asked for again sooner."""
 
 
 class StoreMachine:
@@ -225,7 +229,7 @@ class StoreMachine:
                     fitting = without_first(batch, expected - batch.sequence)
                 except RecordError as error:
                     self._rewind(partition)
-                    self._inflow.rest(partition, now_ms)
+                    self._inflow.rest(partition, now_ms, FETCH_REST_MS_MAX)
                     return [Dropped(error.reason)]
             else:
                 fitting = batch
@@ -310,7 +314,7 @@ class StoreMachine:
 
     def _append_ended(self, event: Appended | AppendFailed, now_ms: int) -> list[Effect]:
         if isinstance(event, AppendFailed):
-            return self._append_failed(event.token)
+            return self._append_failed(event.token, now_ms)
         return self._written(event.token, now_ms)
 
     def _written(self, token: int, now_ms: int) -> list[Effect]:
@@ -335,12 +339,14 @@ class StoreMachine:
             self._disputes.stored(partition, last)
         return [ack for partition in touched for ack in self._ack(partition)]
 
-    def _append_failed(self, token: int) -> list[Effect]:
+    def _append_failed(self, token: int, now_ms: int) -> list[Effect]:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
         append = self._appending.pop(token)
         touched = dict(append.skips) | {batch.partition: 0 for batch in append.batches}
         for partition in touched:
             self._rewind(partition)
+            # Every store would answer at once, and each answer be refused and asked for again.
+            self._inflow.rest(partition, now_ms, DISK_REST_MS)
         return [Dropped("append failed")]
 
     def _rewind(self, partition: Partition) -> None:

@@ -346,10 +346,8 @@ class Registry:
         number = _next(versions) if wanted is None else wanted
         if number in versions and versions[number].id != id_:
             raise not_permitted(f"Overwrite version {number} of '{subject}' is not permitted.")
-        changes: Changes = ((VersionKey(subject, number), Version(id_)),)
-        if known is None:
-            changes = ((SchemaKey(id_), schema), *changes)
-        return Decision({"id": id_}, changes)
+        version = (VersionKey(subject, number), Version(id_))
+        return Decision({"id": id_}, (self._meaning(id_, schema), version))
 
     def _register(self, subject: str, schema: Schema, next_id: int, wanted: int | None) -> Decision:
         numbers = self._numbers(subject, deleted=False, live=True)
@@ -374,10 +372,16 @@ class Registry:
             and not self.referenced_by(subject, old, deleted=True)
         )
         changes: Changes = ((VersionKey(subject, number), Version(id_)), *replaced)
-        if known is None:
-            # First what it is, then where: a crash between the two leaves an id nobody uses.
-            changes = ((SchemaKey(id_), schema), *changes)
-        return Decision({"id": id_}, changes)
+        return Decision({"id": id_}, (self._meaning(id_, schema), *changes))
+
+    def _meaning(self, id_: int, schema: Schema) -> tuple[Key, Value]:
+        """What an id means, to be said before where it is used.
+
+        Also if it is known: whoever reads the version has read this, whatever else its store lacks,
+        and a deletion that was decided before and is stored later takes nothing away. A crash
+        between the two leaves an id that nobody uses.
+        """
+        return SchemaKey(id_), self._state.schema(id_) or schema
 
     def delete_version(self, subject: str, wanted: str, *, permanent: bool) -> Decision:
         """Delete a version: softly (it keeps its id), or, once that is done, permanently.

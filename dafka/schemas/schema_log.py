@@ -9,7 +9,7 @@ Entries in memory, for simulation: what one log writes, all on the same list rea
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
@@ -18,20 +18,43 @@ from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.schemas.entries import TOPIC, SchemaEntry, decode, encode
+from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dafka.cluster import Cluster
     from dafka.model import Partition
     from dafka.query.client import StoreClient
     from dafka.schemas.state import State
+    from dafka.transport.request import ConnectClient
 
 
 log = logging.getLogger(__name__)
 
 _STORED_TIMEOUT_S = 10.0
 """How long the stores may take to have what was written."""
+
+
+class EntryProducer(Protocol):
+    """What entries are written with: `Producer`."""
+
+    @property
+    def address(self) -> str:
+        """Who writes."""
+
+    def send(self, topic: str, value: bytes | None, *, key: bytes) -> object:
+        """Publish a record."""
+
+    def flush(self, timeout: float) -> None:
+        """Wait until all is stored; raises `NotStoredError` if it is not in time."""
+
+    def close(self, timeout: float) -> None:
+        """Leave the cluster."""
+
+
+def _producer(cluster: Cluster, min_acks: int) -> EntryProducer:
+    return Producer(cluster, linger_ms=0, min_acks=min_acks)
 
 
 class SchemaLog:
@@ -42,17 +65,25 @@ class SchemaLog:
 
     Args:
         cluster: Which, with all of its stores; its mesh is joined when there is something to write.
+        connect: Makes the connections to stores.
+        produce: Joins the mesh, given how many stores have to have what is written.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        connect: ConnectClient = QueryClient,
+        produce: Callable[[Cluster, int], EntryProducer] = _producer,
+    ) -> None:
         self._cluster = cluster
+        self._produce = produce
         self.majority = len(cluster.stores) // 2 + 1
         """How many stores are more than half."""
-        self._producer: Producer | None = None
-        self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS)
+        self._producer: EntryProducer | None = None
+        self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS, connect)
         self._read: dict[str, dict[Partition, int]] = {store: {} for store in cluster.stores}
         self.strangers = 0
         """Records that are none of a registry's, passed over."""
@@ -98,9 +129,9 @@ class SchemaLog:
         if self._producer is not None:
             self._producer.close(0)
 
-    def _joined(self) -> Producer:
+    def _joined(self) -> EntryProducer:
         if self._producer is None:
-            self._producer = Producer(self._cluster, linger_ms=0, min_acks=self.majority)
+            self._producer = self._produce(self._cluster, self.majority)
         return self._producer
 
     def _read_one(self, store: StoreClient, state: State) -> None:

@@ -167,7 +167,7 @@ class Service:
             self._unsettled = True
             self._write(entries)
             self._unsettled = False
-            holds = all(self._state.entries[entry.key] == entry for entry in entries)
+            holds = all(self._state.entries.get(entry.key) == entry for entry in entries)
             if not self._leads() or self._state.epoch != epoch or not holds:
                 raise _taken_over()
             return decided.answer

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dafka.storage.log import RecordLog
-    from dafka.testing.world import SimNode
+    from dafka.testing.world import SimNode, World
     from dafka.transport.sockets import Pollable
 
 
@@ -108,21 +108,37 @@ class SimQueryClient:
         """Nothing is held outside this object."""
 
 
+class LineOwner(Protocol):
+    """Who has a line to a store."""
+
+    world: World
+
+    def come_to_it(self) -> None:
+        """There is an answer: look at it soon."""
+
+
 class SimQueryLine:
     """The port `QueryLinePort`: a node's line to a store, as unreliable as its meshes.
 
     Args:
-        node: Who asks.
+        node: Who asks: a node, or a process that waits.
         store: Who is asked.
         is_cut: Whether the line is cut at present.
+        lossy: Whether single messages get lost on it, too.
     """
 
     def __init__(
-        self, node: SimNode[Any, Any], store: QueriedStore, is_cut: Callable[[], bool]
+        self,
+        node: LineOwner,
+        store: QueriedStore,
+        is_cut: Callable[[], bool],
+        *,
+        lossy: bool = True,
     ) -> None:
         self._node = node
         self._store = store
         self._is_cut = is_cut
+        self._lossy = lossy
         self._received: deque[tuple[int, bytes]] = deque()
         self._asked = 0
         self._closed = False
@@ -169,4 +185,4 @@ class SimQueryLine:
 
     def _lost(self) -> bool:
         chance, faults = self._node.world.random, self._node.world.faults
-        return self._is_cut() or chance.random() < faults.loss
+        return self._is_cut() or (self._lossy and chance.random() < faults.loss)

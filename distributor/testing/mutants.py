@@ -36,6 +36,7 @@ SIMULATORS = {
     "breaking": "distributor.testing.breaking",
     "groups": "dafka.testing.groups",
     "agreement": "dafka.testing.membership",
+    "registry": "dafka.testing.registry",
 }
 
 TIMEOUT_S = 300.0
@@ -302,6 +303,58 @@ MUTANTS = [
         "dafka/groups/member.py",
         "        moved = self._evened(members, base.moved)",
         "        moved = dict(base.moved)",
+    ),
+    Mutant(
+        "one store is enough for a registry",
+        "dafka/schemas/schema_log.py",
+        "self._produce(self._cluster, self.majority)",
+        "self._produce(self._cluster, 1)",
+    ),
+    Mutant(
+        "a registration is answered without looking whether it holds",
+        "dafka/schemas/service.py",
+        "            if not self._leads() or self._state.epoch != epoch or not holds:\n"
+        "                raise _taken_over()\n",
+        "",
+    ),
+    Mutant(
+        "after a write that failed the same ids and stamps are given again",
+        "dafka/schemas/service.py",
+        "                or self._unsettled\n",
+        "",
+    ),
+    Mutant(
+        "of two entries for a key the one that is read last holds",
+        "dafka/schemas/state.py",
+        "entry.rank() <= before.rank()",
+        "entry == before",
+    ),
+    Mutant(
+        "a registry whose cluster is not the primary registers",
+        "dafka/schemas/service.py",
+        "        if primary.cluster != self._cluster:\n            raise",
+        "        if not primary.cluster:\n            raise",
+    ),
+    Mutant(
+        "what was deleted is there again after a restart",
+        "dafka/schemas/state.py",
+        "        if before is not None and entry.rank() <= before.rank():\n",
+        "        gone = isinstance(before and before.value, Version) and before.value.deleted\n"
+        "        if before is not None and not gone and entry.rank() <= before.rank():\n",
+    ),
+    Mutant(
+        "two processes of one cluster register in one epoch",
+        "dafka/schemas/service.py",
+        "            self._state.primary == Primary(self._cluster, self._log.address)\n"
+        "            and len(self._state.rivals) == 1",
+        "            self._state.primary is not None\n"
+        "            and self._state.primary.cluster == self._cluster",
+    ),
+    Mutant(
+        "a disk that refuses is asked again with every answer",
+        "dafka/protocol/store.py",
+        "            self._inflow.rest(partition, now_ms, DISK_REST_MS)\n",
+        "",
     ),
 ]
 

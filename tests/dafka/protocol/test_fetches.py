@@ -127,7 +127,7 @@ def test_who_rests_is_not_waited_for_and_is_asked_at_once_when_something_came(ga
 def test_what_was_of_no_use_is_asked_for_after_a_while(gaps):
     gaps.noted(P)
     asked(gaps)
-    gaps.rest(P, 5)
+    gaps.rest(P, 5, FETCH_REST_MS_MAX)
     gaps.noted(P)
     assert asked(gaps) == []
     assert gaps.wakeup_ms() <= 5 + FETCH_REST_MS_MAX

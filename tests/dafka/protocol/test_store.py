@@ -31,7 +31,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import SETTLING_MS
-from dafka.protocol.store import HEADS_INTERVAL_MS_MAX, StoreMachine
+from dafka.protocol.store import DISK_REST_MS, HEADS_INTERVAL_MS_MAX, StoreMachine
 from dafka.records.batch import records_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -201,6 +201,18 @@ def test_a_write_that_failed_is_as_if_it_never_came(batch):
     assert acks(effects) == []
     assert reasons(effects) == ["append failed"]
     assert acks(bench.append(live(batch(0, 2)))) == [("ME", 1)]
+
+
+def test_what_a_disk_refuses_is_not_asked_for_again_with_every_refusal(batch):
+    bench = Bench()
+    asked = []
+    for _ in range(4):  # so many stores answer
+        bench.hear(fetched_batch(batch(0)))
+        (write,) = bench.give(TurnEnded())
+        asked += fetched(bench.give(AppendFailed(write.token), TurnEnded()))
+    assert asked == []
+    assert bench.machine.wakeup_ms() <= DISK_REST_MS
+    assert fetched(bench.machine.handle(Woke(), DISK_REST_MS)) == [(0, 1)]
 
 
 def test_what_was_staged_behind_a_failed_write_is_given_up_too(batch):

@@ -165,6 +165,21 @@ def test_what_is_stored_late_never_takes_the_id_of_what_was_answered(records, fi
         assert held.version.id == answered
 
 
+def test_a_deletion_that_is_stored_late_does_not_take_an_id_that_is_in_use_again(records):
+    log = Late(records, "A")
+    service, other = Service(log, "one"), Service(MemorySchemaLog(records, "B"), "one")
+    assert service.become_first_primary()
+    assert register(service, "a", INT) == 1
+    service.decide(lambda registry, _: registry.delete_subject("a", permanent=False))
+    log.under_way = []
+    gone = code_of(service.decide, lambda registry, _: registry.delete_subject("a", permanent=True))
+    assert gone == 50001
+    assert register(other, "b", INT) == 1
+    log.arrive()
+    held = other.ask(lambda registry: registry.version("b", "latest"))
+    assert held.schema == INT
+
+
 def test_a_claim_that_is_stored_late_gives_no_id_twice(records):
     log = Late(records, "A")
     service = Service(log, "one")
@@ -184,5 +199,16 @@ def test_what_does_not_hold_is_not_answered(records):
                     self.records.append(SchemaEntry(entry.key, Stamp(1, 400), TEXT))
 
     service = Service(Outdone(records, "A"), "one")
+    assert service.become_first_primary()
+    assert code_of(register, service) == 50003
+
+
+def test_what_is_gone_when_it_is_read_again_is_not_answered(records):
+    class Forgetful(MemorySchemaLog):
+        def write(self, entries):
+            if isinstance(entries[0].key, PrimaryKey):  # not what its stores lose at once
+                super().write(entries)
+
+    service = Service(Forgetful(records, "A"), "one")
     assert service.become_first_primary()
     assert code_of(register, service) == 50003
