@@ -265,6 +265,18 @@ def test_a_commit_of_somebody_outside_makes_a_new_generation(group, committed):
     assert member.machine.settled
 
 
+def test_it_knows_which_stores_are_silent(group):
+    (member,) = group.join("A")
+    assert member.machine.silent_since(group.now_ms) == frozenset()
+    group.away = {0}
+    began_ms = group.now_ms
+    group.run(member, ms=SESSION_MS // 2)
+    assert member.machine.silent_since(began_ms + 1) == {0}
+    group.away = set()
+    group.run(member, ms=SESSION_MS // 2)
+    assert member.machine.silent_since(began_ms + 1) == frozenset()
+
+
 def test_a_member_with_other_stores_is_told(group):
     group.join("A")
     stranger = SimpleNamespace(machine=MemberMachine("g", "B", ABOUT, 4), said=[])
