@@ -11,6 +11,7 @@ from dafka.errors import AddressInUseError as AddressInUseError
 from dafka.errors import BufferFullError as BufferFullError
 from dafka.errors import CommitError as CommitError
 from dafka.errors import DafkaError as DafkaError
+from dafka.errors import HoleError as HoleError
 from dafka.errors import MisuseError as MisuseError
 from dafka.errors import NotStoredError as NotStoredError
 from dafka.errors import QueryError as QueryError

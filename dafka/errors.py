@@ -117,6 +117,31 @@ class NotStoredError(DafkaError):
         self.unstored = dict(unstored)
 
 
+class HoleError(NotStoredError):
+    """A store waits in vain for records that the producer has no more: a store has lost its disk.
+
+    What is unstored is kept, and stored once another store brings what lacks, or an operator lets
+    the store go on without it.
+
+    Attributes:
+        partition: Topic and address.
+        expected: The sequence that the store waits for.
+        kept: The first one that the producer still has.
+    """
+
+    def __init__(self, partition: tuple[str, str], expected: int, kept: int, unstored: int) -> None:
+        topic, address = partition
+        super().__init__(
+            f"a store waits for sequence {expected:,} of {topic!r} of address {address} and nobody "
+            f"sends it; this producer has kept what follows {kept:,}. Start the store that has it, "
+            f"or go on without: dafka holes --store ENDPOINT --skip {topic}",
+            [(partition, unstored)],
+        )
+        self.partition = partition
+        self.expected = expected
+        self.kept = kept
+
+
 class RegistryError(DafkaError):
     """A request that cannot be answered as it was meant.
 

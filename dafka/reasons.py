@@ -59,7 +59,7 @@ Reason = Literal[
     "no subscription",
     "not permitted",
     "subscription not permitted",
-    # A question at a store's query port, a command at a distributor's control port.
+    # A question at a store's query port, a command at a distributor's control socket.
     "question frames",
     "query message",
     "query size",

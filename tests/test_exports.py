@@ -32,6 +32,7 @@ PUBLIC = {
             "BufferFullError",
             "CommitError",
             "DafkaError",
+            "HoleError",
             "MisuseError",
             "NotStoredError",
         ),

@@ -24,7 +24,25 @@ def names_a_host(text: str) -> bool:
 
 PORT_MAX = 65_535
 
+SOCKET_PATH_BYTES_MAX = 107
+"""What the address of a Unix socket holds."""
+
+_SOCKET_PATH = re.compile(r"[A-Za-z0-9._@+/-]+")
+
 _ENDPOINT = re.compile(r"(tcp|https?)://(.+):([0-9]{1,5})")
+
+
+def socket_fault(path: str) -> tuple[str, str] | None:
+    """What is wrong with the path of a Unix socket, and what to do; None if nothing is."""
+    if len(path) > SOCKET_PATH_BYTES_MAX:
+        bound = f"a Unix socket's path has {SOCKET_PATH_BYTES_MAX} at most"
+        return f"socket {path!r} has {len(path)} bytes; {bound}", "for instance /run/dafka"
+    if not _SOCKET_PATH.fullmatch(path):
+        return (
+            f"{short(path)} is not a socket's path",
+            "letters, digits, '.', '_', '@', '+' and '-'",
+        )
+    return None
 
 
 def endpoint_fault(

@@ -19,6 +19,7 @@ from topology.model import (
     Branch,
     ClusterName,
     ClusterSpec,
+    ControlSpec,
     GroupMargin,
     Levels,
     Links,
@@ -64,12 +65,19 @@ KEYS = {
         *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
         "skip_overtaken",
     ),
-    "ports": ("host", "first_port"),
+    "metrics": ("host", "first_port"),
+    "control": ("directory",),
 }
 """Every key there is, by what it belongs to."""
 
+_GONE = {
+    ("control", key): "commands are taken at Unix sockets: write control: {directory: control}"
+    for key in ("host", "first_port")
+}
+"""Keys that there were, and what to write now."""
+
 OPTIONAL = {
-    *("topics", "retention", "links", "metrics", "control", "host", "targets"),
+    *("topics", "retention", "links", "metrics", "control", "host", "targets", "directory"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
@@ -137,8 +145,8 @@ class _Decoder:
             topics=self.topics(fields.get("topics", {}), "$.topics"),
             retention=self.retentions(fields.get("retention", [])),
             links=self.links(fields.get("links", {}), "$.links"),
-            metrics=self.ports(fields["metrics"], "$.metrics") if "metrics" in fields else None,
-            control=self.ports(fields["control"], "$.control") if "control" in fields else None,
+            metrics=self.metrics(fields["metrics"], "$.metrics") if "metrics" in fields else None,
+            control=self.control(fields["control"], "$.control") if "control" in fields else None,
             topic_format=read_format(
                 fields.get("topic_format", IDENTITY), "$.topic_format", self.complain
             ),
@@ -352,8 +360,15 @@ class _Decoder:
             return None
         return self.integer(fields[key], f"{path}.{key}", low, _RATE_MAX) or None
 
-    def ports(self, values: object, path: str) -> Ports:
-        fields = self.mapping(values, path, "ports")
+    def control(self, values: object, path: str) -> ControlSpec:
+        fields = self.mapping(values, path, "control")
+        directory = fields.get("directory", ControlSpec().directory)
+        return ControlSpec(
+            directory=self.file(directory, f"{path}.directory"), base=self._directory
+        )
+
+    def metrics(self, values: object, path: str) -> Ports:
+        fields = self.mapping(values, path, "metrics")
         port = 0
         if "first_port" in fields:
             port = self.integer(fields["first_port"], f"{path}.first_port", 1, PORT_MAX)
@@ -404,6 +419,7 @@ class _Decoder:
             if key not in keys:
                 near = get_close_matches(str(key)[:63], keys, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
+                hint = _GONE.get((kind, str(key)), hint)
                 self.complain(below(path, key), f"unknown key {short(key)}", hint)
         for key in keys:
             if key not in values and (key not in OPTIONAL or (kind, key) in REQUIRED):

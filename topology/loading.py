@@ -38,7 +38,7 @@ def load(path: Path | str) -> Topology:
     """
     source = str(path)
     document = parse(_text(Path(path)), source)
-    topology, problems = decode(document.values, str(Path(path).parent))
+    topology, problems = decode(document.values, str(Path(path).absolute().parent))
     problems = [*document.problems, *problems, *problems_of(topology)]
     if problems:
         placed = [replace(problem, line=document.line(problem.path)) for problem in problems]

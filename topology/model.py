@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -200,6 +201,23 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControlSpec:
+    """Where distributors take commands: at Unix sockets, which only their own user reaches.
+
+    Attributes:
+        directory: That of the sockets, relative to the topology file.
+        base: That of the topology file; no part of what is declared.
+    """
+
+    directory: str = "control"
+    base: str = field(default="", compare=False, repr=False)
+
+    def socket_path(self, cluster: str, level: int) -> str:
+        """Path of one distributor's socket."""
+        return posixpath.join(self.base, self.directory, f"{cluster}-level-{level}.sock")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """How every link behaves when something is wrong.
 
@@ -279,7 +297,7 @@ class Topology:
     retention: tuple[RetentionSpec, ...] = ()
     links: Links = Links()
     metrics: Ports | None = None
-    control: Ports | None = None
+    control: ControlSpec | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     primary: ClusterName | None = None
     heartbeat_ms: int | None = None

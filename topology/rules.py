@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from topology.addresses import socket_fault
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
 from topology.naming_rules import naming_problems
@@ -25,7 +26,7 @@ from topology.naming_rules import naming_problems
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from topology.model import ClusterName, Ports
+    from topology.model import ClusterName
 
 
 _PORT_MAX = 65_535
@@ -44,6 +45,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_hosts(topology),
         *_endpoints(topology),
         *_directories(topology),
+        *_control(topology),
         *_security(topology),
         *naming_problems(topology),
     ]
@@ -202,24 +204,16 @@ def _endpoints(topology: Topology) -> Iterator[Problem]:
                 yield Problem(path, f"{what}{note} is taken", f"by {by}")
             note = " (a tower also takes the next port)" if number != port else ""
             taken.setdefault(number, []).append((_normal(host), path + note))
-    served = process_count(topology)
-    yield from _ports(topology.metrics, "metrics", served, "processes serve metrics", taken)
-    served = distributor_count(topology)
-    yield from _ports(topology.control, "control", served, "distributors take commands", taken)
+    yield from _metrics(topology, taken)
 
 
-def _ports(
-    ports: Ports | None,
-    key: str,
-    count: int,
-    who: str,
-    taken: dict[int, list[tuple[str, str]]],
-) -> Iterator[Problem]:
+def _metrics(topology: Topology, taken: dict[int, list[tuple[str, str]]]) -> Iterator[Problem]:
+    ports, count = topology.metrics, process_count(topology)
     if ports is None or not ports.first_port or not ports.host:
         return
-    path = f"$.{key}.first_port"
+    path = "$.metrics.first_port"
     first, last = ports.first_port, ports.first_port + count - 1
-    what = f"{count} {who} on ports {first} to {last}"
+    what = f"{count} processes serve metrics on ports {first} to {last}"
     if last > _PORT_MAX:
         yield Problem(path, f"{what}, beyond {_PORT_MAX}", "begin lower")
     for port in sorted(taken):
@@ -227,8 +221,6 @@ def _ports(
         if by and first <= port <= last:
             yield Problem(path, f"{what}; {port} is taken", f"by {by}")
             break
-    for port in range(first, min(last, _PORT_MAX) + 1):
-        taken.setdefault(port, []).append((_normal(ports.host), path))
 
 
 def _holder(taken: dict[int, list[tuple[str, str]]], host: str, port: int) -> str:
@@ -276,6 +268,20 @@ def distributor_count(topology: Topology) -> int:
     """How many distributors a topology has: one for each branch above each cluster that sends."""
     mute = {cluster.name for cluster in topology.clusters if cluster.receive_only}
     return sum(name not in mute for branch in branches(topology.tree) for name in leaves(branch))
+
+
+def _control(topology: Topology) -> Iterator[Problem]:
+    control = topology.control
+    if control is None or not control.directory:
+        return
+    sockets = [
+        control.socket_path(name, branch.level)
+        for branch in branches(topology.tree)
+        for name in leaves(branch)
+    ]
+    fault = socket_fault(max(sockets, key=len)) if sockets else None
+    if fault is not None:
+        yield Problem("$.control.directory", *fault)
 
 
 def _directories(topology: Topology) -> Iterator[Problem]:

@@ -11,7 +11,9 @@ taken is on disk before it is answered.
 One rule is ours: a store refuses a membership that lacks a member it hears. A member may do its
 work as long as so many stores have heard it lately that every majority has one of them, so nobody
 can be declared dead who may still work. Who is heard is in memory only, so a store hears members of
-the membership it has and no others: one that has just started takes all of them for heard.
+the membership it has and no others: one that has just started takes all of them for heard. One that
+has no membership may have lost it with its disk, and does not know whom it has heard: it takes none
+before a session is over.
 """
 
 from __future__ import annotations
@@ -71,11 +73,13 @@ class Registers:
 
     Args:
         log: Where they are kept.
+        opened_ms: When the store was started: it has heard nobody since.
         groups_max: How many are listened for.
     """
 
-    def __init__(self, log: RecordLog, groups_max: int = GROUPS_MAX) -> None:
+    def __init__(self, log: RecordLog, opened_ms: int, groups_max: int = GROUPS_MAX) -> None:
         self._log = log
+        self._opened_ms = opened_ms
         self._groups_max = groups_max
         self._registers: dict[str, _Register] = {}
 
@@ -115,6 +119,7 @@ class Registers:
             name not in offered.members and _alive(heard, now_ms)
             for name, heard in register.heard.items()
         )
+        missed = missed or self._may_miss(register, offered, now_ms)
         # Phase 2. Only a higher promise stands in the way: this store need not be one of those that
         # have promised this ballot.
         if missed or request.ballot < register.promised:
@@ -146,6 +151,11 @@ class Registers:
             StorageError: The disk refused.
         """
         return self._roster(group, self._register(group, now_ms), now_ms, renewed=False)
+
+    def _may_miss(self, register: _Register, offered: Membership, now_ms: int) -> bool:
+        """Whether a disk that was here before may have heard a member whose session still runs."""
+        longest_ms = max((one.session_ms for one in offered.members.values()), default=0)
+        return register.accepted == NO_BALLOT and now_ms - self._opened_ms <= longest_ms
 
     def _hear(self, register: _Register, beat: Beat, now_ms: int) -> bool:
         heard = register.heard.get(beat.member)

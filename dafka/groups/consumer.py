@@ -72,15 +72,20 @@ class Loading:
     """One reading of what a group has committed, from all stores, page by page.
 
     A commit is acknowledged by as many stores as block a majority, so a majority knows the last:
-    that many are waited for, as the generation was, and the others for a while.
+    that many are waited for, as the generation was, and the others for a while, unless they have
+    been silent before.
 
     Args:
         stores: How many there are.
         token: Repeated in answers: those to another reading are not this one's.
         now_ms: The time.
+        silent: The stores that have answered nothing lately.
     """
 
-    def __init__(self, stores: int, token: int, now_ms: int) -> None:
+    def __init__(
+        self, stores: int, token: int, now_ms: int, silent: frozenset[int] = frozenset()
+    ) -> None:
+        self._silent = silent
         self._token = token
         self._began_ms = now_ms
         first: tuple[Partition | None, int] = (None, now_ms)
@@ -116,15 +121,22 @@ class Loading:
 
     def complete(self, now_ms: int) -> bool:
         """Whether all stores have answered, or a majority has and the others take too long."""
-        if not self._waiting:
-            return True
-        return self._answered >= self._majority and now_ms >= self._began_ms + PATIENCE_MS
+        return not self._waiting or (self._enough and now_ms >= self._patient_ms)
 
     def wakeup_ms(self) -> int:
         """When to ask again, or to go on without the slow ones."""
         due_ms = min(due_ms for _, due_ms in self._waiting.values())
-        enough = self._answered >= self._majority
-        return min(due_ms, self._began_ms + PATIENCE_MS) if enough else due_ms
+        return min(due_ms, self._patient_ms) if self._enough else due_ms
+
+    @property
+    def _enough(self) -> bool:
+        return self._answered >= self._majority
+
+    @property
+    def _patient_ms(self) -> int:
+        """Until when those that lack are waited for."""
+        waits = self._waiting.keys() - self._silent
+        return self._began_ms + (PATIENCE_MS if waits else 0)
 
 
 GroupEffect = (
@@ -359,7 +371,8 @@ class GroupMachine:
                 case Rebalanced():
                     self._lifecycle.become(GroupState.COMPLETING)
                     self._token += 1
-                    self._loading = Loading(self._settings.stores, self._token, now_ms)
+                    silent = self._member.silent_since(now_ms - PATIENCE_MS)
+                    self._loading = Loading(self._settings.stores, self._token, now_ms, silent)
                     effects += [effect, *self._loading.ask(now_ms)]
                 case Expelled():
                     effects += [effect, *self._drop(now_ms)]

@@ -131,6 +131,8 @@ class MemberMachine:
         self._life = 1
         self._asked: dict[int, _Asked] = {}
         self._token = 0
+        self._heard_ms: dict[int, int] = {}
+        """When each store answered last, or was first asked."""
         self._rosters: dict[int, Roster] = {}
         self._ballot = NO_BALLOT
         self._membership = NOBODY
@@ -205,6 +207,10 @@ class MemberMachine:
             self._proposer.due_ms if proposes else None,
         )
 
+    def silent_since(self, then_ms: int) -> frozenset[int]:
+        """The stores that are asked all the time and have answered nothing since then."""
+        return frozenset(store for store, at_ms in self._heard_ms.items() if at_ms < then_ms)
+
     @property
     def lease_ms(self) -> int | None:
         """Until when it may do its work, unless it hears from the stores; None: not at all."""
@@ -244,6 +250,7 @@ class MemberMachine:
         asked = self._asked.pop(event.token, None)
         if asked is None or asked.store != event.store:
             return []
+        self._heard_ms[event.store] = now_ms
         effects = self._expire(now_ms)
         if self.state is MemberState.LEFT:
             return effects
@@ -289,6 +296,7 @@ class MemberMachine:
 
     def _ask(self, store: int, request: Request, now_ms: int) -> Ask:
         self._token += 1
+        self._heard_ms.setdefault(store, now_ms)
         self._asked[self._token] = _Asked(store, now_ms, request)
         return Ask(store, self._token, request)
 

@@ -103,6 +103,16 @@ class Deliveries:
             del self._awaited[topic]
         return finished
 
+    def fail(self, topic: str) -> list[Future[Delivery]]:
+        """Nobody is to wait for what of `topic` is not stored; returns the futures to be told.
+
+        It may be stored all the same, and counts as unstored until then.
+        """
+        awaited = self._awaited.get(topic, [])
+        failed = [one.future for one in awaited]
+        awaited[:] = [one._replace(future=delivery_future()) for one in awaited]
+        return failed
+
     def last(self) -> list[Future[Delivery]]:
         """One future for each topic: batches of a topic are stored in order."""
         return [awaited[-1].future for awaited in self._awaited.values()]

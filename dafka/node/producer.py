@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.cluster import Cluster, cluster_of
-from dafka.errors import AddressInUseError, MisuseError, StorageError
+from dafka.errors import AddressInUseError, HoleError, MisuseError, StorageError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition, checked_topic
 from dafka.node.batching import UNUSABLE, OpenBatch, OpenBatches, SealGap, check_size, check_time
@@ -29,7 +29,7 @@ from dafka.node.delivery import (
 from dafka.node.loop import Node
 from dafka.process import metrics
 from dafka.process.clock import CLOCK, Pace, wall_ns
-from dafka.protocol.effects import Append, Disputed, Publish, Stored
+from dafka.protocol.effects import Append, Disputed, HoleFound, Publish, Stored
 from dafka.protocol.events import Appended, AppendFailed, Submitted, Woke
 from dafka.protocol.machine import earliest
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
@@ -72,6 +72,9 @@ class Owner(Protocol):
 
     def disputed(self, effect: Disputed) -> None:
         """Another producer publishes under this one's address."""
+
+    def hole_found(self, effect: HoleFound) -> None:
+        """A store waits in vain for what is kept no more."""
 
     def abandon(self) -> None:
         """The node has ended."""
@@ -132,6 +135,9 @@ class ProducerRole:
             return self._append(effect)
         if isinstance(effect, Disputed):
             self._report(effect)
+            return None
+        if isinstance(effect, HoleFound):
+            self._owner.hole_found(effect)
             return None
         assert isinstance(effect, Stored)
         self._gap.stored(effect.partition, effect.end, self._seconds())
@@ -244,6 +250,8 @@ class Producer:
         self._open = OpenBatches()
         self._rival: AddressInUseError | None = None
         """Why nothing is sent any more, once another producer has our address."""
+        self._holes: dict[str, HoleError] = {}
+        """By topic, why nothing is stored at present."""
         with ExitStack() as opened:
             kept_in: LmdbSpool | None = None
             ends: dict[str, int] = {}
@@ -367,6 +375,7 @@ class Producer:
 
         Raises:
             NotStoredError: The time was over first.
+            HoleError: A store waits in vain for what this producer has no more.
         """
         done, not_done = wait(self._last(), timeout)
         self._check()
@@ -420,6 +429,8 @@ class Producer:
             self._node.stop()
         self._check()
         if unstored:
+            for error in self._holes.values():
+                raise error
             spool = self._spool_name if spooled else None
             raise not_stored(unstored, timeout, self._min_acks, spool)
 
@@ -439,7 +450,8 @@ class Producer:
         ):
             self._check()
             bounds = self._buffer_bytes_max, self._max_block_ms, self._min_acks
-            raise buffer_full(self._deliveries.unstored(), *bounds)
+            why = next(iter(self._holes.values()), None)
+            raise buffer_full(self._deliveries.unstored(), *bounds) from why
         # Waiting gave the lock away: another thread may have closed us or opened one meanwhile.
         self._check_open()
         batch = self._open.get(topic)
@@ -512,8 +524,22 @@ class Producer:
             finished = self._deliveries.finish(effect.partition.topic, effect.end)
             self._buffered -= effect.size
             self._changed.notify_all()
+            self._holes.pop(effect.partition.topic, None)
         for future, delivery in finished:
             future.set_result(delivery)
+
+    def hole_found(self, effect: HoleFound) -> None:
+        """Nobody is to wait for what may never be stored. Called by the node's thread."""
+        topic = effect.partition.topic
+        with self._lock:
+            unstored = self._deliveries.unstored().get(effect.partition, 0)
+            error = HoleError(effect.partition, effect.expected, effect.kept, unstored)
+            if topic not in self._holes:
+                log.error("%s", error)
+            self._holes[topic] = error
+            failed = self._deliveries.fail(topic)
+        for future in failed:
+            future.set_exception(error)
 
     def disputed(self, effect: Disputed) -> None:
         """Another producer has our address: nothing more is sent. Called by the node's thread."""

@@ -190,7 +190,7 @@ class StoreRole:
         self._bounds = bounds
         self._clock = clock
         self._clocks = SeenClocks()
-        self._registers = Registers(record_log)
+        self._registers = Registers(record_log, clock.now_ms())
         self._link_sync = LinkSync(record_log, clock.now_ms())
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""

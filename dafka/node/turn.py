@@ -14,7 +14,7 @@ from dafka.process import metrics
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.machine import earliest
-from dafka.protocol.presence import Disconnect, TowerAway, TowerBack
+from dafka.protocol.presence import Disconnect, TowerAway, TowerBack, TwinHeard
 from dafka.wire import messages
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _BATCHES = (
     messages.DirectRecord,
 )
 
-_NOTICES = (Disconnect, TowerAway, TowerBack, Dropped)
+_NOTICES = (Disconnect, TowerAway, TowerBack, TwinHeard, Dropped)
 
 
 class Role(Protocol[S, E]):
@@ -236,6 +236,13 @@ class Turn(Generic[S, E]):
             case TowerBack():
                 facts = {"role": self._role.name, "tower": notice.tower}
                 log.warning("tower is heard", extra=facts)
+            case TwinHeard():
+                facts = {"role": self._role.name, "endpoint": notice.endpoint}
+                log.error(
+                    "another node has the address of this one, its directory was copied: both "
+                    "count as one; end one of them and empty its directory",
+                    extra=facts,
+                )
 
     def _drop(self, dropped: Dropped) -> None:
         metrics.count_dropped(self._role.name, dropped.reason)

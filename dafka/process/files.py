@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+OWNER_ONLY = 0o700
+"""The mode of a directory that nobody else can enter."""
+
+
 def text_of(file: Path, bytes_max: int, *, private: bool = False) -> str:
     """Read a file.
 
@@ -54,6 +58,29 @@ def write_secret(file: Path, secret: str) -> None:
         raise MisuseError(f"cannot write key file {str(file)!r}: {error.strerror}") from error
     with os.fdopen(descriptor, "w") as opened:
         opened.write(secret + "\n")
+
+
+def private_directory(path: Path) -> None:
+    """Make a directory that only its owner can enter, or make sure that it is one.
+
+    Raises:
+        MisuseError: It cannot be made, is another user's, or others may enter it.
+    """
+    try:
+        path.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        found = path.stat()
+    except OSError as error:
+        raise MisuseError(f"cannot make directory {str(path)!r}: {error.strerror}") from error
+    if found.st_uid != os.geteuid():
+        raise MisuseError(
+            f"directory {str(path)!r} cannot be used: it is another user's; name another one"
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & ~OWNER_ONLY:
+        raise MisuseError(
+            f"directory {str(path)!r} cannot be used: others may enter it (mode {mode:o}); "
+            f"chmod 700 {path}"
+        )
 
 
 def replace_text(file: Path, text: str) -> None:

@@ -72,6 +72,20 @@ class Disputed(Value, frozen=True):
     sequence: int
 
 
+class HoleFound(Value, frozen=True):
+    """Producer: it is asked again and again for what it has no more, and nothing is stored.
+
+    Attributes:
+        partition: Of which.
+        expected: The sequence that is asked for.
+        kept: The first that it still has.
+    """
+
+    partition: Partition
+    expected: int
+    kept: int
+
+
 class Deliver(Value, frozen=True):
     """Consumer: the next records of a partition; those below `start` were delivered before."""
 
@@ -128,6 +142,7 @@ Effect = (
     | ReadRange
     | Compare
     | Disputed
+    | HoleFound
     | Deliver
     | Lost
     | PartitionFound

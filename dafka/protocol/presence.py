@@ -102,8 +102,19 @@ class TowerBack:
     tower: str
 
 
+@dataclass(frozen=True, slots=True)
+class TwinHeard:
+    """Another node has this one's address: what keeps it was copied.
+
+    Attributes:
+        endpoint: One of the two.
+    """
+
+    endpoint: str
+
+
 PresenceEvent = Heard | ConnectionChanged | Woke
-PresenceEffect = Announce | Connect | Disconnect | TowerAway | TowerBack | Dropped
+PresenceEffect = Announce | Connect | Disconnect | TowerAway | TowerBack | TwinHeard | Dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +168,9 @@ class PresenceMachine:
         """By endpoint."""
         self._own_endpoints: dict[str, str] = {}
         """Where others reach this node, as each tower tells them."""
+        self._former_endpoints: dict[str, str] = {}
+        """The ones before those."""
+        self._twin_told = False
         self._announce_due_ms: int | None = None
         self._announced_ms: int | None = None
         self._echo_ms: dict[str, int | None] = dict.fromkeys(towers)
@@ -264,14 +278,25 @@ class PresenceMachine:
             for peer in self._peers.values():
                 peer.seen_ms = now_ms
         self._echo_ms[event.tower] = now_ms
-        effects: list[PresenceEffect] = []
-        endpoint = self._own_endpoints[event.tower] = event.beacon.endpoint
+        endpoint, before = event.beacon.endpoint, self._own_endpoints.get(event.tower)
+        effects = self._twin(event.tower, before, endpoint)
+        self._own_endpoints[event.tower] = endpoint
         if self._peers.pop(endpoint, None) is not None:
             effects.append(Disconnect(endpoint))
         if event.tower in self._away:
             self._away.remove(event.tower)
             effects.append(TowerBack(event.tower))
         return effects
+
+    def _twin(self, tower: str, before: str | None, endpoint: str) -> list[PresenceEffect]:
+        """A node has one endpoint at a time; of two nodes a tower tells in turn."""
+        if before is None or endpoint == before:
+            return []
+        former, self._former_endpoints[tower] = self._former_endpoints.get(tower), before
+        if endpoint != former or self._twin_told:
+            return []
+        self._twin_told = True
+        return [TwinHeard(before)]
 
     def _towers_heard(self, now_ms: int) -> int:
         oldest_ms = now_ms - self._settings.peer_timeout_ms

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import STORES_MAX
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Disputed, Dropped, Effect, Listen, Publish, Stored
+from dafka.protocol.effects import (
+    Append,
+    Disputed,
+    Dropped,
+    Effect,
+    HoleFound,
+    Listen,
+    Publish,
+    Stored,
+)
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -27,6 +36,7 @@ from dafka.protocol.events import (
     TurnEnded,
     Woke,
 )
+from dafka.protocol.fetches import IN_VAIN_MS
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.unacked import Unacked, contradicts, direct_records, records
@@ -41,6 +51,13 @@ if TYPE_CHECKING:
 
 SPOOL_RETRY_MS = 1_000
 """Time between attempts to write what the disk has refused."""
+
+
+VAIN_MS = 2 * IN_VAIN_MS
+"""A store that asks for one sequence for so long has asked five times, and says so itself."""
+
+VAIN_MAX = 1_000
+"""Requesters whose questions in vain are remembered; of more, the oldest are forgotten."""
 
 
 class ProducerState(Enum):
@@ -132,6 +149,8 @@ class ProducerMachine:
             longest_ms = settings.head_interval_ms
         self._due = HeadSchedule(settings.head_interval_ms, longest_ms)
         self._greeted = False
+        self._in_vain: dict[tuple[str, str], tuple[int, int]] = {}
+        """By topic and requester, what it asks for and is kept no more, and since when."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `Machine`."""
@@ -236,22 +255,38 @@ class ProducerMachine:
             case messages.Ack():
                 return self._acknowledged(message, now_ms)
             case messages.Fetch():
-                return [Publish(answer) for answer in self._answers(message)]
+                return self._answers(message, now_ms)
             case messages.GetHeads():
                 return self._direct_heads(message)
             case _:
                 return [Dropped("not for a producer")]
 
-    def _answers(self, fetch: messages.Fetch) -> list[messages.Message]:
+    def _answers(self, fetch: messages.Fetch, now_ms: int) -> list[Effect]:
         """What it has of what is asked for; where it has that no more, what it has first.
 
         By that a store that has lost its disk sees that it lacks something, and what.
         """
         answers = self._unacked.answer(fetch)
         if answers is not None:
-            return answers
+            return [Publish(answer) for answer in answers]
         batch = self._unacked.first(Partition(fetch.topic, fetch.address))
-        return [] if batch is None else [direct_records(fetch.requester, batch)]
+        if batch is None:
+            return []
+        first: Effect = Publish(direct_records(fetch.requester, batch))
+        if self._asks_in_vain(fetch, now_ms):
+            return [first, HoleFound(batch.partition, fetch.sequence, batch.sequence)]
+        return [first]
+
+    def _asks_in_vain(self, fetch: messages.Fetch, now_ms: int) -> bool:
+        """Whether it asks for the same for long, while nothing that waits here is stored."""
+        key = fetch.topic, fetch.requester
+        sequence, since_ms = self._in_vain.get(key, (-1, 0))
+        if sequence == fetch.sequence:
+            return now_ms >= since_ms + VAIN_MS
+        if len(self._in_vain) >= VAIN_MAX:
+            del self._in_vain[next(iter(self._in_vain))]
+        self._in_vain[key] = fetch.sequence, now_ms
+        return False
 
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         partition = Partition(ack.topic, ack.address)
@@ -272,6 +307,10 @@ class ProducerMachine:
         if not self._unacked.knows(partition, ack.store):
             return [Dropped("too many stores")]
         progress = self._unacked.acked(partition, ack.store, ack.sequence + 1)
+        if progress is not None and self._in_vain:
+            self._in_vain = {
+                key: asked for key, asked in self._in_vain.items() if key[0] != ack.topic
+            }
         effects: list[Effect] = [] if progress is None else [Stored(partition, *progress)]
         if self._is_stored(ack.topic):
             self._due.stored(partition, now_ms)

@@ -165,7 +165,7 @@ def answer(
             dropped("not permitted")
             return encode(messages.ErrorResponse("not permitted", "this key has no right to that"))
         if isinstance(asked, GROUP_QUESTIONS):
-            registers = registers or Registers(log)
+            registers = registers or Registers(log, now_ms)
             link_sync = link_sync or LinkSync(log, now_ms)
             return encode(answered(asked, log, registers, link_sync, now_ms, bounds))
         if isinstance(asked, messages.HolesRequest | messages.SkipRequest):

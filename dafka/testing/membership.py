@@ -61,19 +61,25 @@ def reply(registers: Registers, request: Request, now_ms: int) -> Reply | None:
 class Keeper:
     """A store, as far as groups are concerned."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, world: World) -> None:
         self.name = name
+        self._world = world
         self.log = MemoryLog(name)
         self.registers: Registers | None = None
         self.boot()
 
     def boot(self) -> None:
         """Start, knowing what is on disk and nothing else."""
-        self.registers = Registers(self.log)
+        self.registers = Registers(self.log, self._world.now_ms)
 
     def crash(self) -> None:
         """Die."""
         self.registers = None
+
+    def lose_disk(self) -> None:
+        """Die, and what is on disk is gone."""
+        self.crash()
+        self.log = MemoryLog(self.name)
 
 
 class Owners:
@@ -85,6 +91,8 @@ class Owners:
         self._ever: dict[tuple[int, Partition], str] = {}
         self.taken = 0
         """How often a member began with a partition."""
+        self.renumbered = False
+        """Whether numbers of generations come again, as all that was agreed on is lost."""
 
     @property
     def generations(self) -> int:
@@ -94,12 +102,14 @@ class Owners:
     def generation(self, number: int, members: Iterable[str], moved: Mapping[str, str]) -> None:
         """A member was told who belongs to a generation, and what is moved in it."""
         told = frozenset(members), frozenset(moved.items())
-        assert self._members.setdefault(number, told) == told, f"two generations {number}"
+        known = self._members.setdefault(number, told)
+        assert self.renumbered or known == told, f"two generations {number}"
 
     def take(self, generation: int, partition: Partition, member: str) -> None:
         """A member begins."""
         assert partition not in self.now, f"{partition} has {self.now[partition]} and {member}"
-        assert self._ever.setdefault((generation, partition), member) == member
+        known = self._ever.setdefault((generation, partition), member)
+        assert self.renumbered or known == member
         self.now[partition] = member
         self.taken += 1
 
@@ -277,7 +287,7 @@ def run(seed: int) -> AgreementOutcome:
         delay_ms_max=delay_ms,
     )
     world = World(seed, faults)
-    keepers = [Keeper(f"S{number}") for number in range(chance.choice((1, 2, 3, 5)))]
+    keepers = [Keeper(f"S{number}", world) for number in range(chance.choice((1, 2, 3, 5)))]
     owners = Owners()
     session_ms = chance.choice((2_000, 4_000) if delay_ms == 200 else (500, 1_000, 2_000))
     members = [
@@ -286,7 +296,7 @@ def run(seed: int) -> AgreementOutcome:
     ]
     for _ in range(chance.randint(5, 40)):
         world.run_until(world.now_ms + chance.randint(0, 2 * session_ms))
-        _happen(chance, chance.choice(members), chance.choice(keepers), keepers)
+        _happen(chance, chance.choice(members), chance.choice(keepers), keepers, owners)
     faults.heal()
     for keeper in keepers:
         if keeper.registers is None:
@@ -302,9 +312,15 @@ def run(seed: int) -> AgreementOutcome:
     return AgreementOutcome(world.now_ms - healed_ms, owners.taken, owners.generations)
 
 
-def _happen(chance: random.Random, member: SimMember, keeper: Keeper, all_: list[Keeper]) -> None:
+def _happen(
+    chance: random.Random,
+    member: SimMember,
+    keeper: Keeper,
+    all_: list[Keeper],
+    owners: Owners,
+) -> None:
     """Let something happen to a member or to a store."""
-    what = chance.choice(("crash", "leave", "boot", "boot", "store", "cut", "mend"))
+    what = chance.choice(("crash", "leave", "boot", "boot", "store", "disk", "cut", "mend"))
     if what == "boot" and member.machine is None:
         member.boot()
     elif what == "crash" and member.machine is not None:
@@ -315,6 +331,11 @@ def _happen(chance: random.Random, member: SimMember, keeper: Keeper, all_: list
         keeper.boot()
     elif what == "store":
         keeper.crash()
+    elif what == "disk" and len(all_) == 1:
+        # One of several would break what Paxos rests on: that nobody forgets what he has promised.
+        owners.renumbered = True
+        keeper.lose_disk()
+        keeper.boot()
     elif what == "cut":
         member.unreachable = {one.name for one in all_ if chance.random() < 0.5}
     elif what == "mend":

@@ -13,7 +13,7 @@ from dafka.node.consumer import ConsumerRole
 from dafka.node.producer import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
-from dafka.protocol.effects import Deliver, Disputed, Lost, Stored
+from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
 from dafka.protocol.events import Consumed, Received, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
@@ -183,6 +183,9 @@ class SimOwner:
     def disputed(self, effect: Disputed) -> None:
         """Another producer publishes under this one's address."""
         self.rivalled.add(effect.partition)
+
+    def hole_found(self, effect: HoleFound) -> None:
+        """It goes on: what is lacking may still come."""
 
     def abandon(self) -> None:
         """The process has ended, and its application."""

@@ -27,6 +27,7 @@ from dafka.protocol.presence import (
     PresenceMachine,
     TowerAway,
     TowerBack,
+    TwinHeard,
 )
 from dafka.transport import sockets
 from dafka.transport.access import may_send, may_subscribe
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 MESSAGES_PER_TURN_MAX = 256
 """Messages taken in before timers and the other sockets get their turn."""
 
-Notice = Disconnect | TowerAway | TowerBack | Dropped
+Notice = Disconnect | TowerAway | TowerBack | TwinHeard | Dropped
 """What a node's operator is told of its mesh."""
 
 
@@ -394,7 +395,7 @@ class Mesh:
                 case TowerAway():
                     self._connect_again(effect.tower)
                     notices.append(effect)
-                case TowerBack() | Dropped():
+                case TowerBack() | TwinHeard() | Dropped():
                     notices.append(effect)
         return notices
 

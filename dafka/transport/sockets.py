@@ -8,10 +8,14 @@ with all its frames or not at all; which connections live is what ZeroMQ itself 
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 import re
 import socket as system
 import time
+from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
@@ -140,8 +144,8 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     deadline = time.monotonic() + BIND_S
     while True:
         try:
-            _refuse_taken_path(endpoint)
-            socket.bind(endpoint)
+            with _path_to_itself(endpoint):
+                socket.bind(endpoint)
         except zmq.ZMQError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
                 raise
@@ -162,13 +166,30 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     socket.connect(endpoint)
 
 
-def _refuse_taken_path(endpoint: str) -> None:
-    """ZeroMQ takes a path away from whoever has it; it may only be a dead one's."""
+@contextmanager
+def _path_to_itself(endpoint: str) -> Iterator[None]:
+    """ZeroMQ takes a path away from whoever has it; it may only be a dead one's.
+
+    Of several processes that look at once, the directory's lock lets one look and bind.
+    """
     if not endpoint.startswith("ipc://"):
+        yield
         return
-    with system.socket(system.AF_UNIX, system.SOCK_STREAM) as probe:
-        if probe.connect_ex(endpoint.removeprefix("ipc://")) == 0:
-            raise zmq.ZMQError(errno.EADDRINUSE)
+    path = endpoint.removeprefix("ipc://")
+    try:
+        descriptor = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise zmq.ZMQError(error.errno) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with system.socket(system.AF_UNIX, system.SOCK_STREAM) as probe:
+            if probe.connect_ex(path) == 0:
+                raise zmq.ZMQError(errno.EADDRINUSE)
+        yield
+    except BlockingIOError as error:
+        raise zmq.ZMQError(errno.EADDRINUSE) from error
+    finally:
+        os.close(descriptor)
 
 
 def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:

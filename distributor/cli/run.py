@@ -19,6 +19,7 @@ from distributor.cli.spark import run_links
 from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
 from distributor.loading import load
+from distributor.local.processes import control_endpoint
 from distributor.operations.heartbeat import heartbeat_of
 from topology import plan
 
@@ -38,9 +39,6 @@ def run(
         bool,
         typer.Option("--available-now", help="spark: copy what is there now, with progress; end."),
     ] = False,
-    control: Annotated[
-        str, typer.Option(help="Take commands here, tcp://HOST:PORT; none if not given.")
-    ] = "",
     metrics: Metrics = None,
     web: Web = None,
     log_level: LogLevel = "info",
@@ -85,8 +83,9 @@ def run(
         if beats is not None:
             stack.callback(beats.close)
             running.append(beats)
-        if control:
-            stack.callback(ControlServer(control, nodes).close)
+        endpoint = control_endpoint(declared, cluster, level)
+        if endpoint:
+            stack.callback(ControlServer(endpoint, nodes).close)
         for link in links:
             facts = {"source": link.source, "target": link.target, "level": link.level}
             log.info("link is up", extra=facts)

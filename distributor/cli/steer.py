@@ -187,7 +187,7 @@ def _endpoint(file: Path, cluster: str, level: int) -> str:
 
 def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
     if the_plan.topology.control is None:
-        raise PlanError("the topology has no `control` ports: see config/README.md")
+        raise PlanError("the topology has no `control` sockets: see config/README.md")
     return {
         (distributor.cluster, distributor.level): endpoint
         for distributor, endpoint in control_endpoints(the_plan)

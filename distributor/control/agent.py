@@ -1,4 +1,4 @@
-"""A link with a choice of targets, and the control port by which it is told to take another.
+"""A link with a choice of targets, and the control socket by which it is told to take another.
 
 It serves one target and watches all. The link itself keeps nothing, so a change is its end and a
 new beginning towards another target. One thread takes the commands for all links of a process.
@@ -10,15 +10,16 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from dafka.errors import DafkaError, WireError
+from dafka.errors import DafkaError, MisuseError, WireError
 from dafka.process import metrics
 from dafka.process.clock import now_ms
+from dafka.process.files import private_directory
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.paging import page
-from dafka.transport.curve import checked_binding
 from dafka.transport.request import QueryServer
 from dafka.wire.primitives import octets_of, text
 from distributor.control import protocol
@@ -224,21 +225,22 @@ class Steered(Protocol):
 
 
 class ControlServer:
-    """The control port of one process.
+    """The control socket of one process.
 
     Args:
-        endpoint: `tcp://host:port`; the host must be this machine's loopback, as whoever reaches
-            the port is obeyed.
+        endpoint: `ipc:///path`. Whoever reaches it is obeyed, so its directory is made, or must
+            be, its owner's only.
         links: Whom the commands are for.
 
     Raises:
-        MisuseError: The endpoint cannot be bound, or other machines could reach it.
+        MisuseError: The endpoint cannot be bound, or other users could reach it.
     """
 
     def __init__(self, endpoint: str, links: Sequence[Steered]) -> None:
-        host = endpoint.removeprefix("tcp://").rpartition(":")[0]
-        checked_binding(host, None, insecure=False)
-        self._server = QueryServer(endpoint, name="control port")
+        if not endpoint.startswith("ipc:///"):
+            raise MisuseError(f"cannot open control socket at {endpoint!r}: expected ipc:///PATH")
+        private_directory(Path(endpoint.removeprefix("ipc://")).parent)
+        self._server = QueryServer(endpoint, name="control socket")
         self.endpoint = self._server.endpoint
         self._links = links
         self._stopping = threading.Event()

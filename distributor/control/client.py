@@ -20,7 +20,7 @@ A = TypeVar("A")
 
 
 class ControlClient:
-    """One distributor's control port. Every method raises `CommandError` if it is not obeyed.
+    """One distributor's control socket. Every method raises `CommandError` if it is not obeyed.
 
     Args:
         endpoint: `tcp://host:port`.

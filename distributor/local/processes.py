@@ -151,10 +151,9 @@ def _distributors(plan: Plan, file: Path) -> list[_Draft]:
             [
                 *("distributor", "run", "--topology", str(file)),
                 *("--cluster", distributor.cluster, "--level", str(distributor.level)),
-                *(("--control", endpoint) if endpoint else ()),
             ],
         )
-        for distributor, endpoint in control_endpoints(plan)
+        for distributor in plan.distributors
     ]
 
 
@@ -203,8 +202,7 @@ def endpoints_of(plan: Plan) -> list[str]:
         for endpoint in (*cluster.towers, *(store.query for store in cluster.stores))
     ]
     named += [cluster.registry for cluster in topology.clusters if cluster.registry]
-    named += [endpoint for _, endpoint in control_endpoints(plan) if endpoint]
-    return [endpoint for endpoint in named if not endpoint.startswith(("ipc:", "inproc:"))]
+    return named
 
 
 def refuse_taken(plan: Plan) -> None:
@@ -240,11 +238,15 @@ def is_taken(host: str, port: int) -> bool:
 
 def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:
     """Every distributor and where it takes commands; empty if it takes none."""
-    ports = plan.topology.control
     return [
-        (distributor, f"tcp://{ports.host}:{ports.first_port + index}" if ports else "")
-        for index, distributor in enumerate(plan.distributors)
+        (distributor, control_endpoint(plan.topology, distributor.cluster, distributor.level))
+        for distributor in plan.distributors
     ]
+
+
+def control_endpoint(topology: Topology, cluster: str, level: int) -> str:
+    """Where one distributor takes commands; empty if it takes none."""
+    return f"ipc://{topology.control.socket_path(cluster, level)}" if topology.control else ""
 
 
 def _name(distributor: Distributor) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import closing
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,9 @@ class Applying:
             cluster.security for cluster in new.clusters
         ):
             raise PlanError(f"{file} names key files: put it beside {self._place}")
+        if new.control is not None:
+            control = replace(new.control, base=str(self._place.parent))
+            new = replace(new, control=control)  # where it will stand
         self._before = self._place.with_name(f".{self._place.name}.before")
         switched = self._place.read_bytes() == self._octets
         old = load(self._before if switched and self._before.exists() else self._place)
@@ -117,7 +121,7 @@ class Applying:
 
     def _endpoints(self, level: int, cluster: str = "") -> list[str]:
         if self._topology.control is None:
-            raise PlanError("the topology that runs has no `control` ports: see config/README.md")
+            raise PlanError("the topology that runs has no `control` sockets: see config/README.md")
         return [
             endpoint
             for distributor, endpoint in control_endpoints(self._plan)

@@ -42,7 +42,7 @@ class Told:
 
 
 def ask_links(plan: Plan) -> Told:
-    """Ask every distributor; nothing is told of a topology without control ports."""
+    """Ask every distributor; nothing is told of a topology without control sockets."""
     told = Told()
     ports = [(distributor, port) for distributor, port in control_endpoints(plan) if port]
     answers = at_once(_ask, [port for _, port in ports])
@@ -127,7 +127,7 @@ class LinkStatus:
         lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
         error: Why nothing is known.
         state: What it says it does, see `LinkRow`; `no answer` if it does not say so where it has a
-            control port, empty where it has none.
+            control socket, empty where it has none.
         diverged: Partitions it does not copy, as the target has other records of them.
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         refused: Partitions it does not copy for the moment, as the target takes nothing of them.
@@ -157,7 +157,7 @@ class LinkStatus:
 
 
 NO_ANSWER = "no answer"
-"""The state of a link whose distributor does not answer at its control port."""
+"""The state of a link whose distributor does not answer at its control socket."""
 
 SILENT, STUCK = "silent", "stuck"
 

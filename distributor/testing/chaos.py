@@ -128,7 +128,7 @@ def grown(chance: random.Random, directory: Path, first_port: int) -> dict[str, 
     return {
         "version": 1,
         "name": "chaos",
-        "control": {"first_port": first_port + _PORTS_EACH * (CLUSTERS_MAX + 1)},
+        "control": {},
         "links": _LINKS,
         "clusters": [
             {

@@ -263,6 +263,12 @@ MUTANTS = [
         "        if missed:",
     ),
     Mutant(
+        "a store on a new disk does not wait for leases of the old one",
+        "dafka/groups/acceptor.py",
+        "        missed = missed or self._may_miss(register, offered, now_ms)\n",
+        "",
+    ),
+    Mutant(
         "a promise is not on disk",
         "dafka/groups/acceptor.py",
         "        self._log.append((), entries=[TableEntry(TABLE, octets_of(group), value)])",

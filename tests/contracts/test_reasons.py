@@ -166,7 +166,7 @@ def asks(*frames):
 
 def commands(*frames):
     def cause(stranger, _):
-        server = ControlServer("tcp://127.0.0.1:*", [])
+        server = ControlServer(f"ipc://{stranger.directory()}/control.sock", [])
         try:
             before = sum(counted("control", reason) for reason in REASONS)
             stranger.asks(server.endpoint, frames)

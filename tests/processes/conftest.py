@@ -22,7 +22,7 @@ TEMPLATE = """
 version: 1
 name: test
 metrics: {{host: 127.0.0.1, first_port: {metrics}}}
-control: {{host: 127.0.0.1, first_port: {control}}}
+control: {{directory: control}}
 links: {{failover_after_ms: 5000, repair_after_ms: 5000}}
 clusters:
 {clusters}
@@ -74,7 +74,7 @@ def topology_file(tmp_path: Path) -> Path:
         for number in range(1, 5)
     )
     file = tmp_path / "topology.yaml"
-    file.write_text(TEMPLATE.format(metrics=first + 60, control=first + 80, clusters=clusters))
+    file.write_text(TEMPLATE.format(metrics=first + 60, clusters=clusters))
     return file
 
 

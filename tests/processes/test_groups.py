@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -37,6 +39,66 @@ def cluster(tmp_path, free_ports, reopened):
     cluster.start_tower()
     yield cluster.endpoint, cluster.queries, [cluster.store(number) for number in range(3)]
     cluster.close()
+
+
+@pytest.fixture
+def processes(tmp_path, free_ports, reopened):
+    """A tower's endpoint, and three stores that are processes, by their query ports."""
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=3)
+    cluster.start_tower()
+    stores = {}
+    for number, query in enumerate(cluster.queries):
+        words = ("--data", str(tmp_path / f"own-{number}"), "--query", query)
+        command = [sys.executable, "-m", "dafka", "store", *words, "--tower", cluster.endpoint]
+        with (tmp_path / f"own-{number}.log").open("wb") as log:
+            stores[query] = subprocess.Popen(command, stderr=log)
+    yield cluster.endpoint, stores
+    for store in stores.values():
+        store.kill()
+        store.wait()
+    cluster.close()
+
+
+def test_a_frozen_store_of_three_stops_nobody(processes, until):
+    tower, stores = processes
+    there = Cluster(tower, tuple(stores))
+    seen, sent = set(), 0
+
+    def member():
+        return Consumer(there, "orders", group="g", session_timeout_ms=5_000, auto_commit_ms=100)
+
+    def all_arrive():
+        nonlocal sent
+        for producer in producers:
+            producer.send("orders", b"").result(30)
+            sent += 1
+        until(lambda: taken() == sent, 30)
+
+    def taken():
+        for consumer in members:
+            while (record := consumer.poll(0.01)) is not None:
+                seen.add((record.address, record.sequence))
+        return len(seen)
+
+    with ExitStack() as opened:
+        producers = [opened.enter_context(Producer(tower)) for _ in range(PARTITIONS)]
+        members = [opened.enter_context(member()) for _ in range(2)]
+        until(lambda: all_arrive() or all(one.positions() for one in members), 60)
+        frozen = next(iter(stores.values()))
+        frozen.send_signal(signal.SIGSTOP)
+        owned = [one.positions().keys() for one in members]
+        frozen_at = time.monotonic()
+        while time.monotonic() < frozen_at + 7:
+            all_arrive()
+        # Nobody's lease ended, though that is longer than a session: nothing was given back.
+        assert [one.positions().keys() for one in members] == owned
+        members.append(opened.enter_context(member()))
+        until(lambda: all_arrive() or all(one.positions() for one in members), 60)
+        members[0].close()
+        del members[0]
+        all_arrive()
+        frozen.send_signal(signal.SIGCONT)
+        all_arrive()
 
 
 def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_path, until):

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from dafka.errors import RefusedError
+from dafka.errors import HoleError, RefusedError
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
@@ -51,7 +51,20 @@ def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
             stuck = [producer.send("orders", b"%d" % number) for number in range(10, 15)]
             place = Partition("orders", producer.address)
             until(lambda: client.holes() == {place: range(10)}, 60)
-            assert not any(one.done() for one in stuck)
+            # Whoever waits is told within seconds what lacks, and by which word it goes on.
+            for one in stuck:
+                with pytest.raises(
+                    HoleError, match="dafka holes --store ENDPOINT --skip orders"
+                ) as told:
+                    one.result(30)
+                assert (told.value.partition, told.value.expected, told.value.kept) == (
+                    place,
+                    0,
+                    10,
+                )
+            later = producer.send("orders", b"15")
+            with pytest.raises(HoleError):
+                producer.flush(30)
             row = {**place._asdict(), "first": 0, "end": 10, "records": 10}
             assert holes(query) == (1, [row])
             with pytest.raises(RefusedError, match="waits for nothing of it up to there"):
@@ -59,9 +72,10 @@ def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
             assert holes(query, "--skip", "other") == (1, [])
             assert holes(query, "--skip", "orders") == (0, [row])
             producer.flush(20)
-            assert all(one.done() for one in stuck)
+            with pytest.raises(HoleError):
+                later.result(0)
             until(lambda: client.holes() == {}, 20)
             with Consumer(tower, "orders") as consumer:
-                assert [consumer.poll(20).value for _ in range(5)] == [
-                    b"%d" % number for number in range(10, 15)
+                assert [consumer.poll(20).value for _ in range(6)] == [
+                    b"%d" % number for number in range(10, 16)
                 ]

@@ -55,8 +55,8 @@ FORMATS = {
 def topology_file(topology_file: Path) -> Path:
     """The topology with registries on c1 and c4, which spell subjects differently."""
     text = topology_file.read_text()
-    # Behind the ports that the fixture gives to nodes, metrics and control.
-    port = load(topology_file).control.first_port + 10
+    # Behind the ports that the fixture gives to nodes and metrics.
+    port = load(topology_file).metrics.first_port + 30
     for name, form in FORMATS.items():
         registry = f'    registry: http://127.0.0.1:{port}\n    subject_format: "{form}"\n'
         text = text.replace(f"    id: {name[1:]}\n", f"    id: {name[1:]}\n{registry}")

@@ -252,7 +252,7 @@ def test_a_commit_that_no_store_acknowledges_is_an_error(cluster):
     cluster.start_tower()
     store = cluster.store()
     send(cluster.producer(), range(5))
-    consumer = member(cluster, session_timeout_ms=60_000)
+    consumer = member(cluster, session_timeout_ms=5_000)
     take(consumer, 2)
     store.close()
     with pytest.raises(NotStoredError, match="positions of group 'billing'"):

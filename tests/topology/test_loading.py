@@ -11,7 +11,7 @@ from topology.errors import InvalidError, TopologyError, UnreadableError
 from topology.loading import DEPTH_MAX, FILE_BYTES_MAX, load, parse
 from topology.model import GroupMargin, OffsetSettings, Ports, Topology, host_and_port
 from topology.plan import plan
-from topology.rules import distributor_count, process_count
+from topology.rules import process_count
 
 CONFIG = Path(__file__).parents[2] / "config"
 FILES = sorted(CONFIG.glob("*.yaml"))
@@ -84,9 +84,6 @@ def ports_of(topology):
     if topology.metrics:
         first = topology.metrics.first_port
         ports += range(first, first + process_count(topology))
-    if topology.control:
-        first = topology.control.first_port
-        ports += range(first, first + distributor_count(topology))
     return ports
 
 

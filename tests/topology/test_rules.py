@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topology.model import Levels, Placement, Ports, Security, StoreSpec
+from topology.model import ControlSpec, Levels, Placement, Ports, Security, StoreSpec
 from topology.rules import problems_of, problems_of_reach, process_count
 from topology.testing import topology_of, tree_of
 
@@ -158,10 +158,16 @@ def test_a_single_cluster_is_a_right_topology():
             "$.clusters[0].stores[0].query",
         ),
         (
-            replace(FOUR, metrics=Ports(first_port=17_000), control=Ports(first_port=17_015)),
-            "$.control.first_port",
-            "8 distributors take commands on ports 17015 to 17022; 17015 is taken",
-            "by $.metrics.first_port",
+            replace(FOUR, control=ControlSpec(directory="run", base="/" + 90 * "d")),
+            "$.control.directory",
+            "has 111 bytes; a Unix socket's path has 107 at most",
+            "for instance /run/dafka",
+        ),
+        (
+            replace(FOUR, control=ControlSpec(directory="my run", base="/f")),
+            "$.control.directory",
+            "'/f/my run/c1-level-3.sock' is not a socket's path",
+            "letters, digits",
         ),
         (
             replace(FOUR, metrics=Ports(first_port=65_521)),

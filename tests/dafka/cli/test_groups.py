@@ -14,6 +14,8 @@ from dafka.query.client import StoreClient
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
+LIVING = {"group": "living", "auto_commit_ms": None, "session_timeout_ms": 2_000}
+
 
 @pytest.fixture(scope="module")
 def grouped(cluster):
@@ -181,7 +183,7 @@ def test_what_cannot_be_meant_is_said(grouped, refused, way, complaint):
 
 def test_members_are_shown_and_keep_their_positions_while_they_live(grouped, told, dafka, refused):
     there = Cluster(grouped.tower, stores=grouped.query)
-    with Consumer(there, "orders", group="living", auto_commit_ms=None) as consumer:
+    with Consumer(there, "orders", **LIVING) as consumer:
         assert consumer.poll(20) is not None
         consumer.commit()
         (row,) = told("members", "living", *store(grouped))
@@ -199,5 +201,5 @@ def test_members_are_shown_and_keep_their_positions_while_they_live(grouped, tol
             assert "has 1 live member, which would go on" in refused(2, *words)
     told("reset", "living", *both(grouped), "--to-latest", "--execute")
     assert position(told, "living", grouped) == 5
-    with Consumer(there, "orders", group="living", auto_commit_ms=None) as consumer:
+    with Consumer(there, "orders", **LIVING) as consumer:
         assert consumer.poll(1.5) is None, "it begins where it was told to"

@@ -23,6 +23,9 @@ from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 
 ABOUT = Member((b"orders",), 1_000)
+LONG_AGO_MS = 1_001
+"""More than a session."""
+
 FIRST, SECOND, THIRD = Ballot(1, "A"), Ballot(2, "B"), Ballot(3, "A")
 
 
@@ -33,7 +36,7 @@ def log():
 
 @pytest.fixture
 def registers(log):
-    return Registers(log)
+    return Registers(log, -LONG_AGO_MS)
 
 
 def of(generation, *names):
@@ -80,10 +83,19 @@ def test_groups_have_nothing_to_do_with_one_another(registers):
     assert registers.roster("h", 0).membership == of(1, "A")
 
 
+def test_a_store_on_a_new_disk_waits_for_the_session_of_whom_the_old_one_may_have_heard(log):
+    registers = Registers(log, 500)
+    assert not take(registers, FIRST, of(1, "A"), 1_500)
+    assert take(registers, FIRST, of(1, "A"), 1_501)
+    assert take(registers, SECOND, of(2, "A", "B"), 1_501), "it knows now whom it hears"
+    again = Registers(log, 1_600)
+    assert take(again, THIRD, of(3, "A", "B", "C"), 1_600), "it has its membership from the disk"
+
+
 def test_what_was_promised_and_taken_is_on_disk(log, registers):
     assert take(registers, FIRST, of(1, "A"), 0)
     registers.prepare(Prepare("g", THIRD), 0)
-    again = Registers(log)
+    again = Registers(log, 0)
     assert again.prepare(Prepare("g", SECOND), 0)[:3] == (THIRD, FIRST, of(1, "A"))
     assert not take(again, SECOND, of(2, "A"), 0)
 
@@ -125,7 +137,7 @@ def test_who_says_goodbye_is_not_waited_for(registers):
 
 def test_a_store_that_has_just_started_takes_everybody_for_alive(log, registers):
     assert take(registers, FIRST, of(1, "A", "B"), 0)
-    again = Registers(log)
+    again = Registers(log, 0)
     assert [name for name, _ in again.prepare(Prepare("g", SECOND), 50_000).alive] == ["A", "B"]
     assert not take(again, THIRD, of(2, "A"), 51_000)
     assert take(again, THIRD, of(2, "A"), 51_001)
@@ -152,7 +164,7 @@ def test_the_epoch_of_commits_is_told(registers, log, committed):
 
 
 def test_no_more_groups_than_there_is_room_for(log):
-    registers = Registers(log, groups_max=2)
+    registers = Registers(log, -LONG_AGO_MS, groups_max=2)
     for group in ("a", "b"):
         assert registers.accept(Accept(group, FIRST, of(1, "A")), 0).granted
     with pytest.raises(WireError, match="membership"):

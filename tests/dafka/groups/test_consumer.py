@@ -106,6 +106,20 @@ def test_who_does_not_answer_is_asked_again_and_left_out_in_the_end(loading):
     assert three.commits[A1].position == 6
 
 
+def test_a_store_that_was_silent_before_is_not_waited_for():
+    three = Loading(3, 7, 0, frozenset({0}))
+    three.ask(0)
+    three.answered(answer(1, (A1, 5, 10)), 1)
+    assert not three.complete(1)
+    three.answered(answer(2, (A1, 6, 11)), 2)
+    assert three.complete(2), "whatever was committed, one of two of three has it"
+    other = Loading(3, 7, 0, frozenset({1}))
+    other.ask(0)
+    for store in (1, 2):
+        other.answered(answer(store), 1)
+    assert not other.complete(1), "who answers is waited for a while"
+
+
 def test_a_store_that_waits_for_links_is_asked_again_from_the_beginning(loading):
     loading.ask(0)
     loading.answered(answer(1), 1)
@@ -161,6 +175,9 @@ class ScriptedMember:
             case Leave():
                 self.log.append("left")
                 return [Left()]
+
+    def silent_since(self, then_ms):
+        return frozenset()
 
     def wakeup_ms(self):
         return None

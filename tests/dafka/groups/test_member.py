@@ -43,7 +43,7 @@ class Group:
 
     def __init__(self, stores):
         self.logs = [MemoryLog(f"S{number}") for number in range(stores)]
-        self.stores = [Registers(log) for log in self.logs]
+        self.stores = [Registers(log, -2 * SESSION_MS) for log in self.logs]
         self.away = set()
         self.now_ms = 0
 
@@ -265,10 +265,25 @@ def test_a_commit_of_somebody_outside_makes_a_new_generation(group, committed):
     assert member.machine.settled
 
 
+def test_it_knows_which_stores_are_silent(group):
+    (member,) = group.join("A")
+    assert member.machine.silent_since(group.now_ms) == frozenset()
+    group.away = {0}
+    began_ms = group.now_ms
+    group.run(member, ms=SESSION_MS // 2)
+    assert member.machine.silent_since(began_ms + 1) == {0}
+    group.away = set()
+    group.run(member, ms=SESSION_MS // 2)
+    assert member.machine.silent_since(began_ms + 1) == frozenset()
+
+
 def test_a_member_with_other_stores_is_told(group):
     group.join("A")
     stranger = SimpleNamespace(machine=MemberMachine("g", "B", ABOUT, 4), said=[])
-    group.stores += [Registers(MemoryLog(f"X{number}")) for number in range(4 - len(group.stores))]
+    group.stores += [
+        Registers(MemoryLog(f"X{number}"), -2 * SESSION_MS)
+        for number in range(4 - len(group.stores))
+    ]
     group.wake(stranger)
     theirs = len(group.logs)
     if theirs == 1:

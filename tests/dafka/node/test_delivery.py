@@ -28,6 +28,18 @@ def test_batches_finish_in_order_and_only_when_whole():
     assert deliveries.finish("payments", 9) == []
 
 
+def test_who_waits_is_failed_and_what_he_waited_for_is_still_expected():
+    deliveries = Deliveries("AA", {}, [])
+    first = delivery_future()
+    deliveries.expect("orders", 2, first)
+    assert deliveries.fail("payments") == []
+    assert deliveries.fail("orders") == [first]
+    assert deliveries.unstored() == {Partition("orders", "AA"): 2}
+    ((again, _),) = deliveries.finish("orders", 2)
+    assert again is not first
+    assert deliveries.last() == []
+
+
 def test_an_earlier_life_goes_on():
     kept = [
         Batch(Partition("orders", "AA"), 4, 2, b""),

@@ -21,6 +21,7 @@ from dafka.protocol.presence import (
     PresenceSettings,
     TowerAway,
     TowerBack,
+    TwinHeard,
     tower_beacon,
 )
 from dafka.wire.beacon import NodeBeacon, TowerBeacon
@@ -63,6 +64,22 @@ def test_it_announces_itself_at_once_and_at_an_interval(presence):
     assert presence.wakeup_ms() == 1_000
     assert presence.handle(Woke(), 999) == []
     assert presence.handle(Woke(), 1_000) == [Announce(ME)]
+
+
+TWIN = heard(TowerBeacon("ME", "tcp://127.0.0.1:5001"))
+
+
+def test_another_node_of_this_address_is_noticed_once(presence):
+    said = [e for event in (ECHO, TWIN, ECHO, TWIN, ECHO) for e in presence.handle(event, 0)]
+    assert said == [TwinHeard("tcp://127.0.0.1:5001")]
+
+
+def test_who_moves_to_another_endpoint_is_no_twin(presence):
+    other = heard(TowerBeacon("ME", "tcp://127.0.0.1:5001"), "tcp://127.0.0.1:7000")
+    third = heard(TowerBeacon("ME", "tcp://127.0.0.1:5002"))
+    assert [
+        e for one in (ECHO, ECHO, other, TWIN, TWIN, third) for e in presence.handle(one, 0)
+    ] == []
 
 
 def test_a_new_peer_is_connected_to_and_told_of_us_at_once(presence):

@@ -7,7 +7,15 @@ from functools import partial
 import pytest
 
 from dafka.model import Batch, Partition
-from dafka.protocol.effects import Append, Disputed, Dropped, Listen, Publish, Stored
+from dafka.protocol.effects import (
+    Append,
+    Disputed,
+    Dropped,
+    HoleFound,
+    Listen,
+    Publish,
+    Stored,
+)
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -21,6 +29,8 @@ from dafka.protocol.events import (
 from dafka.protocol.producer import (
     PRODUCER_STATES,
     SPOOL_RETRY_MS,
+    VAIN_MAX,
+    VAIN_MS,
     ProducerMachine,
     ProducerSettings,
     ProducerState,
@@ -452,3 +462,44 @@ def test_who_asks_for_what_is_stored_is_shown_what_is_not():
     assert producer.handle(Received(named), 3) == []
     producer.handle(Received(messages.Ack("flights", "AA", "S1", 2)), 4)
     assert producer.handle(Received(below), 5) == [], "all is stored: others have it"
+
+
+def in_vain(producer, sequence, *times_ms, requester="NEW"):
+    """What holes are found when a store asks at these times for what is kept no more."""
+    fetch = Received(messages.Fetch("flights", "AA", requester, sequence, 1_000))
+    effects = [effect for at_ms in times_ms for effect in producer.handle(fetch, at_ms)]
+    return [effect for effect in effects if isinstance(effect, HoleFound)]
+
+
+@pytest.fixture
+def waiting(producer):
+    """Its first two records are stored, two more are not."""
+    producer.handle(submitted(), 0)
+    producer.handle(ack(2), 1)
+    producer.handle(submitted(), 2)
+    return producer
+
+
+def test_who_is_asked_in_vain_for_long_says_so_again_and_again(waiting):
+    assert in_vain(waiting, 0, 10, 260, 4_000, 9 + VAIN_MS) == []
+    assert in_vain(waiting, 0, 10 + VAIN_MS, 20_000) == [HoleFound(P, 0, 2)] * 2
+
+
+def test_a_store_that_comes_further_does_not_ask_in_vain(waiting):
+    assert in_vain(waiting, 0, 10) == in_vain(waiting, 1, 10 + VAIN_MS) == []
+    assert in_vain(waiting, 1, 9 + 2 * VAIN_MS) == []
+    assert in_vain(waiting, 1, 10 + 2 * VAIN_MS) == [HoleFound(P, 1, 2)]
+
+
+def test_while_something_is_stored_nobody_asks_in_vain(waiting):
+    assert in_vain(waiting, 0, 10) == []
+    waiting.handle(ack(3), 20)
+    waiting.handle(submitted(), 21)
+    assert in_vain(waiting, 0, 10 + VAIN_MS) == []
+
+
+def test_of_very_many_who_ask_in_vain_the_last_are_remembered(waiting):
+    for number in range(VAIN_MAX + 1):
+        in_vain(waiting, 0, 10, requester=f"R{number}")
+    assert in_vain(waiting, 0, 10 + VAIN_MS, requester="R1") == [HoleFound(P, 0, 2)]
+    assert in_vain(waiting, 0, 10 + VAIN_MS, requester="R0") == []

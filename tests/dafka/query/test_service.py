@@ -42,7 +42,7 @@ def agreed(committed):
 
 def ask(agreed, question, **bounds):
     bounds = AnswerBounds(**bounds)
-    return answered(question, agreed, Registers(agreed), LinkSync(agreed, 0), 0, bounds)
+    return answered(question, agreed, Registers(agreed, -60_000), LinkSync(agreed, 0), 0, bounds)
 
 
 def test_groups(agreed):
@@ -76,7 +76,7 @@ TAKEN = membership.encode(Membership(1, 1, {"A": Member((b"orders",), 1_000)}))
 
 
 def test_agreeing_on_members(agreed):
-    registers, link_sync = Registers(agreed), LinkSync(agreed, 0)
+    registers, link_sync = Registers(agreed, -60_000), LinkSync(agreed, 0)
 
     def asked(question, now_ms=0):
         return answered(question, agreed, registers, link_sync, now_ms).reply
@@ -468,7 +468,7 @@ def test_questions_take_the_right_to_what_they_ask_for(log, question, reads, wri
 
 def test_commits_say_whether_links_are_waited_for(agreed):
     def told(link_sync, question):
-        return answered(question, agreed, Registers(agreed), link_sync, 0)
+        return answered(question, agreed, Registers(agreed, -60_000), link_sync, 0)
 
     commits, link = messages.CommitsRequest(b"billing"), b"1 at level 2"
     first = LinkSync(agreed, 0)

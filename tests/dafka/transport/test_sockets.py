@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import inspect
 import os
 import socket as system
@@ -73,7 +74,8 @@ def test_every_factory_is_among_them():
         "parse_monitor_message",
         "receive_frames",
         "send_frames",
-        "_refuse_taken_path",
+        "contextmanager",
+        "_path_to_itself",
     }
     assert made - others == {make.__name__ for make in KINDS if make.__name__ != "<lambda>"}
 
@@ -188,6 +190,25 @@ def test_an_endpoint_that_was_just_given_up_can_be_bound(free_ports):
         socket = sockets.publisher()
         sockets.bind(socket, endpoint)
         socket.close(0)
+
+
+def test_of_two_that_look_at_a_path_at_once_one_binds(tmp_path):
+    endpoint = f"ipc://{tmp_path}/node"
+    looking = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_EX)
+    socket = sockets.publisher()
+    with pytest.raises(zmq.ZMQError, match="in use"):
+        sockets.bind(socket, endpoint)
+    os.close(looking)
+    sockets.bind(socket, endpoint)
+    socket.close(0)
+
+
+def test_a_path_in_a_directory_that_is_not_there_cannot_be_bound(tmp_path):
+    socket = sockets.publisher()
+    with pytest.raises(zmq.ZMQError, match="No such file"):
+        sockets.bind(socket, f"ipc://{tmp_path}/none/node")
+    socket.close(0)
 
 
 def test_an_endpoint_that_stays_taken_cannot_be_bound(free_ports):

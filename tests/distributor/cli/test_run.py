@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dafka.node.producer import Producer
+from distributor.control.agent import ControlServer
+from distributor.local.processes import control_endpoint
 from distributor.survey import survey
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -44,19 +46,20 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, what):
     assert what in line
 
 
-def test_a_control_port_that_is_taken_is_all_that_is_said(pair):
-    with pair.running(), socket.create_server(("127.0.0.1", 0)) as taken:
-        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+def test_a_control_socket_that_is_taken_is_all_that_is_said(make_pair):
+    pair = make_pair("control: {}")
+    endpoint = control_endpoint(pair.topology, "c1", 1)
+    with pair.running(), closing(ControlServer(endpoint, [])):
         words = ("--topology", str(pair.file), "--cluster", "c1", "--level", "1")
         done = subprocess.run(
-            command(*words, "--control", endpoint),
+            command(*words),
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
     assert done.returncode == 2
-    assert f"cannot open control port at '{endpoint}'" in done.stderr
+    assert f"cannot open control socket at '{endpoint}'" in done.stderr
     assert "link is up" not in done.stderr
 
 

@@ -14,6 +14,7 @@ from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
 from distributor.link.target import Retarget
 from distributor.local.pidfile import PidFile
+from distributor.local.processes import control_endpoint
 from distributor.operations.apply import Applying
 from distributor.operations.loss import Gone, Loss
 
@@ -55,16 +56,12 @@ class FakeLink:
 
 @pytest.fixture
 def controlled(make_pair):
-    """A pair with control ports, and a function that serves one with a link."""
-    pair = make_pair("control: {first_port: 1}")
-    # Nobody listens on the ports of its clusters: they are not running.
-    first = int(pair.topology.clusters[0].towers[0].rpartition(":")[2]) + 6
-    text = pair.file.read_text().replace("first_port: 1}", f"first_port: {first}}}")
-    pair.file.write_text(text)
+    """A pair with control sockets, and a function that serves one with a link."""
+    pair = make_pair("control: {}")
     with ExitStack() as stack:
 
-        def serve(index, link):
-            server = ControlServer(f"tcp://127.0.0.1:{first + index}", [link])
+        def serve(cluster, link):
+            server = ControlServer(control_endpoint(pair.topology, cluster, 1), [link])
             stack.callback(server.close)
 
         pair.serve = serve
@@ -73,8 +70,8 @@ def controlled(make_pair):
 
 @pytest.mark.net
 def test_links_shows_where_every_link_aims(controlled):
-    controlled.serve(0, FakeLink("c1", "c2"))
-    controlled.serve(1, FakeLink("c2", "c1"))
+    controlled.serve("c1", FakeLink("c1", "c2"))
+    controlled.serve("c2", FakeLink("c2", "c1"))
     found = invoke("links", str(controlled.file), "--json")
     assert found.exit_code == 0
     rows = json.loads(found.stdout)["links"]
@@ -87,7 +84,7 @@ def test_links_shows_where_every_link_aims(controlled):
 
 @pytest.mark.net
 def test_links_fails_where_one_does_not_answer(controlled):
-    controlled.serve(0, FakeLink("c1", "c2"))
+    controlled.serve("c1", FakeLink("c1", "c2"))
     found = invoke("links", str(controlled.file))
     assert found.exit_code == 1
     assert "c2 level 1" in found.stdout
@@ -99,7 +96,7 @@ def retarget(pair, *words):
 
 @pytest.mark.net
 def test_retarget_waits_for_the_end_and_tells_the_stall(controlled):
-    controlled.serve(0, FakeLink("c1", "c2"))
+    controlled.serve("c1", FakeLink("c1", "c2"))
     found = retarget(controlled, "--to", "c9")
     assert found.exit_code == 0, found.output
     assert found.stdout == "c1 level 1 serves c9; it stood still 5 ms\n"
@@ -109,7 +106,7 @@ def test_retarget_waits_for_the_end_and_tells_the_stall(controlled):
 
 @pytest.mark.net
 def test_retarget_fails_when_the_barrier_is_not_met(controlled):
-    controlled.serve(0, FakeLink("c1", "c2", obeys=False))
+    controlled.serve("c1", FakeLink("c1", "c2", obeys=False))
     found = retarget(controlled, "--to", "c9")
     assert isinstance(found.exception, CommandError)
     assert "nothing has changed: c9 is slow" in str(found.exception)
@@ -125,10 +122,10 @@ def test_retarget_refuses_what_the_plan_does_not_hold(controlled):
 
 
 @pytest.mark.net
-def test_without_control_ports_there_is_nobody_to_tell(pair):
+def test_without_control_sockets_there_is_nobody_to_tell(pair):
     found = invoke("links", str(pair.file))
     assert isinstance(found.exception, PlanError)
-    assert "no `control` ports" in str(found.exception)
+    assert "no `control` sockets" in str(found.exception)
 
 
 @pytest.mark.net

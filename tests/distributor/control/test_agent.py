@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
+import stat
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
 from distributor.control import protocol
 from distributor.control.agent import ControlServer, SteeredLink, answer
+from distributor.control.client import ControlClient
 from distributor.control.protocol import decode_answer, encode
 from distributor.link.events import Stop, StopReason, overtaken_of
 from distributor.link.target import ClusterLost, Pause, Retarget
@@ -240,14 +242,44 @@ def test_what_is_no_command_is_refused(links):
     assert refused == protocol.CommandRefused("control version: this one speaks version 1")
 
 
-def test_it_is_not_opened_to_other_machines(links):
-    with pytest.raises(MisuseError, match="anybody who reaches it"):
-        ControlServer("tcp://0.0.0.0:17950", links)
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:17950", "inproc://control"])
+def test_it_is_a_unix_socket(links, endpoint):
+    with pytest.raises(MisuseError, match=f"cannot open control socket at '{endpoint}'"):
+        ControlServer(endpoint, links)
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    return f"ipc://{tmp_path}/control/c1-level-1.sock"
 
 
 @pytest.mark.net
-def test_a_port_that_is_taken_is_named_for_what_it_is(links):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(MisuseError, match=f"cannot open control port at '{endpoint}'"):
-            ControlServer(endpoint, links)
+def test_no_other_user_reaches_it(links, endpoint, tmp_path):
+    with closing(ControlServer(endpoint, links)):
+        assert stat.S_IMODE((tmp_path / "control").stat().st_mode) == 0o700
+
+
+def test_a_directory_that_others_may_enter_is_refused(links, endpoint, tmp_path):
+    (tmp_path / "control").mkdir(mode=0o755)
+    with pytest.raises(MisuseError, match=r"others may enter it \(mode 755\); chmod 700"):
+        ControlServer(endpoint, links)
+
+
+@pytest.mark.net
+def test_a_socket_that_is_taken_is_named_for_what_it_is(links, endpoint):
+    with (
+        closing(ControlServer(endpoint, links)),
+        pytest.raises(MisuseError, match=f"cannot open control socket at '{endpoint}'"),
+    ):
+        ControlServer(endpoint, links)
+
+
+@pytest.mark.net
+def test_what_a_killed_process_has_left_is_taken(links, endpoint, tmp_path):
+    (tmp_path / "control").mkdir(mode=0o700)
+    path = endpoint.removeprefix("ipc://")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    assert Path(path).is_socket()
+    with closing(ControlServer(endpoint, links)), ControlClient(endpoint) as client:
+        assert [row.source for row in client.links()] == [link.row().source for link in links]

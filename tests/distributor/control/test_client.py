@@ -41,9 +41,9 @@ def link():
 
 
 @pytest.fixture
-def client(link):
+def client(link, tmp_path):
     with ExitStack() as stack:
-        server = ControlServer("tcp://127.0.0.1:*", [link])
+        server = ControlServer(f"ipc://{tmp_path}/control/c1-level-1.sock", [link])
         stack.callback(server.close)
         yield stack.enter_context(ControlClient(server.endpoint))
 

@@ -46,7 +46,7 @@ def test_commands_say_all_there_is_to_say():
     assert link.cluster == "cluster-4"
     assert link.command[2:-2] == (
         *("distributor", "run", "--topology", str(FOUR)),
-        *("--cluster", "cluster-4", "--level", "3", "--control", "tcp://127.0.0.1:17956"),
+        *("--cluster", "cluster-4", "--level", "3"),
     )
 
 

@@ -75,9 +75,8 @@ def test_a_group_that_is_alive_at_the_target_is_left_alone_and_counted(pair, nod
             producer.flush(5)
             other.flush(5)
             key = CommitKey("alive", Partition("orders", producer.address))
-            member = Consumer(
-                Cluster(second.towers[0], second.stores[0].query), "orders", group="alive"
-            )
+            there = Cluster(second.towers[0], second.stores[0].query)
+            member = Consumer(there, "orders", group="alive", session_timeout_ms=2_000)
             with member:
                 assert member.poll(10) is not None
                 node(OffsetSettings(translation="exact"))

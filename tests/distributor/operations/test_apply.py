@@ -16,6 +16,7 @@ from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
 from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
+from distributor.local.processes import control_endpoint
 from distributor.operations.apply import QUIET_S, Applying
 from topology.diff import Action, Step
 
@@ -211,15 +212,12 @@ class FakeLink:
 
 @pytest.fixture
 def controlled(make_pair, logs):
-    """A pair with control ports, its link, and what is to follow."""
-    pair = make_pair("control: {first_port: 1}")
-    first = int(pair.topology.clusters[0].towers[0].rpartition(":")[2]) + 6
-    text = pair.file.read_text().replace("first_port: 1}", f"first_port: {first}}}")
-    pair.file.write_text(text)
+    """A pair with control sockets, its link, and what is to follow."""
+    pair = make_pair("control: {}")
     PidFile.of(pair.file).note(logs)
     link = FakeLink()
     with ExitStack() as stack:
-        server = ControlServer(f"tcp://127.0.0.1:{first}", [link])
+        server = ControlServer(control_endpoint(pair.topology, "c1", 1), [link])
         stack.callback(server.close)
         yield Applying(logs, changed(pair, "name: pair", "name: other")), link
 
@@ -246,7 +244,12 @@ def test_links_hold_until_all_is_drained_and_are_told_so_again_and_again(control
     assert link.told == [Pause()]
 
 
-def test_without_control_ports_links_cannot_be_told(pair, logs):
+def test_the_sockets_of_what_comes_are_where_the_running_file_is(controlled, tmp_path):
+    applying, _ = controlled
+    assert {plan.topology.control.base for plan in applying._plans.values()} == {str(tmp_path)}
+
+
+def test_without_control_sockets_links_cannot_be_told(pair, logs):
     applying = Applying(logs, changed(pair, "name: pair", "name: other"))
-    with pytest.raises(PlanError, match="no `control` ports"):
+    with pytest.raises(PlanError, match="no `control` sockets"):
         applying.look(step(Action.HOLD, level=1))

@@ -10,7 +10,7 @@ from distributor.operations import loss as losses
 from distributor.operations.loss import Gone, declare_lost, gone
 from distributor.survey import Holding
 from topology import plan
-from topology.model import Ports
+from topology.model import ControlSpec
 
 A, B, C = (Partition("orders", address) for address in ("AA", "BB", "CC"))
 
@@ -52,7 +52,7 @@ def told(monkeypatch, pair):
     monkeypatch.setattr(
         losses, "survey", lambda _: [Holding("c1", None, {}, "gone"), Holding("c2", "q", {A: 2})]
     )
-    topology = replace(pair.topology, control=Ports(first_port=20_000))
+    topology = replace(pair.topology, control=ControlSpec(base="/f"))
     return plan(topology), answers, asked
 
 
@@ -60,7 +60,7 @@ def test_only_other_clusters_are_told_and_what_is_lost_is_counted(told):
     the_plan, answers, asked = told
     answers["c1"] = (1_500, {A: 4, Partition("__internal", "X"): 9})
     loss = declare_lost(the_plan, "c1")
-    assert asked == ["tcp://127.0.0.1:20001"]
+    assert asked == ["ipc:///f/control/c2-level-1.sock"]
     assert (loss.told, loss.untold, loss.age_s) == (1, [], 1.5)
     assert loss.gone == [Gone("orders", "AA", 3, 2)]
     assert loss.unreachable == []

@@ -12,6 +12,7 @@ from dafka.model import Partition
 from dafka.records.envelope import Envelope
 from distributor.control.agent import ControlServer
 from distributor.control.protocol import LinkRow, StoppedRow
+from distributor.local.processes import control_endpoints
 from distributor.operations import status as module
 from distributor.operations.status import (
     ClusterStatus,
@@ -31,18 +32,16 @@ pytestmark = pytest.mark.net
 
 
 @pytest.fixture
-def controlled(make_pair, free_ports):
+def controlled(make_pair):
     """The plan of two clusters whose distributors take commands."""
-    pair = make_pair(f"control: {{first_port: {free_ports(2)}}}")
-    return plan(load(pair.file))
+    return plan(make_pair("control: {}").topology)
 
 
 @contextmanager
 def serving(the_plan, index, *rows):
     """A distributor that says this of its links."""
     links = [SimpleNamespace(targets=(row.target,), row=lambda row=row: row) for row in rows]
-    port = the_plan.topology.control.first_port + index
-    server = ControlServer(f"tcp://127.0.0.1:{port}", links)
+    server = ControlServer(control_endpoints(the_plan)[index][1], links)
     yield
     server.close()
 
@@ -64,7 +63,7 @@ def test_who_says_nothing_is_named(controlled):
         told = ask_links(controlled)
     assert list(told.rows) == [controlled.links[0]]
     (silent,) = told.silent
-    assert silent.startswith("c2 level 1: distributor at tcp://")
+    assert silent.startswith("c2 level 1: distributor at ipc://")
 
 
 def test_who_runs_another_plan_is_named(controlled):
@@ -75,7 +74,7 @@ def test_who_runs_another_plan_is_named(controlled):
     assert all("restart it" in line for line in told.silent)
 
 
-def test_without_control_ports_nobody_is_asked(pair):
+def test_without_control_sockets_nobody_is_asked(pair):
     told = ask_links(plan(pair.topology))
     assert (told.rows, told.silent) == ({}, [])
 
