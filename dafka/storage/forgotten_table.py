@@ -30,7 +30,7 @@ _ROW = struct.Struct(">QQQ")
 _NUMBER = struct.Struct(">Q")
 
 
-class Ended(NamedTuple):
+class PartitionEnd(NamedTuple):
     """How a partition ended: the sequence that comes next, and its newest time."""
 
     end: int
@@ -58,27 +58,27 @@ class ForgottenTable:
         with self._environment.reading() as transaction:
             return int(transaction.stat(self._environment.table(_ENDS))["entries"])
 
-    def find(self, keys: Iterable[bytes]) -> dict[bytes, Ended]:
+    def find(self, keys: Iterable[bytes]) -> dict[bytes, PartitionEnd]:
         """Return how each of these ended that is there.
 
         Raises:
             StorageError: The disk refused.
         """
-        found: dict[bytes, Ended] = {}
+        found: dict[bytes, PartitionEnd] = {}
         with self._environment.reading() as transaction:
             table = self._environment.table(_ENDS)
             for key in keys:
                 row = transaction.get(key, db=table)
                 if row is not None:
                     whole = self._environment.unsealed("read", key, bytes(row))
-                    found[key] = Ended(*_ROW.unpack(whole)[1:])
+                    found[key] = PartitionEnd(*_ROW.unpack(whole)[1:])
         return found
 
     def change(
         self,
         transaction: lmdb.Transaction[bytes],
         recalled: Collection[bytes],
-        forgotten: Mapping[bytes, Ended],
+        forgotten: Mapping[bytes, PartitionEnd],
     ) -> None:
         """Take out what is remembered again, put in what is forgotten now."""
         ends, order = self._environment.table(_ENDS), self._environment.table(_ORDER)

@@ -30,7 +30,7 @@ from dafka.model import Batch, Partition
 from dafka.process.clock import wall_ms
 from dafka.storage import forgotten_table
 from dafka.storage.environment import Environment, sealed
-from dafka.storage.forgotten_table import Ended, ForgottenTable
+from dafka.storage.forgotten_table import ForgottenTable, PartitionEnd
 from dafka.storage.log import (
     NONE,
     NOTHING,
@@ -492,8 +492,8 @@ def _outline(first: int, value: memoryview) -> Outline:
     return Outline(first, first + count, len(value) - _BATCH.size, time_ms)
 
 
-def _ended(extent: Extent) -> Ended:
-    return Ended(extent.head + 1, extent.newest_ms)
+def _ended(extent: Extent) -> PartitionEnd:
+    return PartitionEnd(extent.head + 1, extent.newest_ms)
 
 
 def _packed(number: int, extent: Extent) -> bytes:
