@@ -206,6 +206,7 @@ class StoreRole:
         self._retainer = retainer
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._forgetter = Forgetter(forget_after_ms)
+        self._forget_every_ms = min(forget_after_ms, RETENTION_INTERVAL_MS)
         self._forget_due_ms = clock.now_ms()
         self._told_due_ms = 0
         self._deletable = deletable
@@ -242,15 +243,16 @@ class StoreRole:
         effects = self.machine.handle(event, now_ms)
         if now_ms >= self._forget_due_ms and isinstance(event, TurnEnded):
             emptied = self._forgetter.due(self._log, now_ms, FORGOTTEN_AT_ONCE_MAX)
-            full = len(emptied) == FORGOTTEN_AT_ONCE_MAX
-            self._forget_due_ms = now_ms + (RETENTION_PAUSE_MS if full else RETENTION_INTERVAL_MS)
+            more = len(emptied) == FORGOTTEN_AT_ONCE_MAX
+            self._forget_due_ms = now_ms + (RETENTION_PAUSE_MS if more else self._forget_every_ms)
             effects += self.machine.handle(Emptied(tuple(emptied)), now_ms)
         return [(side, effect) for effect in effects]
 
     def wakeup_ms(self) -> int | None:
-        """When the machine wants to be woken, or retention is due."""
+        """When the machine wants to be woken, or something may not be needed any more."""
+        own_ms = min(self._retention_due_ms, self._forget_due_ms)
         due_ms = self.machine.wakeup_ms()
-        return self._retention_due_ms if due_ms is None else min(due_ms, self._retention_due_ms)
+        return own_ms if due_ms is None else min(due_ms, own_ms)
 
     def perform(self, _side: None, effect: object) -> Event | None:
         """Write and read; report two producers under one address."""

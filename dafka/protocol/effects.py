@@ -63,7 +63,10 @@ class Recall(Value, frozen=True):
 
 
 class Forget(Value, frozen=True):
-    """Store: write that these are forgotten, then report `PartitionsForgotten`, unless the disk refuses."""
+    """Store: write that these are forgotten, then report `PartitionsForgotten`.
+
+    If the disk refuses, nothing is reported, and they stay.
+    """
 
     partitions: tuple[Partition, ...]
 

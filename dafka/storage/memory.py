@@ -136,6 +136,11 @@ class MemoryLog:
             else:
                 values[key] = value
 
+    def ends(self) -> dict[Partition, int]:
+        """Return where every partition ends, also those that are forgotten."""
+        extents = self._extents | self._forgotten
+        return {partition: extent.head + 1 for partition, extent in extents.items()}
+
     def recall(self, partitions: Iterable[Partition]) -> dict[Partition, Extent]:
         """Return how each of these ended that is forgotten."""
         return {one: self._forgotten[one] for one in partitions if one in self._forgotten}
