@@ -112,8 +112,9 @@ DIGEST_RECORDS_MAX = 10_000
 CHANGES_MAX = 20_000
 """Partitions that may have changed before all are listed instead: every page looks at them."""
 
-ENDS_MAX = 10_000
-"""Partitions whose ends one question may name: some tens of milliseconds on a disk."""
+NAMED_MAX = 2_000
+"""Partitions that one question may name: as many of the longest names are as large as a question
+may be, and some milliseconds to look up."""
 
 OPENING_CHARACTERS_MAX = 64
 """The name of one opening of a log, see `dafka.storage.log`."""
