@@ -118,6 +118,12 @@ MUTANTS = [
         "    acknowledgement = Publish(messages.Ack(topic, address, store, 0))",
     ),
     Mutant(
+        "a link does not ask what its target has forgotten",
+        "distributor/link/holdings.py",
+        "        theirs |= ended\n",
+        "",
+    ),
+    Mutant(
         "two producers under one address are taken for one",
         "dafka/protocol/duplicate_producer.py",
         "    return ours == theirs",

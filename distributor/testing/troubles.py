@@ -244,6 +244,7 @@ class EmptyingRetention(Trouble):
 
     def wrong(self) -> list[str]:
         """Whether anything is copied though all is there, or was forgotten."""
+        self._sim.world.run_until(self._sim.world.now_ms + BACK_MS_MAX)  # ACKs may be under way
         before = [(link.forwarded, link.pulled) for link in self._sim.links]
         self._sim.world.run_until(self._sim.world.now_ms + QUIET_MS)
         return [
