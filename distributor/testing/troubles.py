@@ -216,7 +216,8 @@ class EmptyingRetention(Trouble):
     """Clusters drop, each at its own time, what all have, and forget what is empty then."""
 
     settings = SimSettings(
-        link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000), forget_after_ms=200
+        link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000, forget_after_ms=500),
+        forget_after_ms=200,
     )
     flags_tell = False
 
