@@ -73,7 +73,7 @@ PARTITIONS_MAX = 200_000
 """Partitions one node tracks; beyond it new ones are dropped and counted."""
 
 FORGOTTEN_MAX = 5_000_000
-"""Partitions of which a store's disk remembers where they ended, some 300 bytes each; the longest
+"""Partitions of which a store's disk remembers where they ended, some 170 bytes each; the longest
 forgotten go first."""
 
 FORGOTTEN_AT_ONCE_MAX = 1_000

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.storage.environment import Environment
-from dafka.storage.forgotten_table import TABLES, End, ForgottenTable
+from dafka.storage.forgotten_table import TABLES, ForgottenTable, PartitionEnd
 
 
 @pytest.fixture
@@ -29,14 +29,16 @@ def rows(environment, name):
 
 def test_both_tables_have_the_same_rows(environment):
     table = ForgottenTable(environment, 3)
-    change(environment, table, a=End(1, 10), b=End(2, 20))
-    change(environment, table, recalled=[b"a", b"never"], c=End(3, 30), d=End(4, 40))
-    change(environment, table, a=End(5, 50))
+    change(environment, table, a=PartitionEnd(1, 10), b=PartitionEnd(2, 20))
+    change(
+        environment, table, recalled=[b"a", b"never"], c=PartitionEnd(3, 30), d=PartitionEnd(4, 40)
+    )
+    change(environment, table, a=PartitionEnd(5, 50))
     assert table.count() == 3
     assert table.find([b"a", b"b", b"c", b"d"]) == {
-        b"a": End(5, 50),
-        b"c": End(3, 30),
-        b"d": End(4, 40),
+        b"a": PartitionEnd(5, 50),
+        b"c": PartitionEnd(3, 30),
+        b"d": PartitionEnd(4, 40),
     }
     assert [key for _, key in rows(environment, TABLES[1])] == [b"c", b"d", b"a"]
     assert {key for key, _ in rows(environment, TABLES[0])} == {b"a", b"c", b"d"}
@@ -44,7 +46,7 @@ def test_both_tables_have_the_same_rows(environment):
 
 def test_a_damaged_row_is_told(environment):
     table = ForgottenTable(environment, 3)
-    change(environment, table, a=End(1, 10))
+    change(environment, table, a=PartitionEnd(1, 10))
     ((key, value),) = rows(environment, TABLES[0])
 
     def damage(transaction):
