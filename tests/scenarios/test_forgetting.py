@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.node.store import StoreRole
 from dafka.process.clock import Clock
@@ -35,6 +36,7 @@ class ShortLives:
 
     def __init__(self, directory):
         self.now_ms = 0
+        self.closed = False
         self.log = LmdbLog(directory, durability=Durability.OS)
         clock = Clock(now_ms=lambda: self.now_ms)
         self.role = StoreRole(
@@ -57,8 +59,9 @@ class ShortLives:
     def send(self, partition, sequence=0):
         """A producer publishes; returns how far it is acknowledged then."""
         one = make_batch([b"value"] * 3, sequence, partition)
-        self.give(Received(messages.Records(*partition, one.sequence, one.count, one.content)))
-        acks = [one for one in self.give(TurnEnded()) if isinstance(one, messages.Ack)]
+        records = messages.Records(*partition, one.sequence, one.count, one.content)
+        said = self.give(Received(records)) + self.give(TurnEnded())
+        acks = [one for one in said if isinstance(one, messages.Ack)]
         return [(ack.address, ack.sequence) for ack in acks]
 
     def retain(self):
@@ -70,7 +73,10 @@ class ShortLives:
             self.give(TurnEnded())
 
     def close(self):
-        self.role.close()
+        """May be called again."""
+        if not self.closed:
+            self.role.close()
+        self.closed = True
 
 
 @pytest.fixture
@@ -98,3 +104,45 @@ def test_more_partitions_come_and_go_than_there_may_be_at_a_time(lives, monkeypa
     oldest = producer(0)
     assert lives.send(oldest, 3) == [(oldest.address, 5)]
     assert lives.log.read(oldest, 3, 9, 999)[0].sequence == 3
+
+
+def refuse(*_, **__):
+    raise StorageError("the disk refuses")
+
+
+def test_while_the_disk_cannot_say_whether_a_partition_is_forgotten_nothing_is_taken(
+    lives, monkeypatch
+):
+    lives.send(producer(1))
+    lives.retain()
+    with monkeypatch.context() as broken:
+        broken.setattr(lives.log, "recall", refuse)
+        assert lives.send(producer(1), 3) == []
+        assert lives.send(producer(2)) == []
+    assert lives.role.machine.heads == {}
+    assert lives.send(producer(1), 3) == [(producer(1).address, 5)]
+    assert lives.send(producer(2)) == [(producer(2).address, 2)]
+
+
+def test_what_the_disk_does_not_forget_stays_and_is_forgotten_later(lives, monkeypatch):
+    lives.send(producer(1))
+    lives.log.append((), trims={producer(1): 3})
+    with monkeypatch.context() as broken:
+        broken.setattr(lives.log, "append", refuse)
+        for _ in range(3):
+            lives.now_ms += AFTER_MS
+            lives.give(TurnEnded())
+    assert lives.role.machine.heads == {producer(1): 2}
+    lives.retain()
+    assert lives.role.machine.heads == {}
+
+
+def test_a_store_that_was_started_again_goes_on_where_partitions_ended(lives, tmp_path):
+    lives.send(producer(1))
+    lives.retain()
+    lives.close()
+    again = ShortLives(tmp_path / "log")
+    assert again.log.extents() == {}
+    assert again.send(producer(1)) == [(producer(1).address, 2)], "a repetition"
+    assert again.send(producer(1), 3) == [(producer(1).address, 5)]
+    again.close()
