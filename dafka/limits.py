@@ -79,6 +79,13 @@ SINGLE_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 PARTITIONS_MAX = 200_000
 """Partitions one node tracks; beyond it new ones are dropped and counted."""
 
+FORGOTTEN_MAX = 5_000_000
+"""Partitions of which a store's disk remembers where they ended, some 170 bytes each; the longest
+forgotten go first."""
+
+FORGOTTEN_AT_ONCE_MAX = 1_000
+"""Partitions that a store forgets in one transaction: some milliseconds."""
+
 HEARSAY_MAX = 10_000
 """Partitions of one key of which nothing is known but that it says they are there."""
 
@@ -111,6 +118,10 @@ DIGEST_RECORDS_MAX = 10_000
 
 CHANGES_MAX = 20_000
 """Partitions that may have changed before all are listed instead: every page looks at them."""
+
+NAMED_MAX = 2_000
+"""Partitions that one question may name: as many of the longest names are as large as a question
+may be, and some milliseconds to look up."""
 
 OPENING_CHARACTERS_MAX = 64
 """The name of one opening of a log, see `dafka.storage.log`."""

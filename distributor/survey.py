@@ -87,6 +87,10 @@ def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holdin
     not placed, and what was published on a cluster that only receives.
     """
     holdings = at_once(lambda cluster: _ask(cluster, timeout_ms), topology.clusters)
+    named = {partition for holding in holdings for partition in holding.heads}
+    holdings = at_once(
+        lambda one: _named(topology.cluster(one.cluster), one, named, timeout_ms), holdings
+    )
     for holding in holdings:
         for partition in [p for p in holding.heads if not topology.wants(p.topic, holding.cluster)]:
             del holding.heads[partition], holding.starts[partition]
@@ -106,6 +110,8 @@ def survey_stores(
         answers = stores.all(lambda store: store.ranges())
     held = [_holding(cluster, store, ranges) for store, ranges in answers.given.items()]
     silent = [f"{cluster.name} {store}: {error}" for store, error in answers.failures.items()]
+    named = {partition for holding in held for partition in holding.heads}
+    held = at_once(lambda one: _named(cluster, one, named, timeout_ms), held)
     return [replace(one, cluster=f"{cluster.name} {one.store}") for one in held], silent
 
 
@@ -137,6 +143,23 @@ def _holding(cluster: ClusterSpec, store: str, ranges: dict[Partition, range]) -
         heads={partition: kept.stop - 1 for partition, kept in ranges.items()},
         starts={partition: kept.start for partition, kept in ranges.items()},
     )
+
+
+def _named(
+    cluster: ClusterSpec, holding: Holding, partitions: set[Partition], timeout_ms: int
+) -> Holding:
+    """The same with those of `partitions` that the store has forgotten: it still has an end."""
+    unlisted = partitions - holding.heads.keys()
+    if holding.store is None or not unlisted:
+        return holding
+    try:
+        with ClusterClient(Cluster.declared(cluster), timeout_ms) as stores:
+            ended = _holding(
+                cluster, holding.store, stores.store(holding.store).ranges_of(unlisted)
+            )
+    except QueryError as failure:
+        return Holding(cluster.name, None, {}, str(failure))
+    return replace(holding, heads=holding.heads | ended.heads, starts=holding.starts | ended.starts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from dafka.schemas.entries import TOPIC as SCHEMAS
 from dafka.storage.check import CheckReport
 from dafka.storage.check import check as check_log
+from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.retention import Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
@@ -124,6 +125,14 @@ def retention_of(rules: list[str]) -> list[Retention]:
     return found
 
 
+ForgetAfter = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="SECONDS", help="How long partitions are listed that are empty by now."
+    ),
+]
+
+
 @store.callback()
 def serve(
     context: typer.Context,
@@ -150,6 +159,7 @@ def serve(
     allow_delete: Annotated[
         bool, typer.Option("--allow-delete", help="Let `dafka topics --delete` drop topics.")
     ] = False,
+    forget_after: ForgetAfter = FORGET_AFTER_MS // 1_000,
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -187,6 +197,7 @@ def serve(
         durability=durability,
         retention=retention,
         deletable=allow_delete,
+        forget_after_ms=forget_after * 1_000,
     ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)

@@ -13,25 +13,30 @@ from dafka.groups.acceptor import Registers
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
-from dafka.limits import BATCH_BYTES_MAX, RETAINED_BATCHES_MAX
+from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX, RETAINED_BATCHES_MAX
+from dafka.model import Partition
 from dafka.node.loop import Node
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
-from dafka.protocol.effects import Append, Compare, Disputed, ReadRange
+from dafka.protocol.effects import Append, Compare, Disputed, Forget, ReadRange, Recall
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Compared,
+    Emptied,
     Event,
     HoleSkipped,
+    PartitionsForgotten,
     RangeRead,
+    Recalled,
     TurnEnded,
 )
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
 from dafka.storage.clocks import SeenClocks
+from dafka.storage.forgetting import FORGET_AFTER_MS, Forgetter
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.log import beside, goes_on
+from dafka.storage.log import beside, extent_of, goes_on
 from dafka.storage.retention import Retainer
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.curve import checked_infrastructure
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never, Self
 
-    from dafka.model import Batch, Partition
+    from dafka.model import Batch
     from dafka.node.turn import Role
     from dafka.process.clock import Clock
     from dafka.reasons import Reason
@@ -88,6 +93,7 @@ class Store:
         durability: What an ACK promises to survive.
         retention: What need not be kept; the first rule that matches a topic counts.
         deletable: Whether topics may be deleted over the query port.
+        forget_after_ms: How long a partition has to be empty before it is forgotten.
 
     Raises:
         StorageError: The directory cannot be used.
@@ -103,6 +109,7 @@ class Store:
         durability: Durability = Durability.FSYNC,
         retention: Sequence[Retention] = (),
         deletable: bool = False,
+        forget_after_ms: int = FORGET_AFTER_MS,
     ) -> None:
         cluster = cluster_of(cluster)
         credentials = cluster.credentials
@@ -117,7 +124,14 @@ class Store:
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
         retainer = Retainer(retention)
-        self._role = StoreRole(record_log, server, retainer, access, deletable=deletable)
+        self._role = StoreRole(
+            record_log,
+            server,
+            retainer,
+            access,
+            deletable=deletable,
+            forget_after_ms=forget_after_ms,
+        )
         role: Role[None, Never] = self._role
         self._node = Node(role, self.address, {None: mesh})
         self._node.start()
@@ -160,6 +174,7 @@ class StoreRole:
         retainer: Says what need not be kept.
         access: Who may ask what, in a cluster with keys.
         deletable: Whether topics may be deleted over the query port.
+        forget_after_ms: How long a partition has to be empty before it is forgotten.
         bounds: Of an answer.
         clock: Its clock.
     """
@@ -174,6 +189,7 @@ class StoreRole:
         access: Access | None = None,
         *,
         deletable: bool = False,
+        forget_after_ms: int = FORGET_AFTER_MS,
         bounds: AnswerBounds = ANSWER_BOUNDS,
         clock: Clock = CLOCK,
     ) -> None:
@@ -185,6 +201,9 @@ class StoreRole:
         self._server = server
         self._retainer = retainer
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
+        self._forgetter = Forgetter(forget_after_ms)
+        self._forget_every_ms = min(forget_after_ms, RETENTION_INTERVAL_MS)
+        self._forget_due_ms = clock.now_ms()
         self._told_due_ms = 0
         self._deletable = deletable
         self._bounds = bounds
@@ -199,11 +218,13 @@ class StoreRole:
         """Groups of which the lag is told."""
         self._told_of: set[Partition] = set()
         """Partitions with holes that the log has."""
-        self.machine = StoreMachine(record_log.identity, record_log.heads())
+        self.machine = StoreMachine(
+            record_log.identity, record_log.heads(), remembers=record_log.forgotten > 0
+        )
         self._observe()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
-        """Pass an event to the machine; at the end of a turn, see what need not be kept."""
+        """Pass an event to the machine; at the end of a turn, see what is not needed any more."""
         if now_ms >= self._told_due_ms and isinstance(event, TurnEnded):
             self._told_due_ms = now_ms + RETENTION_INTERVAL_MS
             self._tell_of_holes()
@@ -215,12 +236,19 @@ class StoreRole:
             self._retention_due_ms = now_ms + (
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
             )
-        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
+        effects = self.machine.handle(event, now_ms)
+        if now_ms >= self._forget_due_ms and isinstance(event, TurnEnded):
+            emptied = self._forgetter.due(self._log, now_ms, FORGOTTEN_AT_ONCE_MAX)
+            more = len(emptied) == FORGOTTEN_AT_ONCE_MAX
+            self._forget_due_ms = now_ms + (RETENTION_PAUSE_MS if more else self._forget_every_ms)
+            effects += self.machine.handle(Emptied(tuple(emptied)), now_ms)
+        return [(side, effect) for effect in effects]
 
     def wakeup_ms(self) -> int | None:
-        """When the machine wants to be woken, or retention is due."""
+        """When the machine wants to be woken, or something may not be needed any more."""
+        own_ms = min(self._retention_due_ms, self._forget_due_ms)
         due_ms = self.machine.wakeup_ms()
-        return self._retention_due_ms if due_ms is None else min(due_ms, self._retention_due_ms)
+        return own_ms if due_ms is None else min(due_ms, own_ms)
 
     def perform(self, _side: None, effect: object) -> Event | None:
         """Write and read; report two producers under one address."""
@@ -229,6 +257,10 @@ class StoreRole:
                 return self._append(effect)
             case ReadRange():
                 return self._read(effect)
+            case Recall():
+                return self._recall(effect)
+            case Forget():
+                return self._forget(effect)
             case Compare():
                 return self._compare(effect.batch)
             case Disputed():
@@ -277,8 +309,33 @@ class StoreRole:
             batches = self._log.read(partition, effect.sequence, effect.count_max, effect.bytes_max)
         except StorageError as error:
             return self._unread(effect, error)
-        skipped_to = goes_on(self._log.extents()[partition], effect.sequence, batches)
+        extent = extent_of(self._log, partition)
+        assert extent is not None
+        skipped_to = goes_on(extent, effect.sequence, batches)
         return RangeRead(effect.requester, partition, tuple(batches), skipped_to, effect.alone_end)
+
+    def _recall(self, effect: Recall) -> Event | None:
+        named = {Partition(one.topic, one.address) for one in effect.messages}
+        try:
+            recalled = self._log.recall(named)
+        except StorageError as error:
+            # Nothing was taken in: it is said again.
+            metrics.READ_FAILURES.inc()
+            log.warning("cannot see whether partitions are forgotten: %s", error)
+            return None
+        ends = {partition: extent.start for partition, extent in recalled.items()}
+        return Recalled(effect.messages, ends)
+
+    def _forget(self, effect: Forget) -> Event | None:
+        try:
+            self._log.append((), forgets=effect.partitions)
+        except StorageError as error:
+            self._refused(error)
+            return None
+        self._written()
+        metrics.FORGOTTEN.labels(self._log.identity).inc(len(effect.partitions))
+        log.info("emptied partitions are forgotten", extra={"partitions": len(effect.partitions)})
+        return PartitionsForgotten(effect.partitions)
 
     def _compare(self, batch: Batch) -> Event | None:
         try:

@@ -40,6 +40,9 @@ RIVALS = Counter(
 )
 READ_FAILURES = Counter("dafka_store_read_failures", "Reads the disk refused")
 TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
+FORGOTTEN = Counter(
+    "dafka_store_forgotten_partitions", "Emptied partitions a store has forgotten", ["address"]
+)
 COMMITS = Counter("dafka_store_commits", "Positions of groups that a store took in")
 NO_COMMITS = Counter("dafka_store_commits_refused", "Records passed over: no commits of a group")
 GROUP_COMMITS = Counter("dafka_group_commits", "Positions committed by consumers", ["group"])

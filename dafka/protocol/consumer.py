@@ -143,6 +143,11 @@ class HighWatermarks:
         self._ends[partition] = end
         return True
 
+    def forget(self, partition: Partition) -> None:
+        """Know of no store that has it."""
+        self._ends.pop(partition, None)
+        self._awaited.pop(partition, None)
+
     def wait_for(self, partition: Partition, now_ms: int) -> None:
         """What was acknowledged last may still be on its way."""
         self._awaited.setdefault(partition, (now_ms + LIVE_PATIENCE_MS, self.end(partition)))
@@ -264,6 +269,17 @@ class ConsumerMachine:
     def acknowledged(self, partition: Partition) -> int:
         """Sequence below which a store is known to have everything."""
         return self._durable.end(partition)
+
+    def forget(self, partition: Partition) -> bool:
+        """Know nothing more of a partition, until it is heard of again; False if it lacks some."""
+        if partition in self._inflow:
+            if not self._inflow.rests(partition):
+                return False
+            self._inflow.forget(partition)
+        self._next.pop(partition, None)
+        self._unpositioned.pop(partition, None)
+        self._durable.forget(partition)
+        return True
 
     def surveyed(self, now_ms: int) -> None:
         """What one of the stores holds was asked of it by other ways, and was told."""

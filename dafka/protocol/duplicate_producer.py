@@ -137,6 +137,11 @@ class Disputes:
         """What was taken and is not durable is taken back."""
         self._taken.pop(partition, None)
 
+    def forgotten(self, partition: Partition) -> None:
+        """Nothing is left of it that could be compared."""
+        self._stored.pop(partition, None)
+        self._taken.pop(partition, None)
+
     def skipped(self, partition: Partition) -> None:
         """What comes next has nothing before it."""
         self._taken[partition] = _NOTHING_TAKEN

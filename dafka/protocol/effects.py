@@ -9,7 +9,7 @@ from dafka.model import Value
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
     from dafka.reasons import Reason
-    from dafka.wire.messages import Message, MessageId
+    from dafka.wire.messages import Message, MessageId, OfPartition
 
 
 class Publish(Value, frozen=True):
@@ -54,6 +54,21 @@ class ReadRange(Value, frozen=True):
     bytes_max: int
     alone_end: int | None = None
     """Sequence behind what this store was asked for alone; None if others may answer, too."""
+
+
+class Recall(Value, frozen=True):
+    """Store: look up how the partitions that these are about ended, should they be forgotten."""
+
+    messages: tuple[OfPartition, ...]
+
+
+class Forget(Value, frozen=True):
+    """Store: write that these are forgotten, then report `PartitionsForgotten`.
+
+    If the disk refuses, nothing is reported, and they stay.
+    """
+
+    partitions: tuple[Partition, ...]
 
 
 class Compare(Value, frozen=True):
@@ -140,6 +155,8 @@ Effect = (
     | Unlisten
     | Append
     | ReadRange
+    | Recall
+    | Forget
     | Compare
     | Disputed
     | HoleFound

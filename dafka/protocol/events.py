@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from dafka.model import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dafka.model import Batch, Partition
-    from dafka.wire.messages import Message, MessageId
+    from dafka.wire.messages import Message, MessageId, OfPartition
 
 
 class Received(Value, frozen=True):
@@ -109,6 +111,25 @@ class RangeRead(Value, frozen=True):
         return end >= self.alone_end and end > durable
 
 
+class Recalled(Value, frozen=True):
+    """Store: messages, and the ends of those of their partitions that the log has forgotten."""
+
+    messages: tuple[OfPartition, ...]
+    ends: Mapping[Partition, int]
+
+
+class Emptied(Value, frozen=True):
+    """Store: of these partitions nothing is kept, and nothing has been for a while."""
+
+    partitions: tuple[Partition, ...]
+
+
+class PartitionsForgotten(Value, frozen=True):
+    """Store: of these the log knows no more than where they ended."""
+
+    partitions: tuple[Partition, ...]
+
+
 class Compared(Value, frozen=True):
     """Store: what the log has of the records that were to be compared, and the batch before."""
 
@@ -138,5 +159,8 @@ Event = (
     | AppendFailed
     | HoleSkipped
     | RangeRead
+    | Recalled
+    | Emptied
+    | PartitionsForgotten
     | Compared
 )

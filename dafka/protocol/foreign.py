@@ -278,6 +278,10 @@ class Reminders:
         if self._topics:
             self._due.moved(partition, now_ms)
 
+    def forget(self, partition: Partition) -> None:
+        """Nothing is left of a partition."""
+        self._due.forget(partition)
+
     def due(self, now_ms: int) -> Iterator[tuple[Partition, str]]:
         """Yield whom to remind of what."""
         for partition in self._due.due(now_ms):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TopicHeads(dict[Partition, int]):
-    """The last sequence of every partition, also found by topic. None is ever taken away.
+    """The last sequence of every partition, also found by topic.
 
     A consumer of ten thousand topics asks for each by its name, again and again. To look through
     ten thousand partitions for each answer takes a store ten seconds, in which it stores nothing.
@@ -35,14 +35,21 @@ class TopicHeads(dict[Partition, int]):
 
     def __init__(self, heads: Mapping[Partition, int]) -> None:
         super().__init__()
-        self._by_topic: dict[str, list[Partition]] = {}
+        self._by_topic: dict[str, dict[Partition, None]] = {}
         for partition, head in heads.items():
             self[partition] = head
 
     def __setitem__(self, partition: Partition, head: int) -> None:
         if partition not in self:
-            self._by_topic.setdefault(partition.topic, []).append(partition)
+            self._by_topic.setdefault(partition.topic, {})[partition] = None
         super().__setitem__(partition, head)
+
+    def __delitem__(self, partition: Partition) -> None:
+        super().__delitem__(partition)
+        of_topic = self._by_topic[partition.topic]
+        del of_topic[partition]
+        if not of_topic:
+            del self._by_topic[partition.topic]
 
     def of(self, topics: Iterable[str]) -> list[Partition]:
         """The partitions of these topics, each once; of the empty topic they are all."""

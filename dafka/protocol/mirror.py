@@ -104,6 +104,11 @@ class MirrorMachine:
         self._heads.forget(partition)
         return self._unacked.drop(partition)
 
+    def leave(self, partition: Partition) -> None:
+        """Know nothing more of a partition, until something of it is mirrored again."""
+        self.forget(partition)
+        self._starts.pop(partition, None)
+
     def _publish(self, batch: Batch, now_ms: int) -> list[Effect]:
         self._unacked.add(batch)
         self._heads.moved(batch.partition, now_ms)

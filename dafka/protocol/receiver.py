@@ -164,6 +164,18 @@ class Inflow:
         self._note_gap(partition, self._streams[partition])
         return True
 
+    def rests(self, partition: Partition) -> bool:
+        """Whether nothing of it is on its way, or known of and not here."""
+        stream = self._streams[partition]
+        return stream.head < stream.expected and not stream.ready and not stream.ahead
+
+    def forget(self, partition: Partition) -> None:
+        """Track it no more; it `rests`."""
+        assert self.rests(partition)
+        del self._streams[partition]
+        self._gaps.forget(partition)
+        self.proved(partition)
+
     def named(self, partition: Partition) -> bool:
         """Somebody says that a partition is there; False if its owner has said so of too many."""
         if partition in self._streams:

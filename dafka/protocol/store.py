@@ -21,25 +21,31 @@ from dafka.limits import (
     PeerBounds,
 )
 from dafka.model import Batch, Partition
+from dafka.protocol import forgotten
 from dafka.protocol.duplicate_producer import Disputes
 from dafka.protocol.effects import (
     Append,
     Compare,
     Dropped,
     Effect,
+    Forget,
     Listen,
     Lost,
     Publish,
     ReadRange,
+    Recall,
 )
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Compared,
+    Emptied,
     Event,
     HoleSkipped,
+    PartitionsForgotten,
     PeerListened,
     RangeRead,
+    Recalled,
     Received,
     ReceivedTogether,
     TurnEnded,
@@ -59,7 +65,7 @@ from dafka.wire.messages import MessageId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dafka.wire.messages import Message
+    from dafka.wire.messages import Message, OfPartition
 
 DISK_REST_MS = 1_000
 """What a disk has refused is not asked for again sooner."""
@@ -72,12 +78,19 @@ class StoreMachine:
         address: Its identity, kept in its log.
         heads: What its log holds: the last sequence of every partition.
         bounds: Of what peers name.
+        remembers: Whether the log has forgotten others, and knows where they ended.
     """
 
     def __init__(
-        self, address: str, heads: Mapping[Partition, int], bounds: PeerBounds = PEER_BOUNDS
+        self,
+        address: str,
+        heads: Mapping[Partition, int],
+        bounds: PeerBounds = PEER_BOUNDS,
+        *,
+        remembers: bool = False,
     ) -> None:
         self._address = address
+        self._remembers = remembers
         self._inflow = Inflow(address, bounds)
         self._durable = TopicHeads(heads)
         self._staged: list[Batch] = []
@@ -100,10 +113,11 @@ class StoreMachine:
 
     def _happened(self, event: Event, now_ms: int) -> list[Effect]:
         match event:
-            case Received():
-                return self._receive(event.message, now_ms)
-            case ReceivedTogether():
-                return self._receive_all(event.messages, now_ms)
+            case Received() | ReceivedTogether():
+                together = (event.message,) if isinstance(event, Received) else event.messages
+                return self._receive(together, now_ms)
+            case Recalled() | Emptied() | PartitionsForgotten():
+                return self._of_empty(event, now_ms)
             case TurnEnded():
                 return self._flush()
             case Appended() | AppendFailed():
@@ -120,6 +134,17 @@ class StoreMachine:
                 return self._wake(now_ms)
             case _:
                 raise AssertionError(event)
+
+    def _of_empty(
+        self, event: Recalled | Emptied | PartitionsForgotten, now_ms: int
+    ) -> list[Effect]:
+        match event:
+            case Recalled():
+                return self._remembered(event, now_ms)
+            case Emptied():
+                return self._emptied(event.partitions)
+            case PartitionsForgotten():
+                return self._forget(event.partitions)
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated."""
@@ -141,10 +166,70 @@ class StoreMachine:
         """The last durable sequence of every partition."""
         return self._durable
 
-    def _receive_all(self, together: tuple[Message, ...], now_ms: int) -> list[Effect]:
-        return [effect for message in together for effect in self._receive(message, now_ms)]
+    def _receive(self, received: tuple[Message, ...], now_ms: int) -> list[Effect]:
+        """Take in what is of partitions that are known; the log is asked about all others."""
+        if not self._remembers:
+            return [one for message in received for one in self._understand(message, now_ms)]
+        effects: list[Effect] = []
+        unknown: list[OfPartition] = []
+        for message in received:
+            told = forgotten.of_partition(message, self._address)
+            if told is None or Partition(told.topic, told.address) in self._inflow:
+                effects += self._understand(message, now_ms)
+            else:
+                unknown.append(told)
+        return [*effects, Recall(tuple(unknown))] if unknown else effects
 
-    def _receive(self, message: Message, now_ms: int) -> list[Effect]:
+    def _remembered(self, event: Recalled, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for message in event.messages:
+            partition = Partition(message.topic, message.address)
+            end = event.ends.get(partition)
+            if end is None or partition in self._inflow:
+                effects += self._understand(message, now_ms)
+            else:
+                effects += self._of_forgotten(message, partition, end, now_ms)
+        return effects
+
+    def _of_forgotten(
+        self, message: OfPartition, partition: Partition, end: int, now_ms: int
+    ) -> list[Effect]:
+        if not forgotten.goes_on(message, end):
+            if isinstance(message, messages.DirectHead) and message.store:
+                self._inflow.heard_from(message.store, now_ms)
+            return forgotten.answers(message, end, self._address)
+        proved = forgotten.proves(message, end)
+        known = proved or self._inflow.named(partition)
+        if not known or not self._inflow.start(partition, end):
+            return [Dropped("too many partitions")]
+        self._durable[partition] = end - 1
+        return self._understand(message, now_ms)
+
+    def _emptied(self, partitions: Iterable[Partition]) -> list[Effect]:
+        """Forget what nobody is about to add to."""
+        busy = self._skipped.keys() | {batch.partition for batch in self._staged}
+        for append in self._appending.values():
+            busy |= dict(append.skips).keys() | {batch.partition for batch in append.batches}
+        idle = [
+            partition
+            for partition in partitions
+            if partition in self._durable
+            and partition not in busy
+            and partition not in self._disputes
+            and self._inflow.rests(partition)
+        ]
+        return [Forget(tuple(idle))] if idle else []
+
+    def _forget(self, partitions: Iterable[Partition]) -> list[Effect]:
+        self._remembers = True
+        for partition in partitions:
+            del self._durable[partition]
+            self._inflow.forget(partition)
+            self._disputes.forgotten(partition)
+            self._reminders.forget(partition)
+        return []
+
+    def _understand(self, message: Message, now_ms: int) -> list[Effect]:
         match message:
             case (
                 messages.Records()

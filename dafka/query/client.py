@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 from dafka.errors import CommitError, QueryError, RefusedError, WireError
 from dafka.groups.commit import decode
 from dafka.groups.link_sync import LinkStanding
-from dafka.limits import BATCH_RECORDS_MAX, DIGESTS_MAX, PARTITIONS_MAX, READ_BYTES_MAX
+from dafka.limits import (
+    BATCH_RECORDS_MAX,
+    DIGESTS_MAX,
+    NAMED_MAX,
+    PARTITIONS_MAX,
+    READ_BYTES_MAX,
+)
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
@@ -106,7 +112,28 @@ class StoreClient:
                 after, tuple(place[:2] for place in page.ranges[-1:]), len(found)
             )
 
-    def changes(self, since: Mark | None) -> tuple[dict[Partition, range], Mark] | None:
+    def ranges_of(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
+        """Return the same of these partitions, as far as there are or ever were any.
+
+        Also of those that the store has forgotten, which `ranges` does not list: whoever has still
+        to do with one learns so where it ended.
+        """
+        partitions = list(partitions)
+        try:
+            return self._named(partitions)
+        except RefusedError:  # it is of before that question, and forgets nothing
+            there = self.ranges()
+            return {partition: there[partition] for partition in partitions if partition in there}
+
+    def _named(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
+        names = [(octets_of(topic), octets_of(address)) for topic, address in partitions]
+        found: dict[Partition, range] = {}
+        for first in range(0, len(names), NAMED_MAX):
+            question = messages.NamedRangesRequest(tuple(names[first : first + NAMED_MAX]))
+            found |= _ranges(self._ask(question, messages.RangesResponse).ranges)
+        return found
+
+    def changes(self, since: Mark | None) -> tuple[dict[Partition, range | None], Mark] | None:
         """Return what is kept of every partition that has changed, as `ranges` does, and until now.
 
         Args:
@@ -114,16 +141,18 @@ class StoreClient:
 
         Returns:
             None if all may have changed: the store was started anew since then, or too much has.
-            Not all of it if more changes while it is told; the rest has changed since, too.
+            Not all of it if more changes while it is told; the rest has changed since, too. Of one
+            that is forgotten since it is None.
         """
-        found: dict[Partition, range] = {}
+        found: dict[Partition, range | None] = {}
         rows = 0
         while True:
             page = self._ask(messages.ChangesRequest(since), messages.ChangesResponse)
             if page.unknown:
                 return None
             found |= _ranges(page.ranges)
-            rows += len(page.ranges)
+            found |= {Partition(text(one), text(other)): None for one, other in page.forgotten}
+            rows += len(page.ranges) + len(page.forgotten)
             before, since = since, Mark(*page.until)
             if not page.more or rows > PARTITIONS_MAX:
                 return found, since

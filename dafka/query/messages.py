@@ -16,7 +16,13 @@ from msgspec.msgpack import Decoder, Encoder
 
 from dafka.errors import WireError
 from dafka.groups import membership  # noqa: TC001  msgspec reads annotations at run time
-from dafka.limits import ADDRESS_BYTES_MAX, DIGESTS_MAX, OPENING_CHARACTERS_MAX, QUERY_BYTES_MAX
+from dafka.limits import (
+    ADDRESS_BYTES_MAX,
+    DIGESTS_MAX,
+    NAMED_MAX,
+    OPENING_CHARACTERS_MAX,
+    QUERY_BYTES_MAX,
+)
 from dafka.records.digest import DIGEST_BYTES
 
 if TYPE_CHECKING:
@@ -58,6 +64,15 @@ class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
 
     topic: Name | None = None
     after: Place | None = None
+
+
+class NamedRangesRequest(Struct, frozen=True, array_like=True, tag="named"):
+    """What are the log start and the head of these partitions, be they forgotten or not?
+
+    Answered by a `RangesResponse` of those that there are or ever were.
+    """
+
+    places: Annotated[tuple[Place, ...], Meta(max_length=NAMED_MAX)]
 
 
 class ChangesRequest(Struct, frozen=True, array_like=True, tag="changes"):
@@ -198,6 +213,7 @@ RecordQuestion = (
     TopicsRequest
     | PartitionsRequest
     | RangesRequest
+    | NamedRangesRequest
     | ChangesRequest
     | ReadRequest
     | FindRequest
@@ -246,12 +262,14 @@ class ChangesResponse(Struct, frozen=True, array_like=True, tag="changed"):
         more: Ask again, since `until`.
         unknown: All may have changed: the moment asked for is of another opening of the log, or too
             long ago.
+        forgotten: Partitions that are listed no more: nothing of them is kept.
     """
 
     ranges: tuple[Kept, ...]
     until: Moment
     more: bool
     unknown: bool = False
+    forgotten: tuple[Place, ...] = ()
 
 
 class ReadResponse(Struct, frozen=True, array_like=True, tag="batches"):

@@ -21,7 +21,7 @@ from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
 from dafka.records.batch import is_compressed, newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
-from dafka.storage.log import Mark, goes_on
+from dafka.storage.log import Mark, extent_of, goes_on
 from dafka.transport.access import ANYBODY
 from dafka.wire.primitives import octets_of, text
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         RecordQuestion,
     )
     from dafka.reasons import Reason
-    from dafka.storage.log import RecordLog
+    from dafka.storage.log import Extent, RecordLog
     from dafka.transport.access import Rights
 
 
@@ -243,6 +243,10 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return all(
                 rights.may_read(text(topic)) for topic in {span[0] for span in question.spans}
             )
+        case messages.NamedRangesRequest():
+            return all(
+                rights.may_read(text(topic)) for topic in {place[0] for place in question.places}
+            )
         case messages.GroupsRequest() | messages.CommitsRequest() | messages.MembersRequest():
             return rights.may_read(COMMITS_TOPIC)
         case (
@@ -261,12 +265,10 @@ def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> A
     match question:
         case messages.TopicsRequest():
             return _topics(question, log, bounds)
-        case messages.PartitionsRequest():
-            places, more = _places(log, question.topic, question.after, bounds)
-            return messages.PartitionsResponse(tuple(_octets(place) for place in places), more)
-        case messages.RangesRequest():
-            places, more = _places(log, question.topic, question.after, bounds)
-            return messages.RangesResponse(_ranges(log, places), more)
+        case messages.PartitionsRequest() | messages.RangesRequest():
+            return _listed(question, log, bounds)
+        case messages.NamedRangesRequest():
+            return _named(question, log)
         case messages.ChangesRequest():
             return _changes(question, log, bounds)
         case messages.ReadRequest():
@@ -311,6 +313,24 @@ def _places(
     return page(sorted(chosen), _size, bounds.page_bytes)
 
 
+def _listed(
+    question: messages.PartitionsRequest | messages.RangesRequest,
+    log: RecordLog,
+    bounds: AnswerBounds,
+) -> messages.PartitionsResponse | messages.RangesResponse:
+    places, more = _places(log, question.topic, question.after, bounds)
+    if isinstance(question, messages.RangesRequest):
+        return messages.RangesResponse(_ranges(log.extents(), places), more)
+    return messages.PartitionsResponse(tuple(_octets(place) for place in places), more)
+
+
+def _named(question: messages.NamedRangesRequest, log: RecordLog) -> messages.RangesResponse:
+    places = [Partition(text(topic), text(address)) for topic, address in question.places]
+    extents = log.extents()
+    known = log.recall(places) | {place: extents[place] for place in places if place in extents}
+    return messages.RangesResponse(_ranges(known, known), more=False)
+
+
 def _changes(
     question: messages.ChangesRequest, log: RecordLog, bounds: AnswerBounds
 ) -> messages.ChangesResponse:
@@ -322,11 +342,15 @@ def _changes(
         return messages.ChangesResponse((), changes.now, more=False, unknown=True)
     told, more = page(changed, lambda change: _size(change[0]), bounds.page_bytes)
     until = told[-1][1] if more else changes.now
-    return messages.ChangesResponse(_ranges(log, (place for place, _ in told)), until, more)
-
-
-def _ranges(log: RecordLog, places: Iterable[Partition]) -> tuple[messages.Kept, ...]:
     extents = log.extents()
+    listed = [place for place, _ in told if place in extents]
+    forgotten = tuple(_octets(place) for place, _ in told if place not in extents)
+    return messages.ChangesResponse(_ranges(extents, listed), until, more, forgotten=forgotten)
+
+
+def _ranges(
+    extents: Mapping[Partition, Extent], places: Iterable[Partition]
+) -> tuple[messages.Kept, ...]:
     rows = ((place, extents[place]) for place in places)
     return tuple((*_octets(place), kept.start, kept.head + 1) for place, kept in rows)
 
@@ -418,7 +442,7 @@ def _digests(
 
 def _kept_from(log: RecordLog, partition: Partition, sequence: int) -> int:
     """The first sequence from `sequence` on that retention has not taken."""
-    extent = log.extents().get(partition)
+    extent = extent_of(log, partition)
     return sequence if extent is None else max(sequence, extent.start)
 
 

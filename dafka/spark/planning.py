@@ -370,7 +370,7 @@ class RangeReader:
         """
 
         def following(store: StoreClient) -> tuple[range, int]:
-            kept = store.ranges(partition.topic).get(partition, range(0))
+            kept = store.ranges_of([partition]).get(partition, range(0))
             if at not in kept:
                 return kept, kept.start
             batches = store.read(partition, at, 1)

@@ -213,7 +213,8 @@ def resumed(cluster: Cluster, min_acks: int, partition: Partition, run: int) -> 
         RepeatedError: A later run has written there, or retention has taken a part of this one.
     """
     with ClusterClient(cluster) as stores:
-        answers = stores.all(lambda store: store.ranges(partition.topic).get(partition, range(0)))
+        # By name: what retention has emptied may be forgotten, and still must not begin anew.
+        answers = stores.all(lambda store: store.ranges_of([partition]).get(partition, range(0)))
         kept, needed = answers.given, len(cluster.stores) - min_acks + 1
         if len(kept) < needed:
             raise QueryError(

@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
+from zlib import crc32
 
 import lmdb
 
@@ -29,6 +30,8 @@ from dafka.model import address_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+
+_CHECKSUM = struct.Struct(">I")
 
 MAP_BYTES = 1 << 30
 """Address space mapped at first; it costs neither memory nor disk, and doubles when it is full."""
@@ -51,6 +54,11 @@ _DAMAGE = (
     struct.error,
 )
 """What a damaged file shows: to LMDB, or in rows that are not what was written there."""
+
+
+def sealed(key: bytes, value: bytes) -> bytes:
+    """Return a row's value with the checksum of key and value behind it."""
+    return value + _CHECKSUM.pack(crc32(value, crc32(key)))
 
 
 class Environment:
@@ -136,6 +144,17 @@ class Environment:
         with self.errors(attempt):
             while not self._written(work):
                 self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
+
+    def unsealed(self, attempt: str, key: bytes, value: bytes) -> bytes:
+        """Return what was `sealed`.
+
+        Raises:
+            StorageError: It is not what was written.
+        """
+        whole = value[: -_CHECKSUM.size]
+        if sealed(key, whole) != value:
+            raise self.damaged(attempt, f"the row of {key!r} is not what was written")
+        return whole
 
     def compact(self) -> tuple[int, int]:
         """Write the file anew without the pages that are free, and close.

@@ -6,6 +6,7 @@
 | `batches` | partition number u32, first sequence u64 | record count u32, time u64, content |
 | | the same, of the first record in a gap | 0 u32, time u64, sequence behind the gap u64 |
 | `entries` | table, NUL, key | value, checksum u32 |
+| `forgotten`, `forgotten-order` | | see `dafka.storage.forgotten_table` |
 
 A checksum is the CRC of key and value, as no record's own covers those; batches have theirs.
 Numbers are big-endian, so that keys sort by partition and sequence. A key of `partitions` has at
@@ -23,25 +24,37 @@ import secrets
 import struct
 from enum import Enum
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-from dafka.limits import ADDRESS_BYTES_MAX, TOPIC_BYTES_MAX
+from dafka.limits import ADDRESS_BYTES_MAX, FORGOTTEN_MAX, TOPIC_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.process.clock import wall_ms
-from dafka.storage.environment import MAP_BYTES, Environment
-from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended, skipped
+from dafka.storage import forgotten_table
+from dafka.storage.environment import MAP_BYTES, Environment, sealed
+from dafka.storage.forgotten_table import ForgottenTable, PartitionEnd
+from dafka.storage.log import (
+    NONE,
+    NOTHING,
+    ChangeOrder,
+    Extent,
+    Outline,
+    checked,
+    emptied,
+    extended,
+    skipped,
+)
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import lmdb
 
     from dafka.storage.log import TableEntry
 
-FORMAT = "4"
-"""Version of the layout above. 2 had no gaps; 2 and 3 no checksums, which rows are given."""
+FORMAT = "5"
+"""Version of the layout above. 2 had no gaps; 2 and 3 no checksums, which rows are given; up to 4
+nothing was forgotten."""
 
 _PARTITIONS, _BATCHES, _ENTRIES = b"partitions", b"batches", b"entries"
 
@@ -53,7 +66,6 @@ _BATCH_KEY = struct.Struct(">IQ")
 _BATCH = struct.Struct(">IQ")
 _GAP = struct.Struct(">IQQ")
 _STANDING = struct.Struct(">IQQQQQ")
-_CHECKSUM = struct.Struct(">I")
 
 
 class Durability(Enum):
@@ -76,6 +88,7 @@ class LmdbLog:
         durability: What `append` promises.
         clock: Wall time in milliseconds: the time of batches that carry none.
         map_bytes: Address space mapped at first; it doubles when it is full.
+        forgotten_max: Of how many partitions that are forgotten it remembers where they ended.
 
     Raises:
         StorageError: The directory cannot be used, is used by another process, or holds something
@@ -89,20 +102,22 @@ class LmdbLog:
         durability: Durability = Durability.FSYNC,
         clock: Callable[[], int] = wall_ms,
         map_bytes: int = MAP_BYTES,
+        forgotten_max: int = FORGOTTEN_MAX,
     ) -> None:
         self._clock = clock
         self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
-        tables = _PARTITIONS, _BATCHES, _ENTRIES, _UNCHECKED
+        tables = _PARTITIONS, _BATCHES, _ENTRIES, _UNCHECKED, *forgotten_table.TABLES
         self._environment = Environment(
             directory,
             kind="log",
             tables=tables,
             layout=FORMAT,
-            earlier=("2", "3"),
+            earlier=("2", "3", "4"),
             sync=sync,
             map_bytes=map_bytes,
         )
+        self._forgotten = ForgottenTable(self._environment, forgotten_max)
         try:
             self._load()
         except BaseException:
@@ -116,8 +131,13 @@ class LmdbLog:
 
     @property
     def records(self) -> int:
-        """How many records all partitions have ever had."""
+        """How many records all partitions have ever had, without those that are forgotten."""
         return self._records
+
+    @property
+    def forgotten(self) -> int:
+        """Of how many forgotten partitions it is known where they ended."""
+        return self._forgotten.count()
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
@@ -134,23 +154,29 @@ class LmdbLog:
         trims: Mapping[Partition, int] = NOTHING,
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
+        forgets: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
 
         Raises:
             StorageError: The disk refused, or a batch does not follow its partition's head, or a
-                table or key is too long.
+                table or key is too long, or of what is to be forgotten something is kept.
         """
-        if not (batches or trims or skips or entries):
+        if not (batches or trims or skips or entries or forgets):
             return
-        checked(self._extents, batches, skips, entries)
-        changed: dict[Partition, Extent] = {}
+        recalled = self.recall({*trims, *skips, *(batch.partition for batch in batches)})
+        known = self._extents | recalled if recalled else self._extents
+        checked(known, batches, skips, entries, forgets)
+        changed: dict[Partition, Extent] = dict(recalled)
         dropped: list[bytes] = []
         for partition, sequence in trims.items():
-            changed[partition] = self._trimmed(partition, sequence, dropped)
+            extent = known.get(partition)
+            changed[partition] = self._trimmed(extent, partition, sequence, dropped)
         gaps = self._skip(changed, skips)
         times = self._grow(changed, batches)
         numbers = self._numbered(changed)
+        places = [_partition_key(partition) for partition in recalled]
+        ended = {_partition_key(one): _ended(self._extents[one]) for one in forgets}
 
         def work(transaction: lmdb.Transaction[bytes]) -> None:
             table = self._environment.table(_BATCHES)
@@ -162,21 +188,24 @@ class LmdbLog:
             for partition, extent in changed.items():
                 place, value = _partition_key(partition), _packed(numbers[partition], extent)
                 table = self._environment.table(_PARTITIONS)
-                transaction.put(place, _sealed(place, value), db=table)
-            for name, key, new in entries:
-                place, table = _table_key(name, key), self._environment.table(_ENTRIES)
-                if new is None:
-                    transaction.delete(place, db=table)
-                else:
-                    transaction.put(place, _sealed(place, new), db=table)
+                transaction.put(place, sealed(place, value), db=table)
+            for place in ended:
+                transaction.delete(place, db=self._environment.table(_PARTITIONS))
+            self._forgotten.change(transaction, places, ended)
+            self._put(transaction, entries)
 
         self._environment.write("append to", work)
-        for partition, extent in changed.items():
-            known = self._extents.get(partition)
-            self._records += extent.head - (known.head if known else -1)
-        self._extents.update(changed)
-        self.changes.note(changed)
-        self._numbers.update(numbers)
+        self._take_in(changed, numbers, forgets)
+
+    def recall(self, partitions: Iterable[Partition]) -> dict[Partition, Extent]:
+        """Return how each of these ended that is forgotten; see `RecordLog.recall`.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        places = {_partition_key(one): one for one in partitions if one not in self._extents}
+        found = self._forgotten.find(places) if places else {}
+        return {places[place]: emptied(*ended) for place, ended in found.items()}
 
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int
@@ -267,7 +296,9 @@ class LmdbLog:
         with self._environment.reading() as transaction:
             place = _table_key(table, key)
             value = transaction.get(place, db=self._environment.table(_ENTRIES))
-            return None if value is None else self._unsealed("read", place, bytes(value))
+            if value is None:
+                return None
+            return self._environment.unsealed("read", place, bytes(value))
 
     def scan(
         self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
@@ -291,7 +322,8 @@ class LmdbLog:
                 key = bytes(cursor.key())
                 if not key.startswith(whole):
                     break
-                found.append((key[cut:], self._unsealed("read", key, bytes(cursor.value()))))
+                value = self._environment.unsealed("read", key, bytes(cursor.value()))
+                found.append((key[cut:], value))
                 there = cursor.next()
         return found
 
@@ -319,10 +351,12 @@ class LmdbLog:
                 place = bytes(key)
                 topic, _, address = place.partition(_SEPARATOR)
                 partition = Partition(text(topic), text(address))
-                standing = self._unsealed("open", place, bytes(value))
+                standing = self._environment.unsealed("open", place, bytes(value))
                 number, start, end, *rest = _STANDING.unpack(standing)
                 self._extents[partition] = Extent(start, end - 1, *rest)
                 self._numbers[partition] = number
+        self._following = max(self._numbers.values(), default=-1) + 1
+        """The number of the next partition; of one that is forgotten there are no batches."""
         # Kept, because stores are asked for it all the time: of ten thousand partitions a sum is
         # most of a millisecond.
         self._records = sum(extent.head + 1 for extent in self._extents.values())
@@ -344,31 +378,46 @@ class LmdbLog:
 
         def work(transaction: lmdb.Transaction[bytes]) -> None:
             for (key, table), value in rows.items():
-                transaction.put(key, _sealed(key, value), db=table)
+                transaction.put(key, sealed(key, value), db=table)
             transaction.drop(unchecked, delete=False)
 
         self._environment.write("open", work)
 
-    def _unsealed(self, attempt: str, key: bytes, value: bytes) -> bytes:
-        whole = value[: -_CHECKSUM.size]
-        if _sealed(key, whole) != value:
-            raise self._environment.damaged(attempt, f"the row of {key!r} is not what was written")
-        return whole
+    def _put(self, transaction: lmdb.Transaction[bytes], entries: Iterable[TableEntry]) -> None:
+        for name, key, new in entries:
+            place, table = _table_key(name, key), self._environment.table(_ENTRIES)
+            if new is None:
+                transaction.delete(place, db=table)
+            else:
+                transaction.put(place, sealed(place, new), db=table)
+
+    def _take_in(
+        self,
+        changed: Mapping[Partition, Extent],
+        numbers: Mapping[Partition, int],
+        forgets: Collection[Partition],
+    ) -> None:
+        """Know what is on disk now."""
+        for partition, extent in changed.items():
+            before = self._extents.get(partition)
+            self._records += extent.head - (before.head if before else -1)
+        self._extents.update(changed)
+        self._numbers.update(numbers)
+        self._following = max([self._following, *(one + 1 for one in numbers.values())])
+        for partition in forgets:
+            self._records -= self._extents.pop(partition).head + 1
+            del self._numbers[partition]
+        self.changes.note([*changed, *forgets])
 
     def _holds(self, partition: Partition, sequence: int) -> bool:
         extent = self._extents.get(partition)
         return extent is not None and extent.start <= sequence <= extent.head
 
     def _numbered(self, partitions: Mapping[Partition, Extent]) -> dict[Partition, int]:
-        """The number of each of `partitions`; those not seen before get the next ones."""
-        following = len(self._numbers)
-        numbers: dict[Partition, int] = {}
-        for partition in partitions:
-            number = self._numbers.get(partition)
-            if number is None:
-                number, following = following, following + 1
-            numbers[partition] = number
-        return numbers
+        """The number of each of `partitions`; those not there before get the next ones."""
+        new = [partition for partition in partitions if partition not in self._numbers]
+        drawn = dict(zip(new, range(self._following, 1 << 32), strict=False))
+        return {one: drawn[one] if one in drawn else self._numbers[one] for one in partitions}
 
     def _grow(self, changed: dict[Partition, Extent], batches: Sequence[Batch]) -> list[int]:
         """Bring `changed` up to date with `batches`, and return the time of each."""
@@ -381,9 +430,10 @@ class LmdbLog:
             times.append(extent.newest_ms)
         return times
 
-    def _trimmed(self, partition: Partition, sequence: int, dropped: list[bytes]) -> Extent:
+    def _trimmed(
+        self, known: Extent | None, partition: Partition, sequence: int, dropped: list[bytes]
+    ) -> Extent:
         """The extent after a trim; adds the keys of the batches that go to `dropped`."""
-        known = self._extents.get(partition)
         if known is None:
             return Extent(0, -1, 0, 0, 0)
         start, head, size, _, newest_ms = known
@@ -399,7 +449,7 @@ class LmdbLog:
                         return Extent(first, head, size, outline.newest_ms, newest_ms)
                     size -= outline.size
                     dropped.append(_BATCH_KEY.pack(number, first))
-        return Extent(head + 1, head, 0, newest_ms, newest_ms)
+        return emptied(head + 1, newest_ms)
 
     def _skip(
         self, changed: dict[Partition, Extent], skips: Mapping[Partition, int]
@@ -450,8 +500,8 @@ def _outline(first: int, value: memoryview) -> Outline:
     return Outline(first, first + count, len(value) - _BATCH.size, time_ms)
 
 
-def _sealed(key: bytes, value: bytes) -> bytes:
-    return value + _CHECKSUM.pack(crc32(value, crc32(key)))
+def _ended(extent: Extent) -> PartitionEnd:
+    return PartitionEnd(extent.head + 1, extent.newest_ms)
 
 
 def _packed(number: int, extent: Extent) -> bytes:

@@ -15,6 +15,9 @@ Contract, held by every implementation (tests/contracts/test_record_log.py):
 * What was appended is read back byte for byte, across restarts.
 * `identity` is drawn once when the log is created, and never changes.
 * `changes` has every partition that an append has changed, and none of an append that raised.
+* A partition of which nothing is kept may be forgotten: `forgets`. It is in no list any more and
+  takes no memory, also after a restart; where it ended is on disk, and found by `recall`. Whatever
+  changes it brings it back, with that end. Of very many the longest forgotten leave no trace.
 
 The time of a batch is its records' largest timestamp, and its arrival if it has none. What is kept
 and searched is the running maximum over the partition, so it never goes back.
@@ -30,7 +33,7 @@ from dafka.limits import CHANGES_MAX, TABLE_BYTES_MAX, TABLE_KEY_BYTES_MAX
 from dafka.records.batch import newest_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from dafka.model import Batch, Partition
 
@@ -62,6 +65,8 @@ class ChangeOrder:
         self._count = 0
         self._last: dict[Partition, int] = {}
         """Of each partition the number of its last change, in this order."""
+        self._untold = 0
+        """The number of the last change that is not there any more."""
 
     @property
     def now(self) -> Mark:
@@ -74,6 +79,8 @@ class ChangeOrder:
             self._count += 1
             self._last.pop(partition, None)
             self._last[partition] = self._count
+        while len(self._last) > CHANGES_MAX + 1:  # more are never told, and some may be forgotten
+            self._untold = self._last.pop(next(iter(self._last)))
 
     def since(self, mark: Mark) -> list[tuple[Partition, Mark]] | None:
         """Return what has changed since `mark`, and up to where that has then been seen.
@@ -82,7 +89,7 @@ class ChangeOrder:
             Those that changed longest ago first; None if the mark means nothing here, or that long
             ago that it is no less work to list all.
         """
-        if mark.opening != self._opening or mark.changes > self._count:
+        if mark.opening != self._opening or not self._untold <= mark.changes <= self._count:
             return None
         newest_first = takewhile(lambda item: item[1] > mark.changes, reversed(self._last.items()))
         found = [
@@ -95,6 +102,9 @@ class ChangeOrder:
 
 NOTHING: Mapping[Partition, int] = {}
 """No trims, no skips."""
+
+NONE: frozenset[Partition] = frozenset()
+"""Nothing to forget."""
 
 
 class Extent(NamedTuple):
@@ -148,7 +158,11 @@ class RecordLog(Protocol):
 
     @property
     def records(self) -> int:
-        """How many records all partitions have ever had; a number to be had at any time."""
+        """How many records all partitions have ever had, without those that are forgotten."""
+
+    @property
+    def forgotten(self) -> int:
+        """Of how many forgotten partitions it is known where they ended."""
 
     @property
     def changes(self) -> ChangeOrder:
@@ -167,6 +181,7 @@ class RecordLog(Protocol):
         trims: Mapping[Partition, int] = NOTHING,
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
+        forgets: Collection[Partition] = NONE,
     ) -> None:
         """Trim, skip, append `batches` in the order given, change tables; all or nothing.
 
@@ -177,11 +192,15 @@ class RecordLog(Protocol):
             skips: For each partition the sequence at which it goes on, behind a gap. One of which
                 nothing is kept begins there; one that reaches as far goes on as it is.
             entries: To be put into tables, or removed.
+            forgets: Partitions of which nothing is kept, and nothing else is to be changed.
 
         Raises:
             StorageError: The disk refused, or a batch does not follow its partition's head, or a
-                table or key is too long.
+                table or key is too long, or of what is to be forgotten something is kept.
         """
+
+    def recall(self, partitions: Iterable[Partition]) -> dict[Partition, Extent]:
+        """Return how each of these ended that is forgotten; nothing of it is kept."""
 
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int
@@ -216,6 +235,15 @@ class RecordLog(Protocol):
 
     def close(self) -> None:
         """Release the log. Nothing may be called after it."""
+
+
+def extent_of(log: RecordLog, partition: Partition) -> Extent | None:
+    """Return what there is of a partition, also of one that is forgotten; None if there never was.
+
+    Raises:
+        StorageError: The disk refused.
+    """
+    return log.extents().get(partition) or log.recall((partition,)).get(partition)
 
 
 def beside(log: RecordLog, batch: Batch, bytes_max: int) -> list[Batch]:
@@ -272,8 +300,9 @@ def checked(
     batches: Sequence[Batch],
     skips: Mapping[Partition, int],
     entries: Sequence[TableEntry],
+    forgets: Collection[Partition] = NONE,
 ) -> None:
-    """See that every batch follows its partition's head and every entry fits.
+    """See that batches follow their partitions' heads, entries fit, nothing kept is forgotten.
 
     Raises:
         StorageError: One does not.
@@ -286,6 +315,12 @@ def checked(
         known = extents.get(partition)
         heads[partition] = max(known.head if known else -1, sequence - 1)
     heads_after(heads, batches)
+    for partition in forgets:
+        known = extents.get(partition)
+        if known is None or known.start <= known.head or partition in heads:
+            raise StorageError(
+                f'cannot forget partition "{partition.topic}/{partition.address}": it is not empty'
+            )
     for entry in entries:
         if len(entry.table.encode()) > TABLE_BYTES_MAX or len(entry.key) > TABLE_KEY_BYTES_MAX:
             raise StorageError(
@@ -309,9 +344,14 @@ def extended(known: Extent | None, batch: Batch, arrival_ms: int) -> Extent:
     return Extent(start, batch.end - 1, before + size, oldest_ms, time_ms)
 
 
+def emptied(end: int, newest_ms: int) -> Extent:
+    """Return the extent of a partition of which nothing is kept."""
+    return Extent(end, end - 1, 0, newest_ms, newest_ms)
+
+
 def skipped(known: Extent | None, sequence: int) -> Extent:
     """Return a partition's extent when it has gone on at `sequence`, above its head."""
     if known is None or known.start > known.head:
         newest_ms = 0 if known is None else known.newest_ms
-        return Extent(sequence, sequence - 1, 0, newest_ms, newest_ms)
+        return emptied(sequence, newest_ms)
     return known._replace(head=sequence - 1)

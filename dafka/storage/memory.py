@@ -6,11 +6,22 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from dafka.limits import FORGOTTEN_MAX
 from dafka.model import Batch
-from dafka.storage.log import NOTHING, ChangeOrder, Extent, Outline, checked, extended, skipped
+from dafka.storage.log import (
+    NONE,
+    NOTHING,
+    ChangeOrder,
+    Extent,
+    Outline,
+    checked,
+    emptied,
+    extended,
+    skipped,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from dafka.model import Partition
     from dafka.storage.log import TableEntry
@@ -33,10 +44,18 @@ class MemoryLog:
     Args:
         identity: The address of the store that owns this log.
         clock: Wall time in milliseconds: the time of batches that carry none.
+        forgotten_max: Of how many partitions that are forgotten it remembers where they ended.
     """
 
-    def __init__(self, identity: str, clock: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        identity: str,
+        clock: Callable[[], int] = lambda: 0,
+        forgotten_max: int = FORGOTTEN_MAX,
+    ) -> None:
         self._identity = identity
+        self._forgotten_max = forgotten_max
+        self._forgotten: dict[Partition, Extent] = {}
         self._clock = clock
         self.changes = ChangeOrder(identity)
         self._extents: dict[Partition, Extent] = {}
@@ -46,6 +65,7 @@ class MemoryLog:
     def load(self, other: MemoryLog) -> None:
         """Hold what another one holds now, apart from it: as a process that opens its disk."""
         self._extents = dict(other._extents)
+        self._forgotten = dict(other._forgotten)
         self._kept = {partition: list(kept) for partition, kept in other._kept.items()}
         self._tables = {table: dict(values) for table, values in other._tables.items()}
 
@@ -56,8 +76,13 @@ class MemoryLog:
 
     @property
     def records(self) -> int:
-        """How many records all partitions have ever had."""
+        """How many records all partitions have ever had, without those that are forgotten."""
         return sum(extent.head + 1 for extent in self._extents.values())
+
+    @property
+    def forgotten(self) -> int:
+        """Of how many forgotten partitions it is known where they ended."""
+        return len(self._forgotten)
 
     def heads(self) -> dict[Partition, int]:
         """Return the last sequence of every partition."""
@@ -74,13 +99,21 @@ class MemoryLog:
         trims: Mapping[Partition, int] = NOTHING,
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
+        forgets: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
 
         Raises:
-            StorageError: A batch does not follow its partition's head, an entry does not fit.
+            StorageError: A batch does not follow its partition's head, an entry does not fit, or of
+                what is to be forgotten something is kept.
         """
-        checked(self._extents, batches, skips, entries)
+        touched = [*trims, *skips, *(batch.partition for batch in batches)]
+        recalled = self.recall(touched)
+        known = self._extents | recalled if recalled else self._extents
+        checked(known, batches, skips, entries, forgets)
+        for partition, extent in recalled.items():
+            del self._forgotten[partition]
+            self._extents[partition] = extent
         for partition, sequence in trims.items():
             self._trim(partition, sequence)
         skipped_over = [one for one, sequence in skips.items() if self._skip(one, sequence)]
@@ -89,13 +122,28 @@ class MemoryLog:
             extent = extended(self._extents.get(partition), batch, self._clock())
             self._extents[partition] = extent
             self._kept.setdefault(partition, []).append(_Kept(batch, extent.newest_ms))
-        self.changes.note([*trims, *skipped_over, *(batch.partition for batch in batches)])
+        for partition in forgets:
+            self._forgotten[partition] = self._extents.pop(partition)
+            self._kept.pop(partition, None)
+        while len(self._forgotten) > self._forgotten_max:
+            del self._forgotten[next(iter(self._forgotten))]
+        changed = [*trims, *skipped_over, *(batch.partition for batch in batches)]
+        self.changes.note([*recalled, *changed, *forgets])
         for table, key, value in entries:
             values = self._tables.setdefault(table, {})
             if value is None:
                 values.pop(key, None)
             else:
                 values[key] = value
+
+    def ends(self) -> dict[Partition, int]:
+        """Return where every partition ends, also those that are forgotten."""
+        extents = self._extents | self._forgotten
+        return {partition: extent.head + 1 for partition, extent in extents.items()}
+
+    def recall(self, partitions: Iterable[Partition]) -> dict[Partition, Extent]:
+        """Return how each of these ended that is forgotten."""
+        return {one: self._forgotten[one] for one in partitions if one in self._forgotten}
 
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int
@@ -151,8 +199,7 @@ class MemoryLog:
             start, oldest_ms = held[0].batch.sequence, held[0].newest_ms
             self._extents[partition] = known._replace(start=start, size=size, oldest_ms=oldest_ms)
         else:
-            start, newest_ms = known.head + 1, known.newest_ms
-            self._extents[partition] = Extent(start, start - 1, 0, newest_ms, newest_ms)
+            self._extents[partition] = emptied(known.head + 1, known.newest_ms)
 
     def _skip(self, partition: Partition, sequence: int) -> bool:
         known = self._extents.get(partition)

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka.errors import StorageError
-from dafka.storage.log import NOTHING
+from dafka.storage.log import NONE, NOTHING, extent_of
 from dafka.storage.memory import MemoryLog
 from dafka.storage.spool import MemorySpool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from dafka.model import Batch, Partition
@@ -89,11 +89,12 @@ class SimLog(MemoryLog):
         trims: Mapping[Partition, int] = NOTHING,
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
+        forgets: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`."""
         self._disk.begin()
-        super().append(batches, trims=trims, skips=skips, entries=entries)
-        self._disk.commit(partial(self._commit, batches, trims, skips, entries))
+        super().append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
+        self._disk.commit(partial(self._commit, batches, trims, skips, entries, forgets))
 
     def _commit(
         self,
@@ -101,10 +102,14 @@ class SimLog(MemoryLog):
         trims: Mapping[Partition, int],
         skips: Mapping[Partition, int],
         entries: Sequence[TableEntry],
+        forgets: Collection[Partition],
     ) -> None:
-        heads = self._held.heads()
-        skipped = {one: range(heads.get(one, -1) + 1, end) for one, end in skips.items()}
-        self._held.append(batches, trims=trims, skips=skips, entries=entries)
+        extents = {one: extent_of(self._held, one) for one in skips}
+        skipped = {
+            one: range(0 if extent is None else extent.head + 1, skips[one])
+            for one, extent in extents.items()
+        }
+        self._held.append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
         self._written(batches, trims, skipped)
 
 

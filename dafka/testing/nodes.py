@@ -6,8 +6,10 @@ Each writes what its application sees into the world's history.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
+from dafka.errors import StorageError
 from dafka.model import Partition, replace
 from dafka.node.consumer import ConsumerRole
 from dafka.node.producer import ProducerRole
@@ -18,7 +20,8 @@ from dafka.protocol.events import Consumed, Received, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
 from dafka.records.batch import BatchBuilder, Run, values_of
-from dafka.storage.log import ChangeOrder
+from dafka.storage.forgetting import FORGET_AFTER_MS
+from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer
 from dafka.storage.spool import MemorySpool
@@ -200,6 +203,7 @@ class SimStore(SimNode[None, Never]):
         mesh: Its cluster.
         log: What is on its disk: it outlives the process.
         bounds: Of the answers of its query port.
+        forget_after_ms: How long a partition has to be empty before it is forgotten.
     """
 
     def __init__(
@@ -209,11 +213,13 @@ class SimStore(SimNode[None, Never]):
         mesh: SimMesh,
         log: MemoryLog,
         bounds: AnswerBounds = ANSWER_BOUNDS,
+        forget_after_ms: int = FORGET_AFTER_MS,
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self.server = SimQueryServer(self)
         self._bounds = bounds
+        self._forget_after_ms = forget_after_ms
         self.disk = SimDisk(self)
         self._view = SimLog(log, self.disk, self._written)
         self.disputed: set[Partition] = set()
@@ -221,13 +227,18 @@ class SimStore(SimNode[None, Never]):
 
     def build(self) -> tuple[StoreRole, StoreMachine]:
         """A store that has just opened its log."""
-        for partition, head in self.log.heads().items():
-            self.world.history.record(Reopened(self.world.now_ms, self.name, partition, head + 1))
+        for partition, end in self.log.ends().items():
+            self.world.history.record(Reopened(self.world.now_ms, self.name, partition, end))
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
         self.server = SimQueryServer(self)
         self._view = SimLog(self.log, self.disk, self._written)
         role = StoreRole(
-            self._view, self.server, Retainer(()), bounds=self._bounds, clock=self.world.clock
+            self._view,
+            self.server,
+            Retainer(()),
+            forget_after_ms=self._forget_after_ms,
+            bounds=self._bounds,
+            clock=self.world.clock,
         )
         return role, role.machine
 
@@ -265,8 +276,9 @@ class SimStore(SimNode[None, Never]):
             self.disputed.add(effect.partition)
 
     def trim(self, partition: Partition, sequence: int) -> None:
-        """Keep nothing of what lies before `sequence`, as whoever deletes over the query port."""
-        self._view.append((), trims={partition: sequence})
+        """Keep nothing of what lies before `sequence`, as retention does, if the disk takes it."""
+        with suppress(StorageError):
+            self._view.append((), trims={partition: sequence})
 
     def _written(
         self,
@@ -276,7 +288,9 @@ class SimStore(SimNode[None, Never]):
     ) -> None:
         now_ms, history = self.world.now_ms, self.world.history
         for partition in trimmed:
-            start = self.log.extents()[partition].start
+            extent = extent_of(self.log, partition)
+            assert extent is not None
+            start = extent.start
             history.record(Trimmed(now_ms, self.name, partition, start))
         for partition, gap in skipped.items():
             history.record(SkippedOver(now_ms, self.name, partition, gap.start, gap.stop))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dafka.node.loop import NodeFailedError
 from dafka.protocol.consumer import ConsumerSettings, Start
+from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault
@@ -26,6 +27,12 @@ SETTLING_MS_MAX = 180_000
 
 BACK_MS_MAX = 1_500
 """How long a crashed node stays away."""
+
+FORGETTING_EVERY = 3
+"""Of so many seeds one has retention, and stores that forget what it has emptied."""
+
+FORGETTING_MS = 200
+"""How soon."""
 
 REST_MS = 30_000
 """Time that consumers have for the last records."""
@@ -55,9 +62,14 @@ class ScenarioCluster:
         seed: Everything random comes from it.
         faults: What goes wrong until they are healed.
         min_acks: How many stores the producers wait for.
+        forgetting: Whether stores have retention, and forget what it has emptied.
     """
 
-    def __init__(self, seed: int, faults: Faults, min_acks: int = 1) -> None:
+    def __init__(
+        self, seed: int, faults: Faults, min_acks: int = 1, *, forgetting: bool = False
+    ) -> None:
+        self.forgetting = forgetting
+        after_ms = FORGETTING_MS if forgetting else FORGET_AFTER_MS
         self.world = World(seed, faults)
         mesh = SimMesh(self.world)
         self.producers = [
@@ -65,7 +77,10 @@ class ScenarioCluster:
             for number in range(2)
         ]
         self.stores = [
-            SimStore(self.world, f"S{number}", mesh, MemoryLog(f"S{number}")) for number in range(2)
+            SimStore(
+                self.world, f"S{number}", mesh, MemoryLog(f"S{number}"), forget_after_ms=after_ms
+            )
+            for number in range(2)
         ]
         self.consumers = [
             SimConsumer(self.world, "C0", mesh, ConsumerSettings(topics=TOPICS)),
@@ -95,6 +110,27 @@ class ScenarioCluster:
         if alive:
             chance.choice(alive).send(chance.choice(TOPICS), chance.randint(1, 5))
 
+    def retain(self) -> None:
+        """Let retention take some or all of a partition from the stores that live."""
+        chance = self.world.random
+        ends = {
+            partition: extent.head + 1
+            for store in self.stores
+            for partition, extent in store.log.extents().items()
+        }
+        if ends:
+            partition = chance.choice(sorted(ends))
+            start = chance.choice((ends[partition], chance.randint(0, ends[partition])))
+            for store in self.stores:
+                if store.alive and partition in store.log.extents():
+                    store.trim(partition, start)
+
+    def empty(self) -> None:
+        """Let retention take everything."""
+        for store in self.stores:
+            for partition, extent in [*store.log.extents().items()]:
+                store.trim(partition, extent.head + 1)
+
     def crash_something(self) -> None:
         """Kill a random living node; it comes back after a while."""
         chance = self.world.random
@@ -110,7 +146,8 @@ def run(seed: int) -> Outcome:
     chance = random.Random(seed)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
-    cluster = ScenarioCluster(seed, faults, min_acks=chance.randint(1, 2))
+    forgetting = seed % FORGETTING_EVERY == 0
+    cluster = ScenarioCluster(seed, faults, min_acks=chance.randint(1, 2), forgetting=forgetting)
     world = cluster.world
     anomalies = []
     try:
@@ -122,8 +159,8 @@ def run(seed: int) -> Outcome:
     anomalies += check(world.history)
     anomalies += vacuous(world.history)
     crashes = sum(isinstance(event, Fault) for event in world.history)
-    heads = [head + 1 for store in cluster.stores for head in store.log.heads().values()]
-    return Outcome(tuple(anomalies), sum(heads), crashes, world.fingerprint)
+    records = sum(end for store in cluster.stores for end in store.log.ends().values())
+    return Outcome(tuple(anomalies), records, crashes, world.fingerprint)
 
 
 def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) -> bool:
@@ -134,16 +171,28 @@ def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) ->
         cluster.send_somewhere()
         if not healthy and chance.random() < 0.3:
             cluster.crash_something()
+        if cluster.forgetting and chance.random() < 0.3:
+            cluster.retain()
     world.faults.heal()
     world.run_until(world.now_ms + BACK_MS_MAX)
+    settled = _settles(cluster)
+    if cluster.forgetting:
+        cluster.empty()
+        world.run_until(world.now_ms + 2 * FORGETTING_MS)
+        settled = _settles(cluster)
+    world.run_until(world.now_ms + REST_MS)
+    return settled
+
+
+def _settles(cluster: ScenarioCluster) -> bool:
+    """Let producers go on, and all settle; whether it has in time."""
+    world = cluster.world
     for producer in cluster.producers:
         producer.send(TOPICS[0], 1)  # so that no run proves nothing
     healed_ms = world.now_ms
     while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
         world.run_until(world.now_ms + 250)
-    settled = cluster.settled()
-    world.run_until(world.now_ms + REST_MS)
-    return settled
+    return cluster.settled()
 
 
 def _random_faults(chance: random.Random) -> Faults:

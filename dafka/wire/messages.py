@@ -205,3 +205,5 @@ Message = (
     | LogStart
 )
 Batch = RecordMessage | DirectRecord | Records | DirectRecords
+OfPartition = Batch | Head | DirectHead | Fetch
+"""What tells of one partition, or asks for it."""

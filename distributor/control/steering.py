@@ -34,13 +34,13 @@ from distributor.link.target import (
 from distributor.survey import gives_sign_of_life
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from dafka.model import Partition
     from dafka.process.clock import Clock
     from dafka.transport.request import ConnectClient
     from distributor.link.target import TargetEffect, TargetEvent
-    from topology.model import ClusterSpec, Topology
+    from topology.model import Topology
     from topology.plan import Link
 
 log = logging.getLogger(__name__)
@@ -101,9 +101,15 @@ class ClusterStores:
         """Whether any store of a cluster gives a sign of life."""
         return gives_sign_of_life(self._topology.cluster(name), self._connect)
 
-    def heads(self, name: str) -> Mapping[Partition, int] | None:
-        """The heads of a cluster, as the first of its stores says that answers; None if none."""
-        return _heads_of(self._topology.cluster(name), self._connect)
+    def heads(self, name: str, partitions: Collection[Partition]) -> Mapping[Partition, int] | None:
+        """The heads of these in a cluster, as its first store says that answers; None if none."""
+        cluster = Cluster.declared(self._topology.cluster(name))
+        try:
+            with ClusterClient(cluster, LOOK_TIMEOUT_MS, self._connect) as stores:
+                ranges = stores.first(lambda store: store.ranges_of(partitions))
+        except QueryError:
+            return None
+        return {partition: kept.stop - 1 for partition, kept in ranges.items()}
 
     def carried(self, name: str) -> Mapping[Partition, int] | None:
         """The heads of what the link carries; only what has changed is asked for."""
@@ -112,7 +118,10 @@ class ClusterStores:
             cluster = self._topology.cluster(name)
             holdings = Holdings(cluster, self._carried, self._connect, LOOK_TIMEOUT_MS)
             self._holdings[name] = holdings
-        return holdings.said.heads if holdings.ask() else None
+        if not holdings.ask():
+            return None
+        holdings.name(())  # of what is listed no more nothing needs to be known
+        return holdings.said.heads
 
     def close(self) -> None:
         """Release the connections."""
@@ -266,7 +275,7 @@ class Steering:
         if sent is None:
             return False
         for name in self._link.beyond:
-            heads = self._stores.heads(name)
+            heads = self._stores.heads(name, sent)
             if heads is None:
                 self._barrier = f"{name} does not answer"
                 return False
@@ -275,11 +284,3 @@ class Steering:
                 self._barrier = f"{name} lacks records of {counted(lacking, 'partition')}"
                 return False
         return True
-
-
-def _heads_of(cluster: ClusterSpec, connect: ConnectClient) -> Mapping[Partition, int] | None:
-    try:
-        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS, connect) as stores:
-            return stores.first(lambda store: store.heads())
-    except QueryError:
-        return None

@@ -87,11 +87,16 @@ class Comparison:
             now_ms: The time.
             begins: Log starts of the source, where they are above 0.
         """
+        # Of what the source does not list it has no more, and nobody needs to say where it ended.
         lost = {
             partition: end
             for partition, before in self._asked.items()
             if (end := target.get(partition, -1) + 1) < before
+            and (partition in source or not source)
         }
+        if source:
+            there = source.keys() | target.keys()
+            self._ends = {one: end for one, end in self._ends.items() if one in there}
         for partition, head in target.items():
             self.stored(partition, head + 1)
         self._ends.update(lost)

@@ -14,7 +14,7 @@ from distributor.link.events import HeadsRead, HeadsUnread
 from distributor.verify.divergence import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from dafka.model import Partition
     from dafka.query.client import StoreClient
@@ -37,6 +37,9 @@ class StoreView:
         """Log starts, where they are above 0."""
         self.empty: set[Partition] = set()
         """Partitions of which nothing is kept any more."""
+        self.unlisted: dict[Partition, int | None] = {}
+        """The last sequence of partitions that it does not list, by name; -1 where it never had
+        any, None where it has forgotten one since and was not asked again."""
 
     def read(self, client: StoreClient) -> None:
         """Bring it up to date.
@@ -53,15 +56,43 @@ class StoreView:
         # Before the list: what changes meanwhile is told again.
         beginning = _changed(client, None)
         ranges = client.ranges()
-        # All there: nothing of what it had said before is left.
+        # All there: of what it had said before only the names are left.
         self._until = None if beginning is None else beginning[1]
+        self.unlisted = dict.fromkeys([*self.unlisted, *self.heads])
         self.heads, self.begins, self.empty = {}, {}, set()
         self._take(ranges)
 
-    def _take(self, ranges: Mapping[Partition, range]) -> None:
+    def name(self, client: StoreClient, partitions: Collection[Partition] | None) -> None:
+        """Ask by name, and once, about those of these that it does not list; forget all others.
+
+        What it has forgotten it still knows the end of, and need not be brought again. None are
+        those that it was asked about before, and what it has forgotten since.
+
+        Raises:
+            QueryError: The store does not answer.
+        """
+        wanted = [
+            partition
+            for partition in (self.unlisted if partitions is None else partitions)
+            if partition not in self.heads
+        ]
+        known = {partition: self.unlisted.get(partition) for partition in wanted}
+        asked = [partition for partition, head in known.items() if head is None]
+        ended = client.ranges_of(asked) if asked else {}
+        nothing = range(0)
+        self.unlisted = known | {one: ended.get(one, nothing).stop - 1 for one in asked}
+
+    def _take(self, ranges: Mapping[Partition, range | None]) -> None:
         for partition, kept in ranges.items():
             if not self._wants(partition.topic):
                 continue
+            if kept is None:
+                self.heads.pop(partition, None)
+                self.begins.pop(partition, None)
+                self.empty.discard(partition)
+                self.unlisted[partition] = None
+                continue
+            self.unlisted.pop(partition, None)
             self.heads[partition] = kept.stop - 1
             if kept.start:
                 self.begins[partition] = kept.start
@@ -111,6 +142,15 @@ class Holdings:
             return False  # each has been told of
         return True
 
+    def name(self, partitions: Collection[Partition] | None) -> bool:
+        """Ask the store that spoke last, see `StoreView.name`; False if it does not answer."""
+        try:
+            self.said.name(self.client(), partitions)
+        except QueryError as error:
+            self._unsaid(self.client(), error)
+            return False
+        return True
+
     def begins(self) -> dict[Partition, int] | None:
         """Ask every store; return the least log starts, where above 0; None if one is silent.
 
@@ -139,10 +179,13 @@ class Holdings:
         try:
             self._views[client.endpoint].read(client)
         except QueryError as error:
-            facts = {"cluster": self.cluster, "store": client.endpoint, "error": str(error)}
-            log.warning("a store does not say what it holds", extra=facts)
+            self._unsaid(client, error)
             raise
         return client.endpoint
+
+    def _unsaid(self, client: StoreClient, error: QueryError) -> None:
+        facts = {"cluster": self.cluster, "store": client.endpoint, "error": str(error)}
+        log.warning("a store does not say what it holds", extra=facts)
 
 
 class BothEnds:
@@ -180,6 +223,11 @@ class BothEnds:
         if theirs is None:
             return HeadsUnread()
         ours = self._heads_of(source)
+        if not target.name(None if ours is None else ours):
+            return HeadsUnread()
+        unlisted = target.said.unlisted.items()
+        ended = {one: head for one, head in unlisted if head is not None and head >= 0}
+        theirs |= ended
         hidden = False
         if ours is not None and (spans := self._witness.due(ours, theirs)):
             hidden = not self._look(spans)
@@ -199,7 +247,7 @@ class BothEnds:
             hidden=hidden,
             begins=begins,
             certain=certain,
-            empty=frozenset(target.said.empty),
+            empty=frozenset({*target.said.empty, *ended}),
         )
 
     def close(self) -> None:
@@ -234,7 +282,7 @@ class BothEnds:
 
 def _changed(
     client: StoreClient, since: Mark | None
-) -> tuple[Mapping[Partition, range], Mark] | None:
+) -> tuple[Mapping[Partition, range | None], Mark] | None:
     """What has changed; None if the store cannot say, being of before there was that question."""
     try:
         return client.changes(since)

@@ -105,6 +105,8 @@ class LinkSettings:
         bytes_per_s: How much it may send; None for as much as there is.
         records_per_s: The same.
         skips: Whether a topic goes on by itself behind what the source keeps no more.
+        forget_after_ms: How long a partition has to stand still that the source lists no more, as
+            nothing of it is kept, before the link forgets it.
     """
 
     survey_interval_ms: int = 5_000
@@ -112,6 +114,7 @@ class LinkSettings:
     bytes_per_s: int | None = None
     records_per_s: int | None = None
     skips: Callable[[str], bool] = no_topic
+    forget_after_ms: int = 600_000
 
 
 class LinkMachine:
@@ -315,7 +318,27 @@ class LinkMachine:
             if partition in placed and self._done(partition) > end:
                 self._pulling[partition] = heads.source[partition] + 1
                 effects += self._rewind(partition, end, now_ms)
+        self._forget(heads.source, now_ms)
         return effects
+
+    def _forget(self, source: Mapping[Partition, int], now_ms: int) -> None:
+        """Know nothing more of what the source has forgotten: heard of again, it is placed anew.
+
+        Not of what is under way or stopped. Nor at once: its producer may be idle, and say HEAD.
+        """
+        old_ms = now_ms - self._settings.forget_after_ms
+        unlisted = self._moved_ms.keys() - source.keys() if source else set()
+        for partition in unlisted - self.stops.by_partition.keys() - self._unplaced.keys():
+            under_way = self._hops.oldest(partition) or self._mirror.low(partition) is not None
+            if self._moved_ms[partition] > old_ms or under_way:
+                continue
+            if self._source.forget(partition):
+                self._mirror.leave(partition)
+                del self._moved_ms[partition]
+                self._sent.pop(partition, None)
+                self._pulling.pop(partition, None)
+                self._passing.discard(partition)
+                self.shortened.discard(partition)
 
     def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[SidedEffect]:
         """Ask the source's stores where they have more than was heard of from them."""

@@ -131,6 +131,9 @@ class _QueriedCluster:
     def ranges(self, topic: str) -> dict[Partition, range]:
         return self._store.ranges(topic)
 
+    def end(self, partition: Partition) -> int:
+        return self._store.ranges_of([partition]).get(partition, range(0)).stop
+
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
         return self._store.find(partition, timestamp_ms)
 

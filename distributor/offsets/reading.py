@@ -47,6 +47,9 @@ class OffsetsCluster(Protocol):
     def ranges(self, topic: str) -> dict[Partition, range]:
         """Return the sequences that are kept of every partition."""
 
+    def end(self, partition: Partition) -> int:
+        """Return where a partition ends, also one that is forgotten; 0 if there never was one."""
+
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
         """Return the sequence of the first record that is of this time or later."""
 
@@ -178,5 +181,10 @@ def places(cluster: OffsetsCluster, asked: Iterable[Place]) -> dict[Place, tuple
 
 def _ends(cluster: OffsetsCluster) -> Callable[[Partition], int]:
     """Where partitions end: asked once for each topic, and only if it matters."""
-    ranges = cache(cluster.ranges)
-    return lambda partition: ranges(partition.topic).get(partition, range(0)).stop
+    ranges, end = cache(cluster.ranges), cache(cluster.end)
+
+    def end_of(partition: Partition) -> int:
+        kept = ranges(partition.topic).get(partition)
+        return end(partition) if kept is None else kept.stop
+
+    return end_of

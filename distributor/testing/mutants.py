@@ -111,6 +111,24 @@ MUTANTS = [
         "        return [] if end is None",
     ),
     Mutant(
+        "a forgotten partition begins again at 0",
+        "dafka/node/store.py",
+        "        ends = {partition: extent.start for partition, extent in recalled.items()}",
+        "        ends: dict[Partition, int] = {}",
+    ),
+    Mutant(
+        "what is forgotten is not acknowledged any more",
+        "dafka/protocol/forgotten.py",
+        "    acknowledgement = Publish(messages.Ack(topic, address, store, end - 1))",
+        "    acknowledgement = Publish(messages.Ack(topic, address, store, 0))",
+    ),
+    Mutant(
+        "a link does not ask what its target has forgotten",
+        "distributor/link/holdings.py",
+        "        theirs |= ended\n",
+        "",
+    ),
+    Mutant(
         "two producers under one address are taken for one",
         "dafka/protocol/duplicate_producer.py",
         "    return ours == theirs",

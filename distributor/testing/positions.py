@@ -13,6 +13,7 @@ from dafka.query.messages import FindRequest, FindResponse, decode_answer
 from dafka.query.messages import encode as encoded
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, enclosed
+from dafka.storage.log import extent_of
 from dafka.storage.memory import MemoryLog
 from dafka.wire.primitives import octets_of
 from distributor.offsets.distributor import OffsetsDistributor
@@ -94,6 +95,11 @@ class LogCluster:
             for partition, one in self.log.extents().items()
             if partition.topic == topic
         }
+
+    def end(self, partition: Partition) -> int:
+        """As a link asks for it."""
+        extent = extent_of(self.log, partition)
+        return 0 if extent is None else extent.head + 1
 
     def find(self, partition: Partition, timestamp_ms: int) -> int | None:
         """As a link asks for it."""

@@ -96,7 +96,7 @@ def run(seed: int) -> TreeOutcome:
     if trouble.flags_tell and not steered:
         problems += flags_tell_the_way(sim, plan)  # the way to the preferred targets
     first = next(iter(sim.clusters.values()))
-    records = sum(head + 1 for head in first.store.log.heads().values())
+    records = sum(first.store.log.ends().values())
     return TreeOutcome(
         problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint
     )

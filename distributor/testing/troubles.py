@@ -208,6 +208,53 @@ class OvertakingRetention(_Trimming):
         ]
 
 
+QUIET_MS = 20_000
+"""For so long nothing is copied once all has settled: several surveys and pulls."""
+
+
+class EmptyingRetention(Trouble):
+    """Clusters drop, each at its own time, what all have, and forget what is empty then."""
+
+    settings = SimSettings(
+        link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000, forget_after_ms=500),
+        forget_after_ms=200,
+    )
+    flags_tell = False
+
+    def happen(self) -> None:
+        """Let retention empty a partition that has come everywhere, on some cluster."""
+        ends = [store.log.ends() for store in self._sim.stores]
+        common = set.intersection(*(set(held.items()) for held in ends))
+        if common and self._chance.random() < 0.6:
+            partition, end = self._chance.choice(sorted(common))
+            for store in self._chance.choice([*self._sim.clusters.values()]).stores:
+                if store.alive and partition in store.log.extents():
+                    store.trim(partition, end)
+
+    def again(self) -> None:
+        """Empty many, let them be forgotten, begin links anew, and let producers go on."""
+        for _ in range(20):
+            self.happen()
+        self._sim.world.run_until(self._sim.world.now_ms + 1_000)
+        for link in self._sim.links:
+            if link.alive:
+                link.crash()
+                link.boot()
+        for _ in range(3):
+            self._sim.send_somewhere("flights", 1)
+
+    def wrong(self) -> list[str]:
+        """Whether anything is copied though all is there, or was forgotten."""
+        self._sim.world.run_until(self._sim.world.now_ms + BACK_MS_MAX)  # ACKs may be under way
+        before = [(link.forwarded, link.pulled) for link in self._sim.links]
+        self._sim.world.run_until(self._sim.world.now_ms + QUIET_MS)
+        return [
+            f"{link.name} copies again and again"
+            for link, copied in zip(self._sim.links, before, strict=True)
+            if (link.forwarded, link.pulled) != copied
+        ]
+
+
 class OtherHistories(Trouble):
     """Clusters have other records under one name, and no word in them of their producers."""
 
@@ -264,7 +311,7 @@ TROUBLES = (
     Trouble,
     NewDisks,
     UnevenRetention,
-    Trouble,
+    EmptyingRetention,
     OvertakingRetention,
     NewDisksOfReceiver,
     OtherHistories,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka.protocol.effects import Lost
+from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.history import History
@@ -68,13 +69,19 @@ class SimCluster:
     """One leaf: a mesh, its stores and its producers."""
 
     def __init__(
-        self, world: World, name: str, number: int, producers: int, stores: int = 1
+        self,
+        world: World,
+        name: str,
+        number: int,
+        producers: int,
+        stores: int = 1,
+        forget_after_ms: int = FORGET_AFTER_MS,
     ) -> None:
         self.name = name
         self.number = number
         self.mesh = SimMesh(world)
         self.stores = [
-            SimStore(world, one, self.mesh, MemoryLog(one.upper()))
+            SimStore(world, one, self.mesh, MemoryLog(one.upper()), forget_after_ms=forget_after_ms)
             for one in _store_names(name, stores)
         ]
         self.store = self.stores[0]
@@ -92,12 +99,14 @@ class SimSettings:
         aim: Of every link; by default no target is ever left.
         probe_interval_ms: How often targets are looked at.
         barrier: Whether a planned switch waits for what was sent; not to wait is a mistake.
+        forget_after_ms: How long stores list what retention has emptied.
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
     aim: TargetSettings = field(default_factory=lambda: TargetSettings(failover_after_ms=1 << 40))
     probe_interval_ms: int = 500
     barrier: bool = True
+    forget_after_ms: int = FORGET_AFTER_MS
 
 
 REPAIRING = SimSettings(
@@ -319,11 +328,11 @@ class SimLink(SimNode[Side, LinkEvent]):
 
     def _missing(self, cluster: SimCluster) -> list[Partition]:
         """What was sent and is on no disk of a cluster."""
-        heads = [store.log.heads() for store in cluster.stores]
+        ends = [store.log.ends() for store in cluster.stores]
         return [
             partition
             for partition, end in (self.sent or {}).items()
-            if all(held.get(partition, -1) + 1 < end for held in heads)
+            if all(held.get(partition, 0) < end for held in ends)
         ]
 
     def _plan_look(self) -> None:
@@ -385,7 +394,9 @@ class SimWorld:
         self.settings = settings
         plan = placed(plan, stores)
         self.clusters = {
-            cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers, stores)
+            cluster.name: SimCluster(
+                self.world, cluster.name, cluster.id, producers, stores, settings.forget_after_ms
+            )
             for cluster in plan.topology.clusters
         }
         self.links = [
@@ -507,8 +518,8 @@ class SimWorld:
                 # What nobody keeps any more comes to nobody any more.
                 if partition not in self.contested and extent.start <= extent.head:
                     due[partition] = max(extent.head, due.get(partition, -1))
-        heads = [store.log.heads() for store in self.stores]
-        if any(held.get(one, -1) < head for one, head in due.items() for held in heads):
+        ends = [store.log.ends() for store in self.stores]
+        if any(held.get(one, 0) <= head for one, head in due.items() for held in ends):
             return False
         return not any(
             producer.waiting for cluster in self.clusters.values() for producer in cluster.producers

@@ -90,6 +90,7 @@ class Witness:
             target: The same of the target.
         """
         again: dict[Partition, range] = {}
+        self._doubtful &= source.keys() | target.keys()
         for partition, seen in list(self._seen.items()):
             end = min(source.get(partition, -1), target.get(partition, -1)) + 1
             if end < seen or partition not in source:

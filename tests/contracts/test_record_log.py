@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dafka.errors import StorageError
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.storage.log import Outline, TableEntry
+from dafka.storage.log import Outline, TableEntry, extent_of
 from dafka.wire.primitives import text
 from tests.support.record_logs import ORDERS, OTHERS, Lmdb, Memory, batch
 
@@ -248,6 +248,101 @@ def test_a_refused_append_trims_nothing(holder):
         )
     assert holder.log.extents()[ORDERS].start == 0
     assert holder.log.get("t", b"k") is None
+
+
+def emptied(holder, partition, end):
+    holder.log.append([batch(partition, 0, end)])
+    holder.log.append([], trims={partition: end})
+
+
+def test_of_a_forgotten_partition_only_its_end_is_left(holder):
+    emptied(holder, ORDERS, 10)
+    holder.log.append([batch(OTHERS, 0, 1)])
+    holder.log.append([], forgets=[ORDERS])
+    for _ in range(2):
+        assert holder.log.heads() == {OTHERS: 0}
+        assert set(holder.log.extents()) == {OTHERS}
+        assert (holder.log.records, holder.log.forgotten) == (1, 1)
+        assert holder.log.read(ORDERS, 9, 1, 1) == holder.log.outlines(ORDERS, 9, 1) == []
+        assert holder.log.find(ORDERS, 0) is None
+        recalled = holder.log.recall([ORDERS, OTHERS, Partition("orders", "C3")])
+        assert {one: extent[:3] for one, extent in recalled.items()} == {ORDERS: (10, 9, 0)}
+        assert extent_of(holder.log, ORDERS) == recalled[ORDERS]
+        assert extent_of(holder.log, OTHERS) == holder.log.extents()[OTHERS]
+        holder.reopen()
+
+
+def test_a_forgotten_partition_goes_on_where_it_ended(holder):
+    emptied(holder, ORDERS, 10)
+    holder.log.append([], forgets=[ORDERS])
+    for sequence in (0, 9, 11):
+        with pytest.raises(StorageError, match="follows 9"):
+            holder.log.append([batch(ORDERS, sequence, 1)])
+    assert holder.log.forgotten == 1
+    holder.log.append([batch(ORDERS, 10, 2, b"more")])
+    holder.reopen()
+    assert holder.log.forgotten == 0
+    assert holder.log.heads() == {ORDERS: 11}
+    assert holder.log.extents()[ORDERS][:3] == (10, 11, 4)
+    assert holder.log.read(ORDERS, 10, 1, 1) == [batch(ORDERS, 10, 2, b"more")]
+
+
+def test_a_skip_brings_a_forgotten_partition_back_and_it_may_be_forgotten_again(holder):
+    emptied(holder, ORDERS, 10)
+    holder.log.append([], forgets=[ORDERS])
+    holder.log.append([], skips={ORDERS: 100})
+    assert holder.log.extents()[ORDERS][:2] == (100, 99)
+    holder.log.append([], forgets=[ORDERS])
+    holder.reopen()
+    assert holder.log.recall([ORDERS])[ORDERS].start == 100
+
+
+def test_what_is_kept_is_not_forgotten(holder):
+    holder.log.append([batch(ORDERS, 0, 10), batch(ORDERS, 10, 1)])
+    holder.log.append([], trims={ORDERS: 10})
+    for partition in (ORDERS, OTHERS):
+        with pytest.raises(StorageError, match="cannot forget"):
+            holder.log.append([batch(OTHERS, 0, 1)], forgets=[partition])
+    assert holder.log.heads() == {ORDERS: 10}
+
+
+def test_forgetting_is_a_change(holder):
+    emptied(holder, ORDERS, 10)
+    before = holder.log.changes.now
+    holder.log.append([], forgets=[ORDERS])
+    assert [one for one, _ in holder.log.changes.since(before)] == [ORDERS]
+
+
+def test_partitions_do_not_get_records_of_those_that_are_forgotten(holder):
+    emptied(holder, ORDERS, 3)
+    holder.log.append([], forgets=[ORDERS])
+    holder.log.append([batch(OTHERS, 0, 2, b"others")])
+    holder.reopen()
+    holder.log.append([batch(ORDERS, 3, 1, b"orders")])
+    holder.reopen()
+    assert holder.log.read(OTHERS, 0, 9, 99) == [batch(OTHERS, 0, 2, b"others")]
+    assert holder.log.read(ORDERS, 3, 9, 99) == [batch(ORDERS, 3, 1, b"orders")]
+
+
+@pytest.mark.parametrize("kind", [Memory, Lmdb])
+def test_the_longest_forgotten_leave_no_trace(kind, tmp_path):
+    holder = kind(tmp_path, forgotten_max=2)
+    gone = [Partition("orders", f"D{number}") for number in range(4)]
+    for partition in gone:
+        emptied(holder, partition, 1)
+        holder.log.append([], forgets=[partition])
+    holder.reopen()
+    assert holder.log.recall(gone).keys() == {*gone[2:]}
+    holder.log.append([batch(gone[2], 1, 1)])
+    holder.log.append([], trims={gone[2]: 2})
+    holder.log.append([], forgets=[gone[2]])
+    emptied(holder, gone[0], 5)
+    holder.log.append([], forgets=[gone[0]])
+    assert {one: extent.start for one, extent in holder.log.recall(gone).items()} == {
+        gone[2]: 2,
+        gone[0]: 5,
+    }
+    holder.log.close()
 
 
 def test_outlines_are_batches_without_content(holder):

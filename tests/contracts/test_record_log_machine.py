@@ -30,6 +30,7 @@ class LogMachine(RuleBasedStateMachine):
         self.holder = self.kind(self._directory.name)
         self.model: dict[Partition, list[Batch]] = {}
         self.ends: dict[Partition, int] = {}
+        self.forgotten: set[Partition] = set()
         self.mark = self.holder.log.changes.now
         self.followed = {}
         """Standings, brought up to date with what is said to have changed."""
@@ -56,6 +57,7 @@ class LogMachine(RuleBasedStateMachine):
             self.ends[partition] = one.end
             added.append(one)
         self.holder.log.append(added)
+        self.forgotten -= {one.partition for one in added}
 
     @rule(partition=known, good=known, offset=st.integers(1, 3), below=st.booleans())
     def append_out_of_order(self, partition, good, offset, below):
@@ -91,11 +93,23 @@ class LogMachine(RuleBasedStateMachine):
     def trim(self, partition, sequence):
         self.holder.log.append([], trims={partition: sequence})
         self.model[partition] = [b for b in self.model.get(partition, []) if b.end > sequence]
+        self.forgotten.discard(partition)
+
+    @rule(partition=known)
+    def forget(self, partition):
+        if partition in self.model and not self.model[partition]:
+            if partition not in self.forgotten:
+                self.holder.log.append([], forgets=[partition])
+                self.forgotten.add(partition)
+            return
+        with pytest.raises(StorageError):
+            self.holder.log.append([], forgets=[partition])
 
     @rule(partition=known, ahead=st.integers(-3, 10))
     def skip(self, partition, ahead):
         sequence = self.end(partition) + ahead
         self.holder.log.append([], skips={partition: sequence})
+        self.forgotten.discard(partition)
         if ahead > 0:
             self.model.setdefault(partition, [])
             self.ends[partition] = sequence
@@ -106,8 +120,13 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def heads_agree(self):
-        assert self.holder.log.heads() == {p: self.end(p) - 1 for p in self.model}
-        assert self.holder.log.records == sum(self.end(p) for p in self.model)
+        listed = self.model.keys() - self.forgotten
+        assert self.holder.log.heads() == {p: self.end(p) - 1 for p in listed}
+        assert self.holder.log.records == sum(self.end(p) for p in listed)
+        recalled = self.holder.log.recall(self.model)
+        assert {p: extent.start for p, extent in recalled.items()} == {
+            p: self.end(p) for p in self.forgotten
+        }
 
     @invariant()
     def standings_agree(self):
@@ -121,8 +140,13 @@ class LogMachine(RuleBasedStateMachine):
         log = self.holder.log
         changed = log.changes.since(self.mark)
         if changed is None:  # opened anew: all may have changed
+            self.followed = {}
             changed = [(partition, None) for partition in log.extents()]
-        self.followed |= {partition: log.extents()[partition] for partition, _ in changed}
+        for partition, _ in changed:
+            if partition in log.extents():
+                self.followed[partition] = log.extents()[partition]
+            else:
+                self.followed.pop(partition)
         self.mark = log.changes.now
         assert self.followed == log.extents()
 

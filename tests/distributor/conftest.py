@@ -64,8 +64,15 @@ class Pair:
 
     def trim(self, number: int, trims: dict[Partition, int]):
         """Drop the beginnings of partitions, as retention does, while the store does not run."""
+        self._change(number, trims=trims)
+
+    def forget(self, number: int, partitions: list[Partition]):
+        """Let the store forget partitions of which nothing is kept, while it does not run."""
+        self._change(number, forgets=partitions)
+
+    def _change(self, number: int, **what):
         log = LmdbLog(self.topology.clusters[number - 1].stores[0].data, durability=Durability.OS)
-        log.append([], trims=trims)
+        log.append([], **what)
         log.close()
 
     @contextmanager

@@ -91,6 +91,17 @@ def test_where_each_partition_begins_is_told(pair, make_batch):
     assert second.starts == {}
 
 
+def test_a_cluster_that_has_forgotten_a_partition_still_says_where_it_ended(pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
+    pair.fill(2, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
+    pair.trim(2, {P: 3})
+    pair.forget(2, [P])
+    with pair.running():
+        first, second = survey(pair.topology)
+    assert (first.heads, first.starts) == ({P: 2}, {P: 0})
+    assert (second.heads, second.starts) == ({P: 2}, {P: 3})
+
+
 def test_records_are_counted_from_heads():
     heads = {Partition("a", "A"): 0, Partition("b", "A"): 9}
     assert Holding("c", None, heads).records == 11

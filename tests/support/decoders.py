@@ -142,6 +142,7 @@ QUESTIONS = [
     query.TopicsRequest(b"a"),
     query.PartitionsRequest(b"flights", (b"flights", b"AA")),
     query.RangesRequest(None, None),
+    query.NamedRangesRequest(((b"orders", b"AB"), (b"orders", b"CD"))),
     query.ReadRequest(b"flights", b"AA", 7, 100, 1_000),
     query.FindRequest(b"flights", b"AA", 1_000),
     query.DigestRequest(b"flights", b"AA", 7, 3, True),

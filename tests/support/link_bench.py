@@ -66,11 +66,12 @@ class Bench:
             start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
         )
         self.now_ms = 0
+        self.consumer = ConsumerMachine("LINK", settings)
         self.link = LinkMachine(
             level=level,
             origin=ORIGIN,
             epoch=epoch,
-            source=ConsumerMachine("LINK", settings),
+            source=self.consumer,
             mirror=MirrorMachine(MirrorSettings()),
             settings=LinkSettings(
                 survey_interval_ms=SURVEY_MS,

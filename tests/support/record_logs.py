@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dafka.limits import FORGOTTEN_MAX
 from dafka.model import Batch, Partition
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
@@ -13,21 +14,25 @@ OTHERS = Partition("orders", "B2")
 
 
 class Memory:
-    def __init__(self, directory):
-        self.log = MemoryLog("AB" * 16)
+    def __init__(self, directory, forgotten_max=FORGOTTEN_MAX):
+        self.log = MemoryLog("AB" * 16, forgotten_max=forgotten_max)
 
     def reopen(self):
         pass
 
 
 class Lmdb:
-    def __init__(self, directory):
+    def __init__(self, directory, forgotten_max=FORGOTTEN_MAX):
         self.directory = Path(directory) / "log"
-        self.log = LmdbLog(self.directory, durability=Durability.OS)
+        self._forgotten_max = forgotten_max
+        self.log = self._opened()
 
     def reopen(self):
         self.log.close()
-        self.log = LmdbLog(self.directory, durability=Durability.OS)
+        self.log = self._opened()
+
+    def _opened(self):
+        return LmdbLog(self.directory, durability=Durability.OS, forgotten_max=self._forgotten_max)
 
 
 def batch(partition, sequence, count, content=b"content"):

@@ -5,18 +5,27 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
 from dafka.groups.events import Answered, Ask, AskOffsets, OffsetsAnswered
-from dafka.groups.membership import Accept, Ballot, Beat, Member, Membership, Prepare, encode
+from dafka.groups.membership import (
+    SESSION_MS_MIN,
+    Accept,
+    Ballot,
+    Beat,
+    Member,
+    Membership,
+    Prepare,
+    encode,
+)
 from dafka.model import Partition
 from dafka.node import group_client
 from dafka.node.group_client import StoreLines
-from dafka.process.clock import Clock
+from dafka.process.clock import Clock, now_ms
 from dafka.query import messages
 from dafka.query.client import StoreClient
 
 pytestmark = pytest.mark.net
 
 FIRST = Ballot(1, "A")
-MEMBERSHIP = encode(Membership(1, 1, {"A": Member((b"orders",), 10_000)}))
+MEMBERSHIP = encode(Membership(1, 1, {"A": Member((b"orders",), SESSION_MS_MIN)}))
 PLACE = Partition("orders", "A1")
 
 
@@ -63,6 +72,8 @@ def events(lines, until, count):
 
 
 def test_every_question_has_its_answer(lines, until):
+    opened_ms = now_ms()
+    until(lambda: now_ms() > opened_ms + SESSION_MS_MIN)  # a store on a new disk waits for leases
     asked = [Prepare("g", FIRST), Accept("g", FIRST, MEMBERSHIP), Beat("g", "A", 1)]
     for token, request in enumerate(asked):
         lines.ask(Ask(0, token, request))

@@ -537,6 +537,26 @@ def test_its_states_follow_each_other_as_the_table_says(heavy, state, following)
     assert_follows(bench.machine._lifecycle, CONSUMER_STATES, following, given)
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_is_forgotten_is_found_anew(batch, committed):
+    bench = Bench(committed=committed, start=Start.ASSIGNED)
+    bench.hear(live(batch(0)), ack(0))
+    bench.give(Seek(P, 0))
+    bench.hear(live(batch(0)))
+    assert bench.machine.forget(P)
+    assert bench.machine.heads == {}
+    assert bench.machine.acknowledged(P) == 0
+    found = bench.hear(stored_head(9))
+    assert [effect.partition for effect in found if isinstance(effect, PartitionFound)] == [P]
+
+
+def test_what_lacks_something_is_not_forgotten(batch):
+    bench = Bench()
+    bench.hear(live(batch(4)))
+    assert not bench.machine.forget(P)
+    assert P in bench.machine.heads
+
+
 def test_who_listens_to_nothing_yet_leaves_nothing(heavy):
     bench = Bench(buffer_bytes_max=1)
     assert changes(bench.hear(live(heavy(0)), live(heavy(1)))) == []

@@ -144,6 +144,15 @@ def test_what_is_forgotten_can_begin_elsewhere(mirror, batch):
     assert mirror.low(P) == 10
 
 
+def test_what_is_left_is_not_answered_for_any_more(mirror, batch):
+    mirror.begins(P, 40)
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    mirror.leave(P)
+    assert mirror.handle(Received(messages.Fetch(*P, "S1", 0, 10)), 1) == []
+    mirror.handle(Mirrored(batch(50, 2)), 2)
+    assert mirror.handle(Received(messages.Fetch(*P, "S1", 0, 10)), 3) == [Wanted(P, 0)]
+
+
 def test_messages_for_others_are_dropped(mirror):
     message = messages.GetHeads("", "YOU")
     assert mirror.handle(Received(message), 0) == [Dropped("not for a mirror")]

@@ -8,7 +8,7 @@ from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.groups.commit import Commit
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
-from dafka.limits import DIGESTS_MAX, PARTITIONS_MAX
+from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.client import StoreClient
@@ -143,6 +143,44 @@ def test_a_store_of_before_that_question_refuses_it(serving, client):
     serving.respond = lambda _: encode(messages.ErrorResponse("query message", "version 1"))
     with pytest.raises(RefusedError, match="refused: query message"):
         client.changes(None)
+
+
+def test_forgotten_partitions_are_found_by_name(serving, client):
+    fill(serving)
+    ranges = client.ranges()
+    _, since = client.changes(None)
+    serving.log.append([], trims={ODD: 1 << 40})
+    serving.log.append([], forgets=[ODD])
+    assert client.changes(since)[0] == {ODD: None}
+    assert ODD not in client.ranges()
+    end = ranges[ODD].stop
+    assert client.ranges_of([ODD, Partition("never", "A")]) == {ODD: range(end, end)}
+
+
+def test_a_store_of_before_names_lists_all(serving, client):
+    fill(serving)
+
+    def respond(question):
+        if b"named" in question:
+            return encode(messages.ErrorResponse("query message", "version 1"))
+        return answer(question, serving.log)
+
+    serving.respond = respond
+    kept = client.ranges()[ODD]
+    assert client.ranges_of([ODD, Partition("never", "A")]) == {ODD: kept}
+
+
+def test_very_many_are_named_in_several_questions(serving, client):
+    asked = []
+
+    def respond(question):
+        asked.append(decode_question(question))
+        return answer(question, serving.log)
+
+    serving.respond = respond
+    named = [Partition("t" * 249, f"{number}") for number in range(NAMED_MAX + 1)]
+    assert client.ranges_of(named) == {}
+    assert [len(question.places) for question in asked] == [NAMED_MAX, 1]
 
 
 def test_where_something_always_changes_what_was_told_counts(serving, client):

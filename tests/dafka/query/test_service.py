@@ -169,6 +169,20 @@ def test_changes(log):
     assert unknown == messages.ChangesResponse((), found.until, more=False, unknown=True)
 
 
+def test_forgotten_partitions_are_listed_no_more_and_found_by_name(log):
+    since = messages.ChangesRequest(asked(messages.ChangesRequest(), log).until)
+    log.append([], trims={Partition("b", "2"): 6})
+    log.append([], forgets=[Partition("b", "2")])
+    assert asked(messages.RangesRequest(b"b"), log).ranges == ((b"b", b"1", 0, 2),)
+    changed = asked(since, log)
+    assert (changed.ranges, changed.forgotten) == ((), ((b"b", b"2"),))
+    names = ((b"b", b"1"), (b"b", b"2"), (b"b", b"3"))
+    found = asked(messages.NamedRangesRequest(names), log)
+    assert sorted(found.ranges) == [(b"b", b"1", 0, 2), (b"b", b"2", 6, 6)]
+    digest = asked(messages.DigestRequest(b"b", b"2", 3, 3, True), log)
+    assert (digest.start, digest.end) == (6, 6)
+
+
 def test_many_changes_come_in_pages():
     log = MemoryLog("AB" * 16)
     question, found, pages = messages.ChangesRequest(("AB" * 16, 0)), [], 0
@@ -438,6 +452,8 @@ def test_any_bytes_are_answered(octets):
         (messages.PartitionsRequest(), False, False),
         (messages.RangesRequest(b""), False, False),
         (messages.ChangesRequest(), False, False),
+        (messages.NamedRangesRequest(((b"b", b"1"), (b"b", b"2"))), True, False),
+        (messages.NamedRangesRequest(((b"b", b"1"), (b"a", b"1"))), False, False),
         (messages.PartitionsRequest(b"b"), True, False),
         (messages.RangesRequest(b"b"), True, False),
         (messages.RangesRequest(b"a"), False, False),

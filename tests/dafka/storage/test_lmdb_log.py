@@ -150,15 +150,15 @@ def _set_format(directory, value):
             transaction.put(b"format", value, db=meta)
 
 
-@pytest.mark.parametrize("value", [b"5", b"1", b"", b"\xff", b"2 "])
+@pytest.mark.parametrize("value", [b"6", b"1", b"", b"\xff", b"2 "])
 def test_another_format_is_refused_and_left_alone(tmp_path, value):
     log = LmdbLog(tmp_path)
     log.append([Batch(ORDERS, 0, 1, b"x")])
     log.close()
     _set_format(tmp_path, value)
-    with pytest.raises(StorageError, match="this version reads '4'"):
+    with pytest.raises(StorageError, match="this version reads '5'"):
         LmdbLog(tmp_path)
-    _set_format(tmp_path, b"4")
+    _set_format(tmp_path, b"5")
     log = LmdbLog(tmp_path)
     assert log.heads() == {ORDERS: 0}
     log.close()
@@ -176,7 +176,7 @@ def test_the_format_without_gaps_is_read_and_not_left(tmp_path):
     with lmdb.open(str(tmp_path), max_dbs=3) as opened:
         meta = opened.open_db(b"meta")
         with opened.begin() as transaction:
-            assert transaction.get(b"format", db=meta) == b"4"
+            assert transaction.get(b"format", db=meta) == b"5"
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class FakeStores:
     def is_well(self, name):
         return self.held[name] is not None
 
-    def heads(self, name):
+    def heads(self, name, partitions):
         self.asked.append(name)
         return self.held[name]
 

@@ -71,6 +71,15 @@ def test_a_source_that_does_not_answer_changes_nothing():
     assert survey(comparison, 9, 3, 1_000).stalled == {P: 4}
 
 
+def test_what_neither_end_lists_any_more_is_not_lost():
+    comparison = Comparison(1_000)
+    survey(comparison, 9, 9, 0)
+    other = Partition("orders", "other")
+    comparison.begin()
+    assert comparison.take({other: 1}, {other: 1}, 900, {}) == NOTHING
+    assert comparison.end(P) == 0
+
+
 @given(st.lists(st.integers(0, 20), min_size=1), st.integers(1, 5))
 def test_a_target_that_only_rises_and_keeps_up_is_never_suspected(heads, steps):
     comparison = Comparison(steps)

@@ -6,7 +6,7 @@ from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition
 from dafka.query import cluster_client
-from dafka.storage.log import ChangeOrder
+from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
 from distributor.link.holdings import BothEnds, Holdings
 from topology.model import ClusterSpec, StoreSpec
@@ -24,6 +24,7 @@ class Silent:
         raise QueryError("silent")
 
     ranges = changes
+    ranges_of = changes
 
 
 class Answering(Silent):
@@ -33,6 +34,7 @@ class Answering(Silent):
         super().__init__()
         self.log = MemoryLog("AB" * 16)
         self.log.append(batches)
+        self.named = []
 
     def changes(self, since):
         if since is None:
@@ -40,14 +42,21 @@ class Answering(Silent):
         changed = self.log.changes.since(since)
         if changed is None:
             return None
-        return {place: self.kept(place) for place, _ in changed}, self.log.changes.now
+        listed = self.log.extents()
+        ranges = {place: self.kept(place) if place in listed else None for place, _ in changed}
+        return ranges, self.log.changes.now
 
     def ranges(self):
         self.whole += 1
         return {place: self.kept(place) for place in self.log.extents()}
 
+    def ranges_of(self, partitions):
+        self.named.append(set(partitions))
+        ends = self.log.ends()
+        return {place: self.kept(place) for place in partitions if place in ends}
+
     def kept(self, place):
-        extent = self.log.extents()[place]
+        extent = extent_of(self.log, place)
         return range(extent.start, extent.head + 1)
 
 
@@ -108,6 +117,61 @@ def test_all_is_asked_for_once_and_then_what_has_changed(survey):
         set(),
     )
     assert store.whole == 1
+
+
+def forget(store, partition):
+    store.log.append([], trims={partition: 1 << 40})
+    store.log.append([], forgets=[partition])
+
+
+def test_what_is_forgotten_is_held_no_more(survey):
+    store = Answering(batch(A, 0, 5), batch(B, 0, 2))
+    holdings, _ = survey(one=store)
+    assert holdings.ask()
+    forget(store, A)
+    assert holdings.ask()
+    assert said(holdings) == ({B: 1}, {}, set())
+
+
+def test_what_is_not_listed_is_asked_about_by_name_and_once(survey):
+    store = Answering(batch(A, 0, 5), batch(B, 0, 2))
+    holdings, _ = survey(one=store)
+    forget(store, A)
+    never = Partition("orders", "C")
+    for _ in range(2):
+        assert holdings.ask()
+        assert holdings.name([A, B, never])
+        assert holdings.said.unlisted == {A: 4, never: -1}
+    assert store.named == [{A, never}]
+
+
+def test_what_was_asked_about_and_changes_is_asked_about_again(survey):
+    store = Answering(batch(A, 0, 5), batch(B, 0, 2))
+    holdings, _ = survey(one=store)
+    forget(store, A)
+    assert holdings.ask()
+    assert holdings.name([A, B])
+    store.log.append([batch(A, 5, 3)])
+    forget(store, A)
+    assert holdings.ask()
+    assert holdings.name([A])
+    assert holdings.said.unlisted == {A: 7}
+    forget(store, B)
+    assert holdings.ask()
+    assert holdings.name(None)
+    assert holdings.said.unlisted == {A: 7, B: 1}
+    assert holdings.name([])
+    assert holdings.said.unlisted == {}
+
+
+def test_one_that_does_not_answer_to_names_is_told(survey, caplog):
+    store = Answering(batch(A, 0, 5))
+    holdings, stores = survey(one=store)
+    assert holdings.ask()
+    stores["one"] = Silent()
+    assert holdings.name([A])
+    assert not holdings.name([B])
+    assert "does not say what it holds" in caplog.text
 
 
 def test_a_store_that_was_started_anew_is_asked_for_all(survey):

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from dafka.model import Batch
+from dafka.model import Batch, Partition
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
 from dafka.records.batch import records_of
@@ -24,7 +24,7 @@ from distributor.link.events import (
     Skipped,
 )
 from distributor.link.flow_control import BURST_MS
-from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkState
+from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkSettings, LinkState
 from tests.support.lifecycles import assert_follows
 from tests.support.link_bench import (
     ORIGIN,
@@ -110,6 +110,50 @@ def test_what_a_survey_has_told_is_not_asked_of_every_store_again(source, asks):
             asked.append(bench.now_ms)
     assert asked[0] == 1_000
     assert bool([at for at in asked if at > 20_000]) is asks
+
+
+FORGET_MS = LinkSettings().forget_after_ms
+OTHER = Partition("flights", "other")
+
+
+def with_all_stored():
+    """A link that has copied all of a partition."""
+    bench = Bench()
+    bench.source(durable(2))
+    bench.target(HeadsRead({}, {P: 1}))
+    assert sequences(bench.source(live(batch(0)))) == [0, 1]
+    bench.target(stored(2))
+    return bench
+
+
+def listing(bench, *partitions, later_ms):
+    """A survey, so much later, of a source that lists these."""
+    bench.now_ms += later_ms
+    effects = bench.source(Woke())
+    assert of(AskHeads, effects) == [AskHeads()]
+    while of(AskHeads, effects):  # once more where it finds one by that
+        effects = bench.target(HeadsRead({P: 1}, dict.fromkeys(partitions, 1)))
+
+
+def test_what_the_source_lists_no_more_is_forgotten_after_a_while_and_found_anew():
+    bench = with_all_stored()
+    listing(bench, OTHER, later_ms=FORGET_MS - 1)
+    assert P in bench.consumer.heads
+    listing(bench, OTHER, later_ms=SURVEY_MS)
+    assert P not in bench.consumer.heads
+    assert of(AskHeads, bench.source(durable(4))) == [AskHeads()]
+    bench.target(HeadsRead({P: 1}, {P: 3}))
+    assert sequences(bench.source(live(batch(2)))) == [2, 3]
+
+
+def test_what_is_listed_or_under_way_is_not_forgotten():
+    bench = with_all_stored()
+    listing(bench, P, later_ms=FORGET_MS)
+    listing(bench, later_ms=FORGET_MS)  # the source has not answered
+    assert P in bench.consumer.heads
+    bench.source(live(batch(2)), durable(4))
+    listing(bench, OTHER, later_ms=FORGET_MS)
+    assert P in bench.consumer.heads
 
 
 def test_it_asks_again_when_nobody_answered_but_not_at_once():

@@ -88,3 +88,12 @@ def test_where_records_of_a_time_are(cluster):
         (None, 2),
         (None, 0),
     ]
+
+
+def test_a_forgotten_partition_still_ends_somewhere(cluster):
+    cluster.publish(PLACE, [(5, b"k", b"v"), (6, b"k", b"v")])
+    cluster.log.append([], trims={PLACE: 2})
+    cluster.log.append([], forgets=[PLACE])
+    never = Partition("orders", "NOBODY")
+    found = places(cluster, [(PLACE, 5), (never, 5)])
+    assert found == {(PLACE, 5): (None, 2), (never, 5): (None, 0)}
