@@ -11,6 +11,7 @@ import typer
 from dafka.cli.options import (
     DEFAULT_QUERY,
     Access,
+    Advertise,
     ClusterArguments,
     Host,
     Insecure,
@@ -79,6 +80,7 @@ def schemas(
         ),
     ] = None,
     host: Host = "127.0.0.1",
+    advertise: Advertise = None,
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -100,7 +102,13 @@ def schemas(
         allowed = web_access(web)
         bound, url = bind(listen, "the registry", allowed)
         opened.callback(bound.close)
-        way: ClusterArguments = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
+        way: ClusterArguments = {
+            "name": cluster,
+            "host": host,
+            "advertise": advertise,
+            "insecure": insecure,
+            "wire": wire,
+        }
         schema_log = SchemaLog(entered(tower, store, access=access, key=key, **way))
         opened.callback(schema_log.close)
         service = Service(schema_log, cluster, number, opened.enter_context(Judges()))

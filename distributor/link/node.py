@@ -95,7 +95,7 @@ class LinkNode:
         with ExitStack() as opened:
             for side, cluster in (
                 (Side.SOURCE, here),
-                (Side.TARGET, there.checked_mirroring().bound_at(here.host)),
+                (Side.TARGET, there.checked_mirroring().bound_at(here.host, here.advertise)),
             ):
                 meshes[side] = Mesh(cluster, address)
                 opened.callback(meshes[side].close, 0)
