@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from distributor.testing.socket_owners import SocketOwners, inode_of, listening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from distributor.local.processes import Process
+    from distributor.local.supervisor import Child
     from distributor.testing.socket_owners import Place
 
 LOOK_S = 0.05
@@ -56,6 +57,21 @@ class Hindrance:
     bytes_per_s: int = 0
 
 
+def unheard(whom: Collection[str], home: Collection[str]) -> Hindrance:
+    """What some processes say is heard by the processes of their home only."""
+    return Hindrance(lambda sender, receiver: sender in whom and receiver not in home)
+
+
+def deaf(whom: Collection[str], home: Collection[str]) -> Hindrance:
+    """Some processes hear those of their home only."""
+    return Hindrance(lambda sender, receiver: receiver in whom and sender not in home)
+
+
+def slow(whom: Collection[str], bytes_per_s: int) -> Hindrance:
+    """All that some processes say and hear is slow."""
+    return Hindrance(lambda sender, receiver: sender in whom or receiver in whom, bytes_per_s)
+
+
 class Proxy:
     """Forwards, from now on.
 
@@ -75,6 +91,8 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
         """Set, and replaced, when hindrances come or go."""
+        self._carrying: set[asyncio.Task[None] | None] = set()
+        """By connection; asyncio itself would forget one that waits."""
         self._followed: asyncio.Task[None] | None = None
         self._begun = Event()
         self._thread = Thread(target=self._run, name="proxy", daemon=True)
@@ -157,7 +175,8 @@ class Proxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        client = self._client(writer)
+        client, here = self._client(writer), asyncio.current_task()
+        self._carrying.add(here)
         # Nobody may listen any more, or all of it ends.
         with suppress(OSError, asyncio.CancelledError):
             there = await self._connected(behind)
@@ -169,6 +188,7 @@ class Proxy:
             finally:
                 there[1].transport.abort()
         writer.transport.abort()
+        self._carrying.discard(here)
 
     def _client(self, writer: asyncio.StreamWriter) -> str:
         """Who has connected."""
@@ -222,6 +242,15 @@ class Proxy:
     def _pace(self, sender: str, receiver: str) -> int | None:
         hit = [one.bytes_per_s for one in self._hindrances if one.hits(sender, receiver)]
         return min(hit, default=None)
+
+
+def processes_running(children: Iterable[Child]) -> dict[int, str]:
+    """Return the names of a supervisor's processes by process id, for a proxy."""
+    return {
+        running.pid: child.process.name
+        for child in list(children)
+        if (running := child.running) is not None
+    }
 
 
 def behind_proxy(process: Process, fronts: Mapping[str, str]) -> Process:
