@@ -174,10 +174,11 @@ class SteeredLink:
     def reopen(self, target: str) -> None:
         """End, and begin anew towards a target."""
         with self._lock:
-            self._offsets.close()
             self._node.close()
             try:
                 self._node = LinkNode(self._topology, self._link, target)
+                # Records first: it may just be asking stores that do not answer.
+                self._offsets.close()
                 self._offsets = OffsetsNode(self._topology, self._link, target)
             except DafkaError as error:
                 # The process ends with it and is started again.

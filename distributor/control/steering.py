@@ -17,6 +17,7 @@ from dafka.protocol.events import Woke
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.transport.request import QueryClient
+from dafka.transport.sockets import refuses
 from distributor.control.relays import RelayWatch
 from distributor.link.holdings import Holdings
 from distributor.link.node import carried_by
@@ -52,7 +53,7 @@ STUCK_MS = 3_000
 """A target that takes nothing for so long is said to be stuck: an acknowledgement takes some
 milliseconds."""
 
-RELAY_INTERVAL_MS = 2_000
+RELAY_INTERVAL_MS = 1_000
 """How often it is looked whether the other targets get what the served one takes."""
 
 BARRIER_INTERVAL_MS = 200
@@ -87,19 +88,29 @@ class ClusterStores:
         topology: Where they are declared.
         link: What is steered.
         connect: Makes the connections.
+        refuses: Whether nobody listens at an endpoint, for certain.
     """
 
     def __init__(
-        self, topology: Topology, link: Link, connect: ConnectClient = QueryClient
+        self,
+        topology: Topology,
+        link: Link,
+        connect: ConnectClient = QueryClient,
+        refuses: Callable[[str], bool] = refuses,
     ) -> None:
         self._topology = topology
         self._connect = connect
+        self._refuses = refuses
         self._carried = carried_by(topology, link)
         self._holdings: dict[str, Holdings] = {}
 
     def is_well(self, name: str) -> bool:
         """Whether any store of a cluster gives a sign of life."""
         return gives_sign_of_life(self._topology.cluster(name), self._connect)
+
+    def are_gone(self, name: str) -> bool:
+        """Whether no process listens any more where the stores of a cluster are asked."""
+        return all(self._refuses(one.query) for one in self._topology.cluster(name).stores)
 
     def heads(self, name: str) -> Mapping[Partition, int] | None:
         """The heads of a cluster, as the first of its stores says that answers; None if none."""
@@ -140,7 +151,7 @@ class Steering:
         node: SteeredNode,
         stores: ClusterStores,
         *,
-        probe: Callable[[Callable[[str], bool], tuple[str, ...]], Iterable[bool]] = map,
+        probe: Callable[[Callable[[str], Probed], tuple[str, ...]], Iterable[Probed]] = map,
         probe_interval_ms: int = PROBE_INTERVAL_MS,
         clock: Clock = CLOCK,
     ) -> None:
@@ -244,13 +255,17 @@ class Steering:
         targets = self._link.targets
         if len(targets) < 2:
             return  # nothing depends on it
-        for name, well in zip(targets, self._apply(self._stores.is_well, targets), strict=True):
-            (self._well.add if well else self._well.discard)(name)
-            self.handle(Probed(name, well))
+        for probed in self._apply(self._probed, targets):
+            (self._well.add if probed.well else self._well.discard)(probed.target)
+            self.handle(probed)
         self.handle(Stuck(self._node.stuck_ms))
         if self._now_ms() >= self._relays_due_ms and self.aim.state is TargetState.SERVING:
             self._relays_due_ms = self._now_ms() + RELAY_INTERVAL_MS
             self._look_at_relays()
+
+    def _probed(self, name: str) -> Probed:
+        well = self._stores.is_well(name)
+        return Probed(name, well, gone=not well and self._stores.are_gone(name))
 
     def _look_at_relays(self) -> None:
         served = self.aim.current

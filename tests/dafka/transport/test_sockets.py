@@ -265,6 +265,17 @@ def test_a_name_that_stands_for_nothing_here_is_refused():
     socket.close()
 
 
+def test_where_nobody_listens_is_known_of_addresses_of_tcp(free_ports):
+    nobody = free_ports(1)
+    assert sockets.refuses(f"tcp://127.0.0.1:{nobody}")
+    assert not sockets.refuses(f"tcp://localhost:{nobody}"), "names are not looked up"
+    assert not sockets.refuses("ipc:///tmp/nobody")
+    with system.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        assert not sockets.refuses(f"tcp://127.0.0.1:{somebody.getsockname()[1]}")
+
+
 def test_one_socket_too_many_is_refused_with_what_to_do(monkeypatch):
     context = zmq.Context(io_threads=2)
     monkeypatch.setattr(sockets, "context", lambda: context)
