@@ -167,6 +167,11 @@ class SteeredLink:
         """For how long the target has taken none of what waits for it; 0 if it takes."""
         return self._node.stuck_ms
 
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return self._node.late_ms
+
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self._node.hold()

@@ -53,6 +53,11 @@ STUCK_MS = 3_000
 """A target that takes nothing for so long is said to be stuck: an acknowledgement takes some
 milliseconds."""
 
+LATE_PARTS = 4
+"""A target that stores what it was sent a while ago is as good as one that has stored nothing for
+this part of the time: slow, though it takes something all the while. What fills the buffers of a
+link that catches up is stored seconds after it was sent."""
+
 RELAY_INTERVAL_MS = 1_000
 """How often it is looked whether the other targets get what the served one takes."""
 
@@ -70,6 +75,10 @@ class SteeredNode(Protocol):
     @property
     def stuck_ms(self) -> int:
         """For how long the target has taken none of what waits for it; 0 if it takes."""
+
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
 
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
@@ -179,7 +188,7 @@ class Steering:
         """What it does, in a word."""
         if self.aim.silent and len(self._link.targets) > 1 and not self.aim.paused:
             return "silent"
-        stuck = self.aim.state is TargetState.SERVING and self._node.stuck_ms >= STUCK_MS
+        stuck = self.aim.state is TargetState.SERVING and self._stuck_ms >= STUCK_MS
         return "stuck" if stuck else self.aim.state.value
 
     @property
@@ -187,9 +196,17 @@ class Steering:
         """What the barrier waits for, or why nothing arrives, for people; empty if all is well."""
         if self._barrier or self.state != "stuck":
             return self._barrier
-        return self._node.unready() or (
-            f"{self.aim.current} has acknowledged nothing for {self._node.stuck_ms // 1_000} s"
+        target, stuck_ms = self.aim.current, self._node.stuck_ms
+        if stuck_ms < STUCK_MS:
+            return f"{target} acknowledges what was sent {self._node.late_ms // 1_000} s ago"
+        return (
+            self._node.unready() or f"{target} has acknowledged nothing for {stuck_ms // 1_000} s"
         )
+
+    @property
+    def _stuck_ms(self) -> int:
+        """For how long it has taken nothing, or as good as nothing."""
+        return max(self._node.stuck_ms, self._node.late_ms // LATE_PARTS)
 
     @property
     def stall_ms(self) -> int:
@@ -258,7 +275,7 @@ class Steering:
         for probed in self._apply(self._probed, targets):
             (self._well.add if probed.well else self._well.discard)(probed.target)
             self.handle(probed)
-        self.handle(Stuck(self._node.stuck_ms))
+        self.handle(Stuck(self._stuck_ms))
         if self._now_ms() >= self._relays_due_ms and self.aim.state is TargetState.SERVING:
             self._relays_due_ms = self._now_ms() + RELAY_INTERVAL_MS
             self._look_at_relays()

@@ -151,6 +151,11 @@ class LinkNode:
         return self._role.stuck_ms
 
     @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return self._role.late_ms
+
+    @property
     def stops(self) -> Mapping[Partition, Stop]:
         """Partitions that are not copied at present, and why."""
         return self._role.stops
@@ -304,7 +309,7 @@ class LinkRole:
         self.told = ends.told
         self.stops: Mapping[Partition, Stop] = {}
         self.shortened = 0
-        self.stuck_ms = 0
+        self.stuck_ms = self.late_ms = 0
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[SidedEffect]:
         """Pass an event to the machine; at the end of a turn, tell how things are."""
@@ -351,6 +356,7 @@ class LinkRole:
 
     def _tell(self, now_ms: int) -> None:
         self.stuck_ms = self.machine.stuck_ms(now_ms)
+        self.late_ms = self.machine.late_ms
         self._meter.standstill(*self.machine.standstill(now_ms))
         self._meter.stopped(self.machine.stops.counts(), len(self.machine.shortened))
         self.stops = dict(self.machine.stops.by_partition)

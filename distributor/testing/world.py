@@ -257,6 +257,11 @@ class SimLink(SimNode[Side, LinkEvent]):
         """For how long the target has taken none of what waits for it; 0 if it takes."""
         return 0 if self._role is None else self._role.stuck_ms
 
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return 0 if self._role is None else self._role.late_ms
+
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self.post(Side.SOURCE, Hold())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -82,12 +83,12 @@ class BrokenTree:
             if name in (one.process.name, one.process.cluster)
         ]
 
-    def until(self, condition, what, seconds=60.0):
+    def until(self, condition, what, seconds=60.0, pause_s=0.1):
         began = time.monotonic()
         while not condition():
             assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s: {self}"
             self.supervisor.watch()
-            time.sleep(0.1)
+            time.sleep(pause_s)
         return time.monotonic() - began
 
     def __str__(self):
@@ -110,6 +111,14 @@ class BrokenTree:
         return {
             word.strip(",") for one in self.findings() for word in one.about.split() if "c" in word
         }
+
+    def restarted(self, name):
+        """Kill a process; returns how long it takes until it answers again, in seconds."""
+        child = self.child(name)
+        host, _, port = child.process.metrics.rpartition(":")
+        child.running.kill()
+        child.running.wait()
+        return self.until(lambda: _listens(host, int(port)), f"{name} is back", pause_s=0.02)
 
     def aim_at_c2(self):
         words = ("retarget", str(self.file), "--cluster", "c1", "--level", "2", "--to", "c2")
@@ -155,6 +164,14 @@ class BrokenTree:
         before = limit()
         limit((0, before[1]))
         mended.callback(limit, before)
+
+
+def _listens(host, port):
+    try:
+        socket.create_connection((host, port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def _write(file, links):

@@ -74,6 +74,7 @@ def test_every_factory_is_among_them():
         "receive_frames",
         "send_frames",
         "_refuse_taken_path",
+        "refuses",
     }
     assert made - others == {make.__name__ for make in KINDS if make.__name__ != "<lambda>"}
 

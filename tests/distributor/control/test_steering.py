@@ -31,7 +31,7 @@ class FakeNode:
         self.held = 0
         self.opened = []
         self.lacks = ""
-        self.stuck_ms = 0
+        self.stuck_ms = self.late_ms = 0
 
     def hold(self):
         self.held += 1
@@ -197,6 +197,17 @@ def test_a_target_that_answers_and_takes_nothing_is_left_and_told_of():
     assert here.node.opened == ["c3"]
     here.node.stuck_ms = 0
     assert (here.steering.state, here.steering.waits_for) == ("serving", "")
+
+
+def test_a_target_that_is_far_too_slow_is_left_like_one_that_takes_nothing():
+    here = Steered(failover_after_ms=5_000)
+    here.node.stuck_ms, here.node.late_ms = 100, 19_999
+    here.look()
+    assert here.steering.state == "stuck"
+    assert here.steering.waits_for == "c2 acknowledges what was sent 19 s ago"
+    here.node.late_ms = 20_000
+    here.look(after_ms=1_000)
+    assert here.node.opened == ["c3"]
 
 
 def test_targets_are_looked_at_once_a_second_and_a_barrier_more_often(here):
