@@ -152,8 +152,9 @@ def _of_towers(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diagnos
             ]
             if deaf and name not in ill:
                 yield Diagnosis(
-                    name,
-                    f"is not heard by {', '.join(deaf)}: when they start, they find nobody there",
+                    f"{name} → {', '.join(deaf)}",
+                    "the tower is not heard there, or does not hear them: when they start, they "
+                    "find nobody",
                     "mend the network between them, both ways, for its port and the next one",
                 )
 

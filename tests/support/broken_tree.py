@@ -107,10 +107,11 @@ class BrokenTree:
         return examine(self.plan, self.processes, wall_ms())
 
     def accused(self):
-        """What the doctor names: processes, clusters, the ends of links."""
-        return {
-            word.strip(",") for one in self.findings() for word in one.about.split() if "c" in word
-        }
+        """What the doctor names, by finding: processes, clusters, both ends of links and ways."""
+        return [
+            {word.strip(",") for word in one.about.split() if "c" in word}
+            for one in self.findings()
+        ]
 
     def restarted(self, name):
         """Kill a process; returns how long it takes until it answers again, in seconds."""
