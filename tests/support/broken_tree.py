@@ -36,8 +36,9 @@ from topology import load, plan
 
 FRONTS = {f"127.0.1.{place}": f"127.0.0.{place}" for place in (11, 12, 13)}
 
-SLOW_BYTES_PER_S = 2_000
-"""A tenth of what comes, and much more than what processes say to show that they are there."""
+SLOW_BYTES_PER_S = 500
+"""A small part of what comes, however large the batches, and more than what processes say to show
+that they are there."""
 
 
 class BrokenTree:
