@@ -128,15 +128,16 @@ class Cluster:
             [store.query for store in spec.stores],
             name=spec.name,
             host=spec.host,
+            advertise=spec.advertise,
             credentials=credentials,
             insecure=spec.insecure,
             wire=spec.wire,
             classic=spec.classic,
         )
 
-    def bound_at(self, host: str) -> Cluster:
-        """Return the same, with nodes of this process bound elsewhere."""
-        return replace(self, host=host, advertise=None)
+    def bound_at(self, host: str, advertise: str | None = None) -> Cluster:
+        """Return the same, with nodes of this process bound, and reached by others, elsewhere."""
+        return replace(self, host=host, advertise=advertise)
 
     def new_address(self) -> str:
         """Draw an address for a node: in a cluster with keys, one that is its key's."""

@@ -47,8 +47,8 @@ KEYS = {
         *("heartbeat_ms", "offsets", "web"),
     ),
     "cluster": (
-        *("name", "id", "host", "towers", "stores", "targets", "security", "insecure"),
-        *("wire", "classic", "registry", "subject_format", "receive_only"),
+        *("name", "id", "host", "advertise", "towers", "stores", "targets", "security"),
+        *("insecure", "wire", "classic", "registry", "subject_format", "receive_only"),
     ),
     "schemas": ("primary",),
     "offsets": ("margin_ms", "margin_records", "translation", "groups"),
@@ -81,7 +81,7 @@ OPTIONAL = {
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
-    *("receive_only", "levels", "placement"),
+    *("receive_only", "levels", "placement", "advertise"),
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
@@ -171,6 +171,9 @@ class _Decoder:
             else ClusterName(""),
             id=self.integer(fields["id"], f"{path}.id", 1, 65_535) if "id" in fields else 0,
             host=self.host(fields.get("host", _LOOPBACK), f"{path}.host"),
+            advertise=self.host(fields["advertise"], f"{path}.advertise")
+            if "advertise" in fields
+            else None,
             towers=self.some(fields.get("towers"), f"{path}.towers", self.tower),
             stores=self.some(fields.get("stores"), f"{path}.stores", self.store),
             targets=self.targets(fields.get("targets", {}), f"{path}.targets"),

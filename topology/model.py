@@ -76,7 +76,8 @@ class ClusterSpec:
     Attributes:
         name: Unique.
         id: 1 to 65535, unique: the origin number in the envelopes of its records.
-        host: Interface its nodes bind and advertise.
+        host: Interface its nodes bind, and advertise unless something else is said.
+        advertise: The host where others reach them, if it is another.
         towers: Their endpoints; each tower publishes on the next port.
         stores: At least one.
         targets: Per level, the clusters to copy to, the preferred one first.
@@ -94,6 +95,7 @@ class ClusterSpec:
     name: ClusterName
     id: int
     host: str = "127.0.0.1"
+    advertise: str | None = None
     towers: tuple[str, ...] = ()
     stores: tuple[StoreSpec, ...] = ()
     targets: Mapping[int, tuple[ClusterName, ...]] = field(default_factory=dict)

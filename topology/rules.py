@@ -183,9 +183,9 @@ def _hosts(topology: Topology) -> Iterator[Problem]:
     """Other nodes are told to connect to these, so they must name one machine."""
     hint = "other nodes connect to it: name one interface"
     for index, cluster in enumerate(topology.clusters):
-        if cluster.host in _EVERY_HOST:
-            message = f"{cluster.host} is every interface"
-            yield Problem(f"$.clusters[{index}].host", message, hint)
+        for key, host in (("host", cluster.host), ("advertise", cluster.advertise)):
+            if host in _EVERY_HOST:
+                yield Problem(f"$.clusters[{index}].{key}", f"{host} is every interface", hint)
     for endpoint, path in _declared(topology):
         if host_and_port(endpoint)[0] in _EVERY_HOST:
             yield Problem(path, f"{endpoint} is on every interface", hint)

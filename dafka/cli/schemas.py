@@ -11,6 +11,7 @@ import typer
 from dafka.cli.options import (
     DEFAULT_QUERY,
     Access,
+    Advertise,
     ClusterArguments,
     Host,
     Insecure,
@@ -45,6 +46,12 @@ LOOK_S = 2.0
 """How often the log is read without being asked, for metrics and `/ready`."""
 
 
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(help="A name by which clients may call it, if not this machine's; repeatedly."),
+]
+
+
 def schemas(
     cluster: Annotated[str, typer.Option(help="The cluster's name; the primary is known by it.")],
     tower: Towers,
@@ -72,13 +79,9 @@ def schemas(
         ),
     ] = 1,
     listen: Annotated[str, typer.Option(help="Where clients come, HOST:PORT.")] = DEFAULT_LISTEN,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A name by which clients may call it, if not this machine's; repeatedly."
-        ),
-    ] = None,
+    allowed_host: AllowedHosts = None,
     host: Host = "127.0.0.1",
+    advertise: Advertise = None,
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -100,7 +103,9 @@ def schemas(
         allowed = web_access(web)
         bound, url = bind(listen, "the registry", allowed)
         opened.callback(bound.close)
-        way: ClusterArguments = {"name": cluster, "host": host, "insecure": insecure, "wire": wire}
+        way = ClusterArguments(
+            name=cluster, host=host, advertise=advertise, insecure=insecure, wire=wire
+        )
         schema_log = SchemaLog(entered(tower, store, access=access, key=key, **way))
         opened.callback(schema_log.close)
         service = Service(schema_log, cluster, number, opened.enter_context(Judges()))

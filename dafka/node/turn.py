@@ -126,6 +126,8 @@ class Turn(Generic[S, E]):
         """When the last turn came to its end."""
         self._wake = wake
         self._due_ms: int | None = None
+        self._away: set[str] = set()
+        """Towers that are not heard."""
         self._taken_in = metrics.traffic(role.name, "in")
         self._sent_out = metrics.traffic(role.name, "out")
 
@@ -186,6 +188,8 @@ class Turn(Generic[S, E]):
         for mesh in self._meshes.values():
             mesh.close(linger_ms)
         metrics.PEERS.remove(self._role.name, self._address)
+        for tower in list(self._away):
+            self._tower(tower, away=False)
 
     def feed(self, side: S, event: Event | E) -> None:
         """Hand an event to the role and perform what it asks for, to the end."""
@@ -225,6 +229,7 @@ class Turn(Generic[S, E]):
             case Disconnect():
                 metrics.PEERS_LEFT.labels(self._role.name).inc()
             case TowerAway():
+                self._tower(notice.tower, away=True)
                 log.warning(
                     "tower is not heard: %s; start it or correct the endpoint, this node keeps "
                     "looking for it",
@@ -234,6 +239,7 @@ class Turn(Generic[S, E]):
                     extra={"role": self._role.name, "tower": notice.tower},
                 )
             case TowerBack():
+                self._tower(notice.tower, away=False)
                 facts = {"role": self._role.name, "tower": notice.tower}
                 log.warning("tower is heard", extra=facts)
             case TwinHeard():
@@ -243,6 +249,15 @@ class Turn(Generic[S, E]):
                     "count as one; end one of them and empty its directory",
                     extra=facts,
                 )
+
+    def _tower(self, tower: str, *, away: bool) -> None:
+        labels = self._role.name, self._address, tower
+        if away:
+            self._away.add(tower)
+            metrics.TOWERS_AWAY.labels(*labels).set(1)
+        else:
+            self._away.discard(tower)
+            metrics.TOWERS_AWAY.remove(*labels)
 
     def _drop(self, dropped: Dropped) -> None:
         metrics.count_dropped(self._role.name, dropped.reason)

@@ -25,6 +25,9 @@ UNREADABLE = Counter(
 )
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
 PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection gone", ["role"])
+TOWERS_AWAY = Gauge(
+    "dafka_towers_away", "1 for a tower that this node does not hear", ["role", "address", "tower"]
+)
 PARTITIONS = Gauge("dafka_store_partitions", "Partitions a store holds", ["address"])
 HEADS = Gauge("dafka_store_head_records", "Sum of a store's partition ends", ["address"])
 HOLES = Gauge("dafka_store_holes", "Partitions that wait for records which nobody has", ["address"])

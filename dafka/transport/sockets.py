@@ -90,6 +90,9 @@ BIND_S = 0.5
 
 BIND_AGAIN_S = 0.02
 
+REFUSED_WITHIN_S = 0.3
+"""A machine that is there refuses within a round trip."""
+
 _MAPPED = re.compile(r"\[::ffff:([0-9.]+)\]")
 
 if zmq.zmq_version_info() < LIBZMQ_MIN:
@@ -164,6 +167,23 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     named = endpoint.startswith("tcp://") and not is_address(host)
     socket.set(zmq.AFFINITY, _NAMES_THREAD if named else _MAIN_THREAD)
     socket.connect(endpoint)
+
+
+def refuses(endpoint: str) -> bool:
+    """Whether nobody listens at an endpoint: its machine says so, and that at once.
+
+    False where nothing is said, and of what is no address of TCP: to look a name up may take long.
+    """
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    if not endpoint.startswith("tcp://") or not is_address(host):
+        return False
+    try:
+        system.create_connection((host.strip("[]"), int(port)), REFUSED_WITHIN_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @contextmanager

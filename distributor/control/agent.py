@@ -168,6 +168,11 @@ class SteeredLink:
         """For how long the target has taken none of what waits for it; 0 if it takes."""
         return self._node.stuck_ms
 
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return self._node.late_ms
+
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self._node.hold()
@@ -175,10 +180,11 @@ class SteeredLink:
     def reopen(self, target: str) -> None:
         """End, and begin anew towards a target."""
         with self._lock:
-            self._offsets.close()
             self._node.close()
             try:
                 self._node = LinkNode(self._topology, self._link, target)
+                # Records first: it may just be asking stores that do not answer.
+                self._offsets.close()
                 self._offsets = OffsetsNode(self._topology, self._link, target)
             except DafkaError as error:
                 # The process ends with it and is started again.

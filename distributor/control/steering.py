@@ -17,6 +17,7 @@ from dafka.protocol.events import Woke
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.transport.request import QueryClient
+from dafka.transport.sockets import refuses
 from distributor.control.relays import RelayWatch
 from distributor.link.holdings import Holdings
 from distributor.link.node import carried_by
@@ -52,7 +53,12 @@ STUCK_MS = 3_000
 """A target that takes nothing for so long is said to be stuck: an acknowledgement takes some
 milliseconds."""
 
-RELAY_INTERVAL_MS = 2_000
+LATE_PARTS = 4
+"""A target that stores what it was sent a while ago is as good as one that has stored nothing for
+this part of the time: slow, though it takes something all the while. What fills the buffers of a
+link that catches up is stored seconds after it was sent."""
+
+RELAY_INTERVAL_MS = 1_000
 """How often it is looked whether the other targets get what the served one takes."""
 
 BARRIER_INTERVAL_MS = 200
@@ -69,6 +75,10 @@ class SteeredNode(Protocol):
     @property
     def stuck_ms(self) -> int:
         """For how long the target has taken none of what waits for it; 0 if it takes."""
+
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
 
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
@@ -87,19 +97,29 @@ class ClusterStores:
         topology: Where they are declared.
         link: What is steered.
         connect: Makes the connections.
+        refuses: Whether nobody listens at an endpoint, for certain.
     """
 
     def __init__(
-        self, topology: Topology, link: Link, connect: ConnectClient = QueryClient
+        self,
+        topology: Topology,
+        link: Link,
+        connect: ConnectClient = QueryClient,
+        refuses: Callable[[str], bool] = refuses,
     ) -> None:
         self._topology = topology
         self._connect = connect
+        self._refuses = refuses
         self._carried = carried_by(topology, link)
         self._holdings: dict[str, Holdings] = {}
 
     def is_well(self, name: str) -> bool:
         """Whether any store of a cluster gives a sign of life."""
         return gives_sign_of_life(self._topology.cluster(name), self._connect)
+
+    def are_gone(self, name: str) -> bool:
+        """Whether no process listens any more where the stores of a cluster are asked."""
+        return all(self._refuses(one.query) for one in self._topology.cluster(name).stores)
 
     def heads(self, name: str, partitions: Collection[Partition]) -> Mapping[Partition, int] | None:
         """The heads of these in a cluster, as its first store says that answers; None if none."""
@@ -149,7 +169,7 @@ class Steering:
         node: SteeredNode,
         stores: ClusterStores,
         *,
-        probe: Callable[[Callable[[str], bool], tuple[str, ...]], Iterable[bool]] = map,
+        probe: Callable[[Callable[[str], Probed], tuple[str, ...]], Iterable[Probed]] = map,
         probe_interval_ms: int = PROBE_INTERVAL_MS,
         clock: Clock = CLOCK,
     ) -> None:
@@ -177,7 +197,7 @@ class Steering:
         """What it does, in a word."""
         if self.aim.silent and len(self._link.targets) > 1 and not self.aim.paused:
             return "silent"
-        stuck = self.aim.state is TargetState.SERVING and self._node.stuck_ms >= STUCK_MS
+        stuck = self.aim.state is TargetState.SERVING and self._stuck_ms >= STUCK_MS
         return "stuck" if stuck else self.aim.state.value
 
     @property
@@ -185,9 +205,17 @@ class Steering:
         """What the barrier waits for, or why nothing arrives, for people; empty if all is well."""
         if self._barrier or self.state != "stuck":
             return self._barrier
-        return self._node.unready() or (
-            f"{self.aim.current} has acknowledged nothing for {self._node.stuck_ms // 1_000} s"
+        target, stuck_ms = self.aim.current, self._node.stuck_ms
+        if stuck_ms < STUCK_MS:
+            return f"{target} acknowledges what was sent {self._node.late_ms // 1_000} s ago"
+        return (
+            self._node.unready() or f"{target} has acknowledged nothing for {stuck_ms // 1_000} s"
         )
+
+    @property
+    def _stuck_ms(self) -> int:
+        """For how long it has taken nothing, or as good as nothing."""
+        return max(self._node.stuck_ms, self._node.late_ms // LATE_PARTS)
 
     @property
     def stall_ms(self) -> int:
@@ -253,13 +281,17 @@ class Steering:
         targets = self._link.targets
         if len(targets) < 2:
             return  # nothing depends on it
-        for name, well in zip(targets, self._apply(self._stores.is_well, targets), strict=True):
-            (self._well.add if well else self._well.discard)(name)
-            self.handle(Probed(name, well))
-        self.handle(Stuck(self._node.stuck_ms))
+        for probed in self._apply(self._probed, targets):
+            (self._well.add if probed.well else self._well.discard)(probed.target)
+            self.handle(probed)
+        self.handle(Stuck(self._stuck_ms))
         if self._now_ms() >= self._relays_due_ms and self.aim.state is TargetState.SERVING:
             self._relays_due_ms = self._now_ms() + RELAY_INTERVAL_MS
             self._look_at_relays()
+
+    def _probed(self, name: str) -> Probed:
+        well = self._stores.is_well(name)
+        return Probed(name, well, gone=not well and self._stores.are_gone(name))
 
     def _look_at_relays(self) -> None:
         served = self.aim.current

@@ -175,6 +175,8 @@ class LinkMachine:
         """Whether partitions were stopped as the target took nothing at all, and still does not."""
         self._taken_ms = 0
         """When the target last took something, or nothing waited for it."""
+        self._latency_ms = 0
+        """How long it took to store what it stored last."""
         self._ask_due_ms = 0
         self._survey_due_ms: int | None = None
         """When to compare the ends again; None before the first survey."""
@@ -254,6 +256,11 @@ class LinkMachine:
         if not self._hops and not self._stalled and not (self._unread and self._unplaced):
             self._taken_ms = now_ms
         return now_ms - self._taken_ms
+
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return self._latency_ms if self._hops else 0
 
     def standstill(self, now_ms: int) -> tuple[int, int]:
         """How many partitions the target lacks something of, and how long one stands still (ms).
@@ -524,8 +531,8 @@ class LinkMachine:
         for hop in self._hops.stored(stored.partition, stored.end):
             self._moved_ms[stored.partition] = self._taken_ms = now_ms
             self._stalled = False
-            latency_ms = now_ms - hop.taken_ms
-            hopped = Hopped(hop.records, hop.size, latency_ms, hop.pulled)
+            self._latency_ms = now_ms - hop.taken_ms
+            hopped = Hopped(hop.records, hop.size, self._latency_ms, hop.pulled)
             sided.append((Side.TARGET, hopped))
         return sided
 

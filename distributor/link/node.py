@@ -95,7 +95,7 @@ class LinkNode:
         with ExitStack() as opened:
             for side, cluster in (
                 (Side.SOURCE, here),
-                (Side.TARGET, there.checked_mirroring().bound_at(here.host)),
+                (Side.TARGET, there.checked_mirroring().bound_at(here.host, here.advertise)),
             ):
                 meshes[side] = Mesh(cluster, address)
                 opened.callback(meshes[side].close, 0)
@@ -149,6 +149,11 @@ class LinkNode:
     def stuck_ms(self) -> int:
         """For how long the target has taken none of what waits for it; 0 if it takes."""
         return self._role.stuck_ms
+
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return self._role.late_ms
 
     @property
     def stops(self) -> Mapping[Partition, Stop]:
@@ -304,7 +309,7 @@ class LinkRole:
         self.told = ends.told
         self.stops: Mapping[Partition, Stop] = {}
         self.shortened = 0
-        self.stuck_ms = 0
+        self.stuck_ms = self.late_ms = 0
 
     def handle(self, side: Side, event: LinkEvent, now_ms: int) -> Iterable[SidedEffect]:
         """Pass an event to the machine; at the end of a turn, tell how things are."""
@@ -351,6 +356,7 @@ class LinkRole:
 
     def _tell(self, now_ms: int) -> None:
         self.stuck_ms = self.machine.stuck_ms(now_ms)
+        self.late_ms = self.machine.late_ms
         self._meter.standstill(*self.machine.standstill(now_ms))
         self._meter.stopped(self.machine.stops.counts(), len(self.machine.shortened))
         self.stops = dict(self.machine.stops.by_partition)

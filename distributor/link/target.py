@@ -50,7 +50,8 @@ class TargetSettings:
 
     Attributes:
         failover_after_ms: Silence of all stores of the target after which it is left; and how long
-            it may take nothing of what there is for it.
+            it may take nothing of what there is for it. Half of it where their processes are gone,
+            and while the link itself has just begun.
         failback: Whether to return to the preferred target once it has been well for as long.
         drain_ms_max: A barrier that is not met within this is given up, and nothing changes.
     """
@@ -62,10 +63,17 @@ class TargetSettings:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Event: the stores of a target gave a sign of life, or none did."""
+    """Event: the stores of a target gave a sign of life, or none did.
+
+    Attributes:
+        target: Which.
+        well: Whether one did.
+        gone: Whether none can: none of their processes is there.
+    """
 
     target: str
     well: bool
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,11 @@ as that was waited for, and twice as long each time: that its stores answer says
 REST_DOUBLINGS_MAX = 6
 
 
+NEW = 2
+"""A link is new for so many times as long as silence is waited for: it has sent little yet that
+another target would be sent again, and has already been away while it was started."""
+
+
 class TargetMachine:
     """The choice among the targets of one link.
 
@@ -160,8 +173,11 @@ class TargetMachine:
         """When it goes on with the same target, unless it is told again; None while it serves."""
         self._pinned = False
         """The operator has chosen: no return to the preferred target by itself."""
+        self._new_until_ms = now_ms + settings.failover_after_ms * NEW
         self._alive_ms = now_ms
         """Last sign of life of the current target."""
+        self._gone = False
+        """Whether none of its stores was there when it was looked at last."""
         self._well_since_ms: dict[str, int] = {}
         """Targets whose last probe was answered, and since when that is so."""
         self._lost: set[str] = set()
@@ -177,12 +193,14 @@ class TargetMachine:
     def handle(self, event: TargetEvent, now_ms: int) -> list[TargetEffect]:
         """Take one event in; see `Machine`."""
         match event:
-            case Probed(target, True):
-                self._well_since_ms.setdefault(target, now_ms)
+            case Probed(target, well, gone):
                 if target == self.current:
-                    self._alive_ms = now_ms
-            case Probed(target, _):
-                self._well_since_ms.pop(target, None)
+                    self._gone = gone
+                    self._alive_ms = now_ms if well else self._alive_ms
+                if well:
+                    self._well_since_ms.setdefault(target, now_ms)
+                else:
+                    self._well_since_ms.pop(target, None)
             case Stuck() | Starved():
                 self._suffered(event)
             case Retarget(target):
@@ -234,8 +252,10 @@ class TargetMachine:
         over = self._hold_due_ms is not None and now_ms >= self._hold_due_ms
         if self.paused:
             return [self._resume()] if over else []
-        patience_ms = self._settings.failover_after_ms
-        if self.current in self._lost or now_ms - self._alive_ms >= patience_ms:
+        patience_ms = self._patience_ms(now_ms)
+        silent_ms = now_ms - self._alive_ms
+        gone = self._gone and silent_ms >= self._settings.failover_after_ms // 2
+        if self.current in self._lost or gone or silent_ms >= patience_ms:
             # A target that rests may still take more than one that is dead.
             return self._fail_over(now_ms, resting=True)
         if self._stuck_ms >= patience_ms and (left := self._leave_stuck(now_ms)):
@@ -247,6 +267,10 @@ class TargetMachine:
         if self.holding or self._pinned or not self._settings.failback:
             return []
         return self._fail_back(now_ms)
+
+    def _patience_ms(self, now_ms: int) -> int:
+        whole_ms = self._settings.failover_after_ms
+        return whole_ms // 2 if now_ms < self._new_until_ms else whole_ms
 
     def _fail_over(self, now_ms: int, *, resting: bool) -> list[TargetEffect]:
         usable = [name for name in self._targets if self._usable(name)]
@@ -326,7 +350,7 @@ class TargetMachine:
 
     def _switch(self, target: str, now_ms: int, *, planned: bool) -> Switch:
         self._serve(target)
-        self._alive_ms, self._stuck_ms, self._starved_ms = now_ms, 0, 0
+        self._alive_ms, self._stuck_ms, self._starved_ms, self._gone = now_ms, 0, 0, False
         return Switch(target, planned)
 
     def _resume(self) -> Resume:

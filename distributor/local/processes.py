@@ -103,6 +103,12 @@ def _told(cluster: ClusterSpec, directory: Path, key: str) -> list[str]:
     return ["--access", str(directory / cluster.security.access), "--key", str(directory / key)]
 
 
+def _place(cluster: ClusterSpec) -> list[str]:
+    """What a node of a cluster is told of where it is bound, and reached."""
+    told = ["--host", cluster.host]
+    return told if cluster.advertise is None else [*told, "--advertise", cluster.advertise]
+
+
 def _towers(topology: Topology, directory: Path) -> list[_Draft]:
     return [
         (
@@ -121,7 +127,7 @@ def _stores(topology: Topology, directory: Path) -> list[_Draft]:
     for cluster in topology.clusters:
         for number, store in enumerate(cluster.stores, 1):
             command = ["dafka", "store", "--data", store.data, "--query", store.query]
-            command += ["--host", cluster.host, "--durability", store.durability]
+            command += [*_place(cluster), "--durability", store.durability]
             for rule in topology.retention:
                 command += ["--retain", _retained(rule)]
             if topology.heartbeat_ms is not None:
@@ -162,7 +168,7 @@ def _registries(topology: Topology, directory: Path) -> list[_Draft]:
     for cluster in topology.clusters:
         if cluster.registry:
             command = ["dafka", "schemas", "--cluster", cluster.name, "--number", str(cluster.id)]
-            command += ["--listen", cluster.registry.rpartition("://")[2], "--host", cluster.host]
+            command += ["--listen", cluster.registry.rpartition("://")[2], *_place(cluster)]
             command += ["--wire", cluster.wire, *_client_keys(cluster, directory)]
             for tower in cluster.towers:
                 command += ["--tower", tower]

@@ -47,7 +47,7 @@ class OffsetsNode:
         source, target = topology.cluster(link.source), topology.cluster(aim or link.target)
         self._link = link
         # The source's host is this process's own, on which nodes of both meshes are bound.
-        self._clusters = [_QueriedCluster(one, source.host) for one in (source, target)]
+        self._clusters = [_QueriedCluster(one, source) for one in (source, target)]
         self._distributor = OffsetsDistributor(
             level=link.level,
             source=self._clusters[0],
@@ -105,15 +105,21 @@ class OffsetsNode:
 
 
 class _QueriedCluster:
-    """One end of a link: a store that is asked until it fails, and a committer."""
+    """One end of a link: a store that is asked until it fails, and a committer.
 
-    def __init__(self, cluster: ClusterSpec, host: str) -> None:
+    Args:
+        cluster: Which.
+        own: That of this process, where it is bound and reached.
+    """
+
+    def __init__(self, cluster: ClusterSpec, own: ClusterSpec) -> None:
         self.number = cluster.id
         self._name = cluster.name
         self._stores = ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS)
         self._endpoints = [store.query for store in cluster.stores]
         self._index = 0
-        self._committer = Committer(Cluster.declared(cluster).bound_at(host))
+        place = Cluster.declared(cluster).bound_at(own.host, own.advertise)
+        self._committer = Committer(place)
 
     def groups(self) -> list[str]:
         return self._store.groups()

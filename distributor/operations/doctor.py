@@ -19,7 +19,7 @@ from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
-from distributor.operations.meter import clock_skews_s
+from distributor.operations.meter import clock_skews_s, towers_away
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import furthest, lacking, survey
@@ -75,8 +75,10 @@ def examine(
         settle_s: How long what one cluster has and another lacks may be under way.
     """
     status = status_of(plan, now_wall_ms)
+    vitals = probe(processes)
     return [
-        *_of_processes(plan.topology, probe(processes)),
+        *_of_processes(plan.topology, vitals),
+        *_of_towers(plan.topology, vitals),
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
         *_of_links(status.links, status.clusters),
@@ -144,6 +146,26 @@ def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
                 f"its machine's clock is {abs(skew_s):,.0f} s {way} those of other clusters",
                 "set it (chronyc tracking): ages, delays and positions by time are wrong by that",
             )
+
+
+def _of_towers(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diagnosis]:
+    """Those that run by their own word, and are not heard by others."""
+    ill = {vitals.process.name for vitals in all_vitals if vitals.state in ("no answer", "hangs")}
+    for cluster in topology.clusters:
+        for number, tower in enumerate(cluster.towers, 1):
+            name = f"{cluster.name}-tower-{number}"
+            deaf = [
+                vitals.process.name
+                for vitals in all_vitals
+                if tower in towers_away(vitals.exposition)
+            ]
+            if deaf and name not in ill:
+                yield Diagnosis(
+                    f"{name} → {', '.join(deaf)}",
+                    "the tower is not heard there, or does not hear them: when they start, they "
+                    "find nobody",
+                    "mend the network between them, both ways, for its port and the next one",
+                )
 
 
 def _command(process: Process) -> str:

@@ -9,8 +9,9 @@ from prometheus_client import Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from prometheus_client.samples import Sample
 
 _PATH = ["origin", "cluster"]
 END_TO_END_SECONDS = Histogram(
@@ -53,9 +54,15 @@ def _seconds(point_ms: Callable[[str], int], origin: str) -> float:
 
 def clock_skews_s(exposition: str) -> list[float]:
     """How far stores' clocks are ahead of those of other clusters, in seconds."""
-    return [
-        sample.value
-        for family in text_string_to_metric_families(exposition)
-        if family.name == "dafka_store_clock_skew_seconds"
-        for sample in family.samples
-    ]
+    return [sample.value for sample in _samples(exposition, "dafka_store_clock_skew_seconds")]
+
+
+def towers_away(exposition: str) -> set[str]:
+    """The endpoints of towers that a process does not hear."""
+    return {sample.labels["tower"] for sample in _samples(exposition, "dafka_towers_away")}
+
+
+def _samples(exposition: str, name: str) -> Iterator[Sample]:
+    for family in text_string_to_metric_families(exposition):
+        if family.name == name:
+            yield from family.samples

@@ -3,8 +3,9 @@
 python -m distributor.testing.chaos --seed 17 --rounds 50
 
 A round breaks one to three processes at once, under load on every cluster: killed with signal 9,
-stopped for some seconds, a store's disk that takes no more, a store's disk that is gone. Then all
-is mended, and within a bound every cluster has to have what any of them had. Each tree has some
+stopped for some seconds, not heard by other clusters or not hearing them, a store's disk that takes
+no more, a store's disk that is gone. Then all is mended, and within a bound every cluster has to
+have what any of them had. Each tree has some
 rounds; at its end every store of it is read, and every record looked for by its number.
 
 What a disk had that is gone others must have first: to lose an only copy is no fault of ours.
@@ -21,9 +22,10 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,7 @@ from dafka.process.logs import set_up_logs
 from distributor.demo import drill, job
 from distributor.local.processes import ProcessKind, is_taken, processes_of
 from distributor.local.supervisor import Supervisor
+from distributor.testing.proxy import Proxy, behind_proxy, deaf, processes_running, unheard
 from topology import load, plan
 from topology.model import Branch, StoreSpec
 from topology.output import Columns, column, number, open_console, table
@@ -56,6 +59,9 @@ RATE = 100
 HEAL_S_MAX = 90.0
 """Within this every cluster has what any had: a failover, a repair for each hop, starts."""
 
+_FRONTS = {f"127.0.1.{place}": f"127.0.0.{place}" for place in range(11, 11 + CLUSTERS_MAX)}
+"""Where the proxy listens before each cluster."""
+
 _LINKS = {"failover_after_ms": 3_000, "repair_after_ms": 4_000}
 _PORTS_EACH = 10
 
@@ -65,6 +71,8 @@ class FaultKind(Enum):
 
     KILL = "killed"
     STOP = "stopped"
+    UNHEARD = "not heard elsewhere"
+    DEAF = "hears nobody elsewhere"
     FULL = "disk full"
     EMPTY = "disk gone"
 
@@ -84,8 +92,8 @@ class ChaosFault:
     seconds: float
 
     def __str__(self) -> str:
-        lasting = self.kind in (FaultKind.STOP, FaultKind.FULL)
-        return f"{self.process} {self.kind.value}" + (f" {self.seconds:.0f} s" if lasting else "")
+        at_once = self.kind in (FaultKind.KILL, FaultKind.EMPTY)
+        return f"{self.process} {self.kind.value}" + ("" if at_once else f" {self.seconds:.0f} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ def drawn(
     chosen = chance.sample(sorted(others), chance.randint(1, min(3, len(others))))
     faults, gone = [], False
     for process in chosen:
-        kinds = [FaultKind.KILL, FaultKind.STOP, FaultKind.STOP]
+        kinds = [FaultKind.KILL, FaultKind.STOP, FaultKind.STOP, FaultKind.UNHEARD, FaultKind.DEAF]
         if "-store-" in process:
             kinds.append(FaultKind.FULL)
         if process in stores and not gone:
@@ -134,16 +142,20 @@ def grown(chance: random.Random, directory: Path, first_port: int) -> dict[str, 
             {
                 "name": one.name,
                 "id": one.id,
-                "towers": [f"tcp://127.0.0.1:{first_port + _PORTS_EACH * place}"],
+                "host": behind,
+                "advertise": front,
+                "towers": [f"tcp://{front}:{first_port + _PORTS_EACH * place}"],
                 "stores": [
                     {
-                        "query": f"tcp://127.0.0.1:{first_port + _PORTS_EACH * place + 2 + store}",
+                        "query": f"tcp://{front}:{first_port + _PORTS_EACH * place + 2 + store}",
                         "data": str(directory / f"{one.name}-{store + 1}"),
                     }
                     for store in range(chance.randint(1, 2))
                 ],
             }
-            for place, one in enumerate(topology.clusters)
+            for place, (one, (front, behind)) in enumerate(
+                zip(topology.clusters, _FRONTS.items(), strict=False)
+            )
         ],
         "tree": _written(topology.tree),
     }
@@ -170,7 +182,12 @@ class ChaosTree:
         file = directory / "topology.yaml"
         file.write_text(json.dumps(grown(self._chance, directory, first_port)))
         self.topology: Topology = load(file)
-        self._supervisor = Supervisor(processes_of(plan(self.topology), file), directory / "logs")
+        processes = [behind_proxy(one, _FRONTS) for one in processes_of(plan(self.topology), file)]
+        self._supervisor = Supervisor(processes, directory / "logs")
+        self._homes = {
+            one.name: {each.name for each in processes if each.cluster == one.cluster}
+            for one in processes
+        }
         self._disks = {
             f"{cluster.name}-store-{place}": store
             for cluster in self.topology.clusters
@@ -180,6 +197,8 @@ class ChaosTree:
     def run(self, rounds: int) -> Iterator[ChaosRound | str]:
         """Yield what came of each round, and at the end what was found wrong with the records."""
         with ExitStack() as opened:
+            running = partial(processes_running, self._supervisor.children)
+            self._proxy = opened.enter_context(closing(Proxy(_FRONTS, running)))
             opened.callback(self._supervisor.stop)
             self._supervisor.start()
             job.wait_until_ready(self.topology, self._supervisor)
@@ -216,24 +235,29 @@ class ChaosTree:
                 return False
         with ExitStack() as mended:
             for fault in faults:
-                mended.callback(self._begin(fault))
+                self._begin(fault, mended)
             self._wait(max(fault.seconds for fault in faults))
         return True
 
-    def _begin(self, fault: ChaosFault) -> Callable[[], None]:
-        """Let a fault begin; returns what mends it."""
+    def _begin(self, fault: ChaosFault, mended: ExitStack) -> None:
+        """Let a fault begin, and end with `mended` if it lasts."""
         running = self._child(fault.process).running
-        if running is None or fault.kind is FaultKind.EMPTY:
-            return _nothing
+        if running is None:
+            return
         match fault.kind:
             case FaultKind.KILL:
                 running.kill()
-                return _nothing
             case FaultKind.STOP:
                 running.send_signal(signal.SIGSTOP)
-                return lambda: running.send_signal(signal.SIGCONT)
-            case _:
-                return self._fill(running.pid, self._disks[fault.process])
+                mended.callback(running.send_signal, signal.SIGCONT)
+            case FaultKind.UNHEARD | FaultKind.DEAF:
+                way = unheard if fault.kind is FaultKind.UNHEARD else deaf
+                hindrance = way({fault.process}, self._homes[fault.process])
+                mended.enter_context(self._proxy.hindered(hindrance))
+            case FaultKind.FULL:
+                mended.callback(self._fill(running.pid, self._disks[fault.process]))
+            case FaultKind.EMPTY:
+                pass  # that is over
 
     def _fill(self, pid: int, store: StoreSpec) -> Callable[[], None]:
         """Let a store's file grow no more."""
@@ -301,14 +325,11 @@ def _by_store(topology: Topology) -> Iterator[Topology]:
         yield replace(topology, clusters=clusters)
 
 
-def _nothing() -> None:
-    """It is over at once."""
-
-
 def free_block(first: int) -> int:
     """The first port from here on of a block in which nobody listens."""
     size = _PORTS_EACH * (CLUSTERS_MAX + 3)
-    while any(is_taken("127.0.0.1", port) for port in range(first, first + size)):
+    hosts = ("127.0.0.1", *_FRONTS, *_FRONTS.values())
+    while any(is_taken(host, port) for port in range(first, first + size) for host in hosts):
         first += 100
     return first
 

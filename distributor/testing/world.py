@@ -266,6 +266,11 @@ class SimLink(SimNode[Side, LinkEvent]):
         """For how long the target has taken none of what waits for it; 0 if it takes."""
         return 0 if self._role is None else self._role.stuck_ms
 
+    @property
+    def late_ms(self) -> int:
+        """How late the target stores what it is sent; 0 if nothing waits for it."""
+        return 0 if self._role is None else self._role.late_ms
+
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self.post(Side.SOURCE, Hold())
@@ -323,6 +328,10 @@ class SimLink(SimNode[Side, LinkEvent]):
         """A connection to a store's query port."""
         return SimQueryClient(self._stores[endpoint], self._is_lost)
 
+    def refuses(self, endpoint: str) -> bool:
+        """Whether a store's process is not there."""
+        return not self._stores[endpoint].alive
+
     def _is_lost(self) -> bool:
         return self.world.random.random() < self.world.faults.loss
 
@@ -355,7 +364,7 @@ class _WatchedSteering(Steering):
     """Tells the link of switches."""
 
     def __init__(self, link: SimLink, plan: Plan, settings: SimSettings) -> None:
-        stores = ClusterStores(plan.topology, link.link, link.connect)
+        stores = ClusterStores(plan.topology, link.link, link.connect, link.refuses)
         interval_ms, clock = settings.probe_interval_ms, link.world.clock
         super().__init__(
             link.link, settings.aim, link, stores, probe_interval_ms=interval_ms, clock=clock

@@ -103,7 +103,9 @@ def repair(
     holdings = {holding.cluster: holding for holding in survey(topology)}
     for name in dict.fromkeys(difference.cluster for difference in chosen):
         target = topology.cluster(name)
-        place = Cluster.declared(target).bound_at(host or target.host)
+        place = Cluster.declared(target)
+        if host:
+            place = place.bound_at(host)
         with closing(Mirror(place.checked_mirroring())) as mirror:
             for difference in chosen:
                 if difference.cluster != name:

@@ -41,6 +41,7 @@ def test_it_is_a_value():
         cluster.host = "elsewhere"
     there = replace(cluster, advertise="here").bound_at("127.0.0.2")
     assert (there.host, there.advertise, there.towers) == ("127.0.0.2", None, (TOWER,))
+    assert cluster.bound_at("127.0.0.2", "there").advertise == "there"
 
 
 def test_a_wire_that_is_not_known_is_refused():

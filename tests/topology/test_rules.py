@@ -133,6 +133,7 @@ def test_a_single_cluster_is_a_right_topology():
             "$.clusters[0].stores[0].data",
         ),
         (with_cluster(1, host="0.0.0.0"), "$.clusters[1].host", "every interface", "one interface"),
+        (with_cluster(0, advertise="[::]"), "$.clusters[0].advertise", "every interface", ""),
         (
             with_cluster(1, stores=(store("tcp://[::]:30000"),)),
             "$.clusters[1].stores[0].query",

@@ -70,7 +70,8 @@ def test_records_that_nobody_can_read_end_no_consumer(stored, read, group, caplo
         mirror.publish(unreadable_from(make_batch([b"5"], 5), 0), 10)
         mirror.publish(make_batch([b"6"], 6), 10)
         mirror.flush(10)
-    settings = {} if group is None else {"group": group, "stores": stored.query}
+    settings = {"group": group, "stores": stored.query, "session_timeout_ms": 2_000}
+    settings = settings if group else {}
     consumer = stored.consumer("orders", **settings)
     assert list(islice(read(consumer), 4)) == [b"0", b"1", b"2", b"6"]
     told = [(one.first, one.last) for one in caplog.records if "unreadable" in one.getMessage()]

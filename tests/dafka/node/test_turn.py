@@ -10,7 +10,7 @@ from dafka.node.turn import Turn
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
-from dafka.protocol.presence import Disconnect
+from dafka.protocol.presence import Disconnect, TowerAway, TowerBack
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -205,7 +205,12 @@ def test_its_end_releases_everything_and_leaves_no_series():
     here = Running()
     labels = {"role": "fake", "address": "ME"}
     assert REGISTRY.get_sample_value("dafka_peers", labels) == 4
+    here.turn.take("near", [TowerAway("tcp://t:1", 0), TowerAway("tcp://t:2", 0)])
+    here.turn.take("near", [TowerBack("tcp://t:1")])
+    towers = [labels | {"tower": f"tcp://t:{number}"} for number in (1, 2)]
+    assert [REGISTRY.get_sample_value("dafka_towers_away", one) for one in towers] == [None, 1]
     here.turn.close(200)
+    assert REGISTRY.get_sample_value("dafka_towers_away", towers[1]) is None
     assert here.role.performed == ["closed"]
     assert [mesh.did for mesh in here.meshes.values()] == [[("close", 200)]] * 2
     assert REGISTRY.get_sample_value("dafka_peers", labels) is None

@@ -76,6 +76,7 @@ def test_every_factory_is_among_them():
         "send_frames",
         "contextmanager",
         "_path_to_itself",
+        "refuses",
     }
     assert made - others == {make.__name__ for make in KINDS if make.__name__ != "<lambda>"}
 
@@ -284,6 +285,17 @@ def test_a_name_that_stands_for_nothing_here_is_refused():
     with pytest.raises(zmq.ZMQError, match="No such device"):
         sockets.bind(socket, f"tcp://{TOO_LONG}:5556")
     socket.close()
+
+
+def test_where_nobody_listens_is_known_of_addresses_of_tcp(free_ports):
+    nobody = free_ports(1)
+    assert sockets.refuses(f"tcp://127.0.0.1:{nobody}")
+    assert not sockets.refuses(f"tcp://localhost:{nobody}"), "names are not looked up"
+    assert not sockets.refuses("ipc:///tmp/nobody")
+    with system.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        assert not sockets.refuses(f"tcp://127.0.0.1:{somebody.getsockname()[1]}")
 
 
 def test_one_socket_too_many_is_refused_with_what_to_do(monkeypatch):

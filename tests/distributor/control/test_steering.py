@@ -8,12 +8,18 @@ import pytest
 
 from dafka.model import Partition
 from dafka.process.clock import Clock
-from distributor.control.steering import BARRIER_INTERVAL_MS, RELAY_INTERVAL_MS, Steering
+from distributor.control.steering import (
+    BARRIER_INTERVAL_MS,
+    RELAY_INTERVAL_MS,
+    ClusterStores,
+    Steering,
+)
 from distributor.link.target import Pause, Retarget, TargetSettings
+from topology.model import ClusterSpec, StoreSpec
 
 ORDERS = Partition("orders", "AB" * 16)
 LINK = SimpleNamespace(
-    source="c1", level=2, targets=("c2", "c3"), beyond=("c2", "c3"), branch=1, target="c2"
+    source="c1", level=2, targets=("c2", "c3"), beyond=("c2", "c3"), branch=1, target="c2", span=()
 )
 
 
@@ -25,7 +31,7 @@ class FakeNode:
         self.held = 0
         self.opened = []
         self.lacks = ""
-        self.stuck_ms = 0
+        self.stuck_ms = self.late_ms = 0
 
     def hold(self):
         self.held += 1
@@ -43,10 +49,14 @@ class FakeStores:
 
     def __init__(self):
         self.held = {"c2": {}, "c3": {}}
+        self.gone = set()
         self.asked = []
 
     def is_well(self, name):
         return self.held[name] is not None
+
+    def are_gone(self, name):
+        return name in self.gone
 
     def heads(self, name, partitions):
         self.asked.append(name)
@@ -58,12 +68,13 @@ class FakeStores:
 
 class Steered:
     def __init__(self, **settings):
-        self.now_ms = 0
+        self.now_ms = -60_000
         self.node, self.stores = FakeNode(), FakeStores()
         clock = Clock(now_ms=lambda: self.now_ms)
         self.steering = Steering(
             LINK, TargetSettings(**settings), self.node, self.stores, clock=clock
         )
+        self.now_ms = 0  # it has run for a while
 
     def look(self, after_ms=0):
         self.now_ms += after_ms
@@ -130,7 +141,7 @@ def test_a_paused_link_says_when_what_it_sent_is_everywhere(here):
 
 def test_a_target_that_relays_nothing_to_another_is_left(caplog):
     here = Steered(failover_after_ms=5_000)
-    for second in range(4):
+    for second in range(6):
         assert here.node.opened == []
         here.stores.held = {"c2": {ORDERS: second}, "c3": {ORDERS: 0}}
         here.look(after_ms=RELAY_INTERVAL_MS)
@@ -152,6 +163,26 @@ def test_a_silent_target_is_left_for_one_that_answers():
     assert here.steering.stall_ms == -1
 
 
+@pytest.mark.parametrize("alive", [0, 1, 2])
+def test_stores_are_gone_where_none_of_them_is_there(alive):
+    queries = ("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")
+    specs = [StoreSpec(query=query, data="d") for query in queries]
+    cluster = ClusterSpec(name="c2", id=2, stores=tuple(specs))
+    topology = SimpleNamespace(cluster={"c2": cluster}.get, carries=None)
+    stores = ClusterStores(topology, LINK, refuses=lambda query: query in queries[alive:])
+    assert stores.are_gone("c2") == (alive == 0)
+
+
+def test_a_target_of_which_no_store_is_there_is_left_sooner():
+    here = Steered(failover_after_ms=5_000)
+    here.look()
+    here.stores.held["c2"], here.stores.gone = None, {"c2"}
+    for _ in range(3):
+        assert here.node.opened == []
+        here.look(after_ms=1_000)
+    assert here.node.opened == ["c3"]
+
+
 def test_a_target_that_answers_and_takes_nothing_is_left_and_told_of():
     here = Steered(failover_after_ms=5_000)
     here.look()
@@ -166,6 +197,17 @@ def test_a_target_that_answers_and_takes_nothing_is_left_and_told_of():
     assert here.node.opened == ["c3"]
     here.node.stuck_ms = 0
     assert (here.steering.state, here.steering.waits_for) == ("serving", "")
+
+
+def test_a_target_that_is_far_too_slow_is_left_like_one_that_takes_nothing():
+    here = Steered(failover_after_ms=5_000)
+    here.node.stuck_ms, here.node.late_ms = 100, 19_999
+    here.look()
+    assert here.steering.state == "stuck"
+    assert here.steering.waits_for == "c2 acknowledges what was sent 19 s ago"
+    here.node.late_ms = 20_000
+    here.look(after_ms=1_000)
+    assert here.node.opened == ["c3"]
 
 
 def test_targets_are_looked_at_once_a_second_and_a_barrier_more_often(here):

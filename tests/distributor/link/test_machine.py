@@ -53,7 +53,7 @@ def test_it_asks_the_target_before_it_forwards_anything():
     assert of(AskHeads, bench.source(live(batch(2)))) == [], "one question at a time"
 
 
-def test_it_says_how_long_the_target_has_taken_nothing():
+def test_it_says_how_long_the_target_has_taken_nothing_and_how_late_it_is():
     bench = Bench().placed()
     machine = bench.link
     assert machine.stuck_ms(bench.now_ms + 60_000) == 0, "there was nothing to take"
@@ -64,8 +64,10 @@ def test_it_says_how_long_the_target_has_taken_nothing():
     bench.now_ms += 2_000
     bench.target(stored(2))
     assert machine.stuck_ms(bench.now_ms + 500) == 500, "it takes, and lacks some"
+    assert machine.late_ms == 2_000
     bench.target(stored(4))
     assert machine.stuck_ms(bench.now_ms + 500) == 0
+    assert machine.late_ms == 0
 
 
 def test_a_target_that_does_not_say_what_it_has_takes_nothing():

@@ -33,7 +33,7 @@ BACK = TargetSettings(failover_after_ms=1_000, failback=True, drain_ms_max=5_000
 
 
 def aim(settings=SETTINGS):
-    one = TargetMachine(("a", "b", "c"), settings, 0)
+    one = TargetMachine(("a", "b", "c"), settings, -10_000)
     for target in ("a", "b", "c"):
         assert one.handle(Probed(target, True), 0) == []
     return one
@@ -73,6 +73,24 @@ def test_a_silent_target_is_left_for_the_next_healthy_one():
     assert one.handle(Probed("a", False), 999) == []
     assert one.silent
     assert one.handle(Probed("a", False), 1_000) == [Switch("c", planned=False)]
+
+
+def test_a_target_of_which_no_process_is_there_is_left_in_half_the_time():
+    one = aim()
+    assert one.handle(Probed("a", False, gone=True), 499) == []
+    assert one.handle(Probed("a", False), 500) == [], "it may be there again, and start"
+    assert one.handle(Probed("a", False, gone=True), 501) == [Switch("b", planned=False)]
+    assert one.handle(Probed("b", False), 1_001) == [], "this one may be slow"
+
+
+@pytest.mark.parametrize("event", [Probed("a", False), Stuck(500), Starved(500)])
+def test_a_link_that_has_just_begun_leaves_in_half_the_time(event):
+    new, old = TargetMachine(("a", "b"), SETTINGS, 0), TargetMachine(("a", "b"), SETTINGS, -1_500)
+    for one in (new, old):
+        for target in ("a", "b"):
+            one.handle(Probed(target, True), 0)
+    assert old.handle(event, 500) == []
+    assert new.handle(event, 500) == [Switch("b", planned=False)]
 
 
 def test_it_stays_where_no_other_is_well():

@@ -67,6 +67,17 @@ def test_registries_and_schema_distributors_come_last():
     )
 
 
+def test_where_others_reach_nodes_is_said_where_it_is_declared():
+    file = FOUR.with_name("schemas.yaml")
+    topology = load(file)
+    clusters = tuple(replace(one, advertise="192.0.2.7") for one in topology.clusters)
+    told = ("--host", "127.0.0.1", "--advertise", "192.0.2.7")
+    for process in processes_of(plan(replace(topology, clusters=clusters)), file):
+        if process.kind in (ProcessKind.STORE, ProcessKind.REGISTRY):
+            at = process.command.index("--host")
+            assert process.command[at : at + 4] == told
+
+
 def test_a_schema_distributor_is_started_again_when_the_way_to_spell_changes():
     file = FOUR.with_name("schemas.yaml")
     topology = load(file)

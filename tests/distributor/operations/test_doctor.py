@@ -85,6 +85,18 @@ def test_a_machine_with_another_time_is_named(make_pair, free_ports, skew, what)
     assert [what in one.what for one in found] == [True] * bool(what)
 
 
+@pytest.mark.parametrize(("state", "named"), [("ok", True), ("no answer", False)])
+def test_a_tower_that_others_do_not_hear_is_named_unless_it_is_known_to_be_ill(pair, state, named):
+    processes = processes_of(plan(pair.topology), pair.file)
+    tower = next(one for one in processes if one.name == "c2-tower-1")
+    link = next(one for one in processes if one.name == "c1-level-1")
+    endpoint = pair.topology.cluster("c2").towers[0]
+    exposition = f'dafka_towers_away{{role="link",address="AB",tower="{endpoint}"}} 1\n'
+    told = [Vitals(tower, state), Vitals(link, "ok", (), exposition)]
+    found = list(module._of_towers(pair.topology, told))
+    assert [one.about for one in found] == ["c2-tower-1 → c1-level-1"] * named
+
+
 def test_partitions_that_a_link_does_not_copy_are_named_with_the_reason():
     link = LinkStatus("c1", "c2", 1, lag_seconds=900, diverged=2, overtaken=3)
     (finding,) = module._of_links([link], [])
