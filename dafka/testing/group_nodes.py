@@ -60,12 +60,12 @@ class CommitProducer(SimNode[None, Never]):
         self._awaited.clear()
         self._ends.clear()
         machine = ProducerMachine(self.address, ProducerSettings(min_acks=self._min_acks))
-        return ProducerRole(SimOwner(self), machine, 0, None, self.world.clock), machine
+        return ProducerRole(SimOwner(self), machine, 0, None, self.clock), machine
 
     def send(self, topic: str, value: bytes | None, *, key: bytes) -> Future[Delivery]:
         """Publish a record; the future is done when a store has it."""
         builder = BatchBuilder(1 << 20)
-        builder.append(self.world.now_ms, key, value, ())
+        builder.append(self.clock.wall_ms(), key, value, ())
         end = self._ends[topic] = self._ends.get(topic, 0) + 1
         future: Future[Delivery] = Future()
         self._awaited.append((end, future))
@@ -165,7 +165,7 @@ class GroupConsumer(SimNode[None, GroupEvent]):
             self._committer,
             Cluster(stores=options.stores),
             self._connect,
-            self.world.clock,
+            self.clock,
         )
         self._role.attach(self.post)
         self._records.clear()

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dafka.protocol.events import Event
     from dafka.protocol.store import StoreMachine
     from dafka.storage.log import RecordLog
+    from dafka.storage.retention import Retention
     from dafka.wire.messages import Message
 
 READ_ALL = 1 << 40
@@ -71,12 +72,21 @@ class SimProducer(SimNode[None, Never]):
         mesh: Its cluster.
         spooled: Whether it has a spool.
         min_acks: How many distinct stores must have a record.
+        address: That of another one, whose twin it is.
     """
 
     def __init__(
-        self, world: World, name: str, mesh: SimMesh, *, spooled: bool = False, min_acks: int = 1
+        self,
+        world: World,
+        name: str,
+        mesh: SimMesh,
+        *,
+        spooled: bool = False,
+        min_acks: int = 1,
+        address: str = "",
     ) -> None:
         super().__init__(world, name, {None: mesh})
+        self._address = address
         self.partitions: set[Partition] = set()
         """All it has ever sent to."""
         self.spool = MemorySpool(name) if spooled else None
@@ -95,7 +105,8 @@ class SimProducer(SimNode[None, Never]):
     @property
     def address(self) -> str:
         """Its present identity."""
-        return self.name if self.spool else f"{self.name}.{self.incarnation}"
+        own = self.name if self.spool else f"{self.name}.{self.incarnation}"
+        return self._address or own
 
     @property
     def disputed(self) -> set[Partition]:
@@ -123,7 +134,7 @@ class SimProducer(SimNode[None, Never]):
                 while awaited and awaited[-1].end > self._ends.get(topic, 0):
                     awaited.pop()  # never spooled: what becomes of it is unknown for ever
             machine = ProducerMachine(self.address, self._settings, self._ends, spool.batches())
-        return ProducerRole(self._owner, machine, 0, spool, self.world.clock), machine
+        return ProducerRole(self._owner, machine, 0, spool, self.clock), machine
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
@@ -138,7 +149,7 @@ class SimProducer(SimNode[None, Never]):
         for _ in range(count):
             self._made += 1
             values.append(f"{self.name}-{self._made}".encode())
-            builder.append(1_000 + self.world.now_ms, self.name.encode(), values[-1], ())
+            builder.append(self.clock.wall_ms(), self.name.encode(), values[-1], ())
         op = self.world.history.sent(self.name, topic, values, self.world.now_ms)
         end = self._ends[topic] = sequence + count
         self.partitions.add(Partition(topic, self.address))
@@ -197,15 +208,23 @@ class SimStore(SimNode[None, Never]):
         mesh: Its cluster.
         log: What is on its disk: it outlives the process.
         rows_max: Of a table in one answer of its query port.
+        retention: What need not be kept.
     """
 
     def __init__(
-        self, world: World, name: str, mesh: SimMesh, log: MemoryLog, rows_max: int = ROWS_MAX
+        self,
+        world: World,
+        name: str,
+        mesh: SimMesh,
+        log: MemoryLog,
+        rows_max: int = ROWS_MAX,
+        retention: Sequence[Retention] = (),
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self.server = SimQueryServer(self)
         self._rows_max = rows_max
+        self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
         self._view = SimLog(log, self.disk, self._written)
         self.disputed: set[Partition] = set()
@@ -219,7 +238,7 @@ class SimStore(SimNode[None, Never]):
         self.server = SimQueryServer(self)
         self._view = SimLog(self.log, self.disk, self._written)
         role = StoreRole(
-            self._view, self.server, Retainer(()), rows_max=self._rows_max, clock=self.world.clock
+            self._view, self.server, self._retainer, rows_max=self._rows_max, clock=self.clock
         )
         return role, role.machine
 

@@ -222,7 +222,7 @@ class SimLink(SimNode[Side, LinkEvent]):
             self._settings.link,
             foreign=False,
         )
-        clock = self.world.clock
+        clock = self.clock
         ends = BothEnds(
             topology.cluster(self.link.source),
             topology.cluster(target),
@@ -312,10 +312,11 @@ class SimLink(SimNode[Side, LinkEvent]):
 
     def connect(self, endpoint: str, _credentials: Credentials | None) -> SimQueryClient:
         """A connection to a store's query port."""
-        return SimQueryClient(self._stores[endpoint], self._is_lost)
+        return SimQueryClient(self._stores[endpoint], partial(self._is_lost, endpoint))
 
-    def _is_lost(self) -> bool:
-        return self.world.random.random() < self.world.faults.loss
+    def _is_lost(self, store: str) -> bool:
+        lost = self.world.random.random() < self.world.faults.loss
+        return lost or self.world.parted(self.name, store)
 
     def _missing(self, cluster: SimCluster) -> list[Partition]:
         """What was sent and is on no disk of a cluster."""
@@ -336,10 +337,12 @@ class SimLink(SimNode[Side, LinkEvent]):
             self.world.after(wait_ms, partial(self._look, self._looks))
 
     def _look(self, number: int) -> None:
-        if self.alive and number == self._looks:
+        if not self.alive or number != self._looks:
+            return
+        if self.awake:
             self._steering.look()
             self._steering.aim.check()
-            self._plan_look()
+        self._plan_look()
 
 
 class _WatchedSteering(Steering):
@@ -347,7 +350,7 @@ class _WatchedSteering(Steering):
 
     def __init__(self, link: SimLink, plan: Plan, settings: SimSettings) -> None:
         stores = ClusterStores(plan.topology, link.link, link.connect)
-        interval_ms, clock = settings.probe_interval_ms, link.world.clock
+        interval_ms, clock = settings.probe_interval_ms, link.clock
         super().__init__(
             link.link, settings.aim, link, stores, probe_interval_ms=interval_ms, clock=clock
         )
@@ -484,7 +487,7 @@ class SimWorld:
 
     def heal(self) -> None:
         """From now on nothing goes wrong. Nodes that are down still have to come back."""
-        self.world.faults.heal()
+        self.world.heal()
 
     def anomalies(self) -> list[str]:
         """End the history: read every cluster's store, and say what is wrong."""
