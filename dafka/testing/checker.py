@@ -25,9 +25,9 @@ The names are those of Jepsen's Kafka workload where it has one. Differences: se
 and a partition is one producer's, so a hole shows at once and a duplicate is never legal.
 
 I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`; I17 and I18 by
-`dafka.testing.timing`. What retention has taken from any store is owed to no consumer, and by that
-store to nobody; a store that has lost its disk owes all the same. Who begins at the latest record
-is owed whole what begins when he knows what there was before.
+`dafka.testing.timing`. What retention has taken from any store is owed to nobody; a store that has
+lost its disk owes all the same. Who begins at the latest record is owed whole what begins when he
+knows what there was before.
 """
 
 from __future__ import annotations
@@ -454,20 +454,14 @@ class _Judge:
 
     def judge_end(self, taken: dict[Partition, int]) -> None:
         """All was healed and had its time: who lacks what?"""
-        everything = {place: value for place, (_, value) in self.acknowledged.items()}
-        owed = {
-            (partition, sequence): value
-            for (partition, sequence), value in everything.items()
-            if sequence >= taken.get(partition, 0)
-        }
-        for name, reader in self.consumers.items():
-            self.judge_unseen(name, reader, owed)
+        readers = [*self.consumers.items()]
         if self.repair:
+            readers += self.stores.items()
             self.judge_replicas(sorted(self.stores.items()), taken)
-            for name, reader in self.stores.items():
-                self.judge_unseen(name, reader, everything)
         elif self.stores:
-            self.judge_unseen("every store", self.union(), owed)
+            readers.append(("every store", self.union()))
+        for name, reader in readers:
+            self.judge_unseen(name, reader, taken)
 
     def taken(self) -> dict[Partition, int]:
         """Sequence below which retention has taken something of a partition, from any store."""
@@ -495,14 +489,13 @@ class _Judge:
             union.seen |= reader.seen
         return union
 
-    def judge_unseen(
-        self, name: str, reader: _Reader, owed: dict[tuple[Partition, int], bytes]
-    ) -> None:
-        for (partition, sequence), value in owed.items():
-            if reader.owed(partition, sequence) and (partition, sequence) not in reader.seen:
-                self.add(
-                    Name.UNSEEN, f"{name} never got {value!r} at {_place(partition, sequence)}"
-                )
+    def judge_unseen(self, name: str, reader: _Reader, taken: dict[Partition, int]) -> None:
+        for place, (_, value) in self.acknowledged.items():
+            partition, sequence = place
+            if sequence < taken.get(partition, 0) or place in reader.seen:
+                continue
+            if reader.owed(partition, sequence):
+                self.add(Name.UNSEEN, f"{name} never got {value!r} at {_place(*place)}")
 
     def judge_replicas(
         self, stores: Sequence[tuple[str, _Reader]], taken: dict[Partition, int]

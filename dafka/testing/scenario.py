@@ -189,6 +189,15 @@ class ScenarioCluster:
             node.crash()
             self.world.after(chance.randint(1, BACK_MS_MAX), node.boot)
 
+    def untold(self) -> list[Anomaly]:
+        """Which of the twins waits for ever, and nobody says that there are two."""
+        told = any(TWINS in store.disputed for store in self.stores)
+        return [
+            Anomaly(Name.NOT_FENCED, f"{twin.name} waits, and nobody says why")
+            for twin in self.twins
+            if twin.waiting and not told and TWINS not in twin.disputed
+        ]
+
     def one_more_producer(self) -> None:
         """Start a producer that nobody has heard of."""
         name = f"P{len(self.producers)}"
@@ -216,6 +225,7 @@ def run(seed: int) -> Outcome:
     anomalies += vacuous(world.history)
     anomalies += dropped_young(world.history, cluster.shape.age_ms, cluster.late_ms)
     anomalies += starved(world.history, cluster.world.healed_ms)
+    anomalies += cluster.untold()
     crashes = sum(isinstance(event, Fault) for event in world.history)
     heads = [head + 1 for store in cluster.stores for head in store.log.heads().values()]
     return Outcome(tuple(anomalies), sum(heads), crashes, world.fingerprint)

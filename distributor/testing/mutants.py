@@ -106,9 +106,15 @@ MUTANTS = [
         "        return [] if end is None",
     ),
     Mutant(
-        "two producers under one address are taken for one",
+        "other records under one name are taken for the same",
         "dafka/protocol/duplicate_producer.py",
         "    return ours == theirs",
+        "    return True",
+    ),
+    Mutant(
+        "two producers under one address are taken for one",
+        "dafka/protocol/duplicate_producer.py",
+        "    return behind is None or run is None or run.first == 0 or run == behind",
         "    return True",
     ),
     Mutant(

@@ -12,6 +12,7 @@ from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.history import History
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.queries import SimQueryClient
+from dafka.testing.strangers import SimBareProducer
 from dafka.testing.world import Faults, SimMesh, SimNode, World
 from distributor.control.steering import ClusterStores, Steering
 from distributor.link.events import (
@@ -32,9 +33,10 @@ from distributor.link.target import ClusterLost, Drained, Retarget, Switch, Targ
 from topology.model import ClusterName, StoreSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dafka.model import Partition
+    from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
     from distributor.link.events import Stop, StopReason
     from distributor.link.target import TargetEffect, TargetEvent
@@ -68,17 +70,23 @@ class SimCluster:
     """One leaf: a mesh, its stores and its producers."""
 
     def __init__(
-        self, world: World, name: str, number: int, producers: int, stores: int = 1
+        self,
+        world: World,
+        name: str,
+        number: int,
+        producers: int,
+        stores: int = 1,
+        retention: Sequence[Retention] = (),
     ) -> None:
         self.name = name
         self.number = number
         self.mesh = SimMesh(world)
         self.stores = [
-            SimStore(world, one, self.mesh, MemoryLog(one.upper()))
+            SimStore(world, one, self.mesh, MemoryLog(one.upper()), retention=retention)
             for one in _store_names(name, stores)
         ]
         self.store = self.stores[0]
-        self.producers = [
+        self.producers: list[SimProducer | SimBareProducer] = [
             SimProducer(world, f"producer-{name}-{index}", self.mesh) for index in range(producers)
         ]
 
@@ -163,6 +171,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         link: Which.
         clusters: Those of the world.
         settings: How it behaves.
+        twin: Of another process that runs the same link.
     """
 
     def __init__(
@@ -172,6 +181,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         link: Link,
         clusters: Mapping[ClusterName, SimCluster],
         settings: SimSettings,
+        twin: str = "",
     ) -> None:
         self._whole = plan
         self.link = link
@@ -179,7 +189,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         self._stores = {one.name: one for each in clusters.values() for one in each.stores}
         self._target = clusters[link.target]
         meshes = {Side.SOURCE: clusters[link.source].mesh, Side.TARGET: self._target.mesh}
-        super().__init__(world, f"link-{link.source}-{link.crossing}-{link.branch}", meshes)
+        super().__init__(world, f"link-{link.source}-{link.crossing}-{link.branch}{twin}", meshes)
         self._settings = settings
         self._role: LinkRole | None = None
         self._steering = _WatchedSteering(self, plan, settings)
@@ -363,6 +373,9 @@ class _WatchedSteering(Steering):
         super().perform(effect)
 
 
+SimTreeNode = SimStore | SimProducer | SimBareProducer | SimLink
+
+
 class SimWorld:
     """A topology, running.
 
@@ -373,6 +386,8 @@ class SimWorld:
         producers: How many on each cluster.
         settings: Of the links.
         stores: How many on each cluster.
+        retention: What they need not keep.
+        mixed: Whether one link is run by two processes, and one producer knows no envelopes.
     """
 
     def __init__(
@@ -383,17 +398,28 @@ class SimWorld:
         producers: int = 1,
         settings: SimSettings = SimSettings(),
         stores: int = 1,
+        retention: Sequence[Retention] = (),
+        *,
+        mixed: bool = False,
     ) -> None:
         self.world = World(seed, faults)
         self.settings = settings
         plan = placed(plan, stores)
         self.clusters = {
-            cluster.name: SimCluster(self.world, cluster.name, cluster.id, producers, stores)
+            cluster.name: SimCluster(
+                self.world, cluster.name, cluster.id, producers, stores, retention
+            )
             for cluster in plan.topology.clusters
         }
         self.links = [
             SimLink(self.world, plan, link, dict(self.clusters), settings) for link in plan.links
         ]
+        if mixed:
+            link = self.world.random.choice(plan.links)
+            twin = SimLink(self.world, plan, link, dict(self.clusters), settings, "-twin")
+            self.links.append(twin)
+            home = self.world.random.choice([*self.clusters.values()])
+            home.producers.append(SimBareProducer(self.world, f"bare-{home.name}", home.mesh))
         self.lost: dict[ClusterName, SimCluster] = {}
         self.silent: set[str] = set()
         """Clusters on which nobody publishes."""
@@ -408,9 +434,9 @@ class SimWorld:
         return [store for cluster in self.clusters.values() for store in cluster.stores]
 
     @property
-    def nodes(self) -> list[SimStore | SimProducer | SimLink]:
+    def nodes(self) -> list[SimTreeNode]:
         """Everything that can crash."""
-        nodes: list[SimStore | SimProducer | SimLink] = []
+        nodes: list[SimTreeNode] = []
         for cluster in self.clusters.values():
             nodes += [*cluster.stores, *cluster.producers]
         return nodes + self.links
@@ -421,25 +447,41 @@ class SimWorld:
             producer
             for cluster in self.clusters.values()
             for producer in cluster.producers
-            if producer.alive and cluster.name not in self.silent
+            if producer.awake and cluster.name not in self.silent
         ]
         if alive:
             self.world.random.choice(alive).send(topic, count)
 
+    def break_something(self, back_within_ms: int, suspended_ms_max: int) -> None:
+        """Kill something or suspend its machine for a while, or cut a link off from a store."""
+        chance = self.world.random
+        what = chance.choice(("crash", "crash", "crash", "suspend", "cut"))
+        awake = [node for node in self.nodes if node.awake]
+        if what == "crash":
+            self.crash_something(back_within_ms)
+        elif what == "suspend" and awake:
+            chance.choice(awake).suspend(chance.randint(1, suspended_ms_max))
+        elif what == "cut":
+            link = chance.choice(self.links)
+            ends = self.clusters[link.link.source], link.target
+            others = [store.name for end in ends for store in end.stores]
+            pair = chance.sample([link.name, chance.choice(others)], 2)
+            self.world.cut(*pair, both=chance.random() < 0.5)
+
     def crash_something(self, back_within_ms: int) -> None:
         """Kill a random living node, if there is one; it comes back after a while."""
         chance = self.world.random
-        alive = [node for node in self.nodes if node.alive]
-        if not alive:
+        awake = [node for node in self.nodes if node.awake]
+        if not awake:
             return
-        node = chance.choice(alive)
+        node = chance.choice(awake)
         node.crash()
         self.world.after(chance.randint(1, back_within_ms), node.boot)
 
     def retarget_something(self) -> None:
         """Tell a random living link to serve a random one of its targets."""
         chance = self.world.random
-        able = [link for link in self.links if link.alive and len(link.link.targets) > 1]
+        able = [link for link in self.links if link.awake and len(link.link.targets) > 1]
         if able:
             link = chance.choice(able)
             link.tell(Retarget(chance.choice(link.link.targets)))
@@ -450,7 +492,7 @@ class SimWorld:
         self.lost[name] = cluster
         gone = [link for link in self.links if link.link.source == name]
         self.links = [link for link in self.links if link not in gone]
-        nodes: list[SimStore | SimProducer | SimLink] = [*cluster.stores, *cluster.producers, *gone]
+        nodes: list[SimTreeNode] = [*cluster.stores, *cluster.producers, *gone]
         for node in nodes:
             if node.alive:
                 node.crash()
@@ -502,7 +544,7 @@ class SimWorld:
 
     def settled(self) -> bool:
         """Whether every producer is told that all is stored, and all stores hold the same."""
-        if not all(node.alive for node in self.nodes):
+        if not all(node.awake for node in self.nodes):
             return False
         due: dict[Partition, int] = {}
         for store in self.stores:
