@@ -223,7 +223,7 @@ def run(seed: int) -> Outcome:
     read_stores(world, cluster.stores)
     anomalies += check(world.history, contested={TWINS})
     anomalies += vacuous(world.history)
-    anomalies += dropped_young(world.history, cluster.shape.age_ms, cluster.late_ms)
+    anomalies += dropped_young(world.history, {AGED: cluster.shape.age_ms}, cluster.late_ms)
     anomalies += starved(world.history, cluster.world.healed_ms)
     anomalies += cluster.untold()
     crashes = sum(isinstance(event, Fault) for event in world.history)

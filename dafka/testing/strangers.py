@@ -135,8 +135,10 @@ class BareRole(_Stranger):
                     fetch.sequence, min(fetch.sequence + fetch.count, len(values))
                 ):
                     place = fetch.topic, producer.name, sequence
-                    told = messages.DirectRecord(fetch.requester, *place, values[sequence])
-                    yield None, Publish(told)
+                    answer = messages.DirectRecord(fetch.requester, *place, values[sequence])
+                    yield None, Publish(answer)
+            case _:
+                pass
 
     def wakeup_ms(self) -> int:
         """When heads are due."""

@@ -17,12 +17,14 @@ STARVED_MS = 20_000
 """Nobody waits longer for what stores have, while others are served and nothing goes wrong."""
 
 
-def dropped_young(history: History, age_ms: int, late: Mapping[str, int]) -> list[Anomaly]:
+def dropped_young(
+    history: History, ages_ms: Mapping[str, int], late: Mapping[str, int]
+) -> list[Anomaly]:
     """Return what stores dropped by age before it was that old, by the true time.
 
     Args:
         history: The run; nothing in it is dropped for another reason.
-        age_ms: How long records are to be kept.
+        ages_ms: How long the records of topics are to be kept; those of others for ever.
         late: By how much the clocks of processes were behind that did not show the right time: by
             so much their records seem older.
     """
@@ -37,11 +39,12 @@ def dropped_young(history: History, age_ms: int, late: Mapping[str, int]) -> lis
     for event in history:
         if not isinstance(event, Trimmed):
             continue
+        age_ms = ages_ms.get(event.partition.topic)
         for sequence, sent in places.get(event.partition, ()):
-            due_ms = sent.at_ms + age_ms - late.get(sent.process, 0)
-            if sequence < event.start and event.at_ms < due_ms:
+            grown_ms = event.at_ms - sent.at_ms + late.get(sent.process, 0)
+            if sequence < event.start and (age_ms is None or grown_ms < age_ms):
                 place = f"{event.partition.topic}/{event.partition.address}/{sequence}"
-                text = f"{event.node} dropped {place} {due_ms - event.at_ms} ms too early"
+                text = f"{event.node} dropped {place} after {grown_ms} ms"
                 found.append(Anomaly(Name.YOUNG, text))
     return found
 

@@ -143,7 +143,7 @@ class WrongClocks(Trouble):
         (rule,) = self.retention
         assert rule.age_ms is not None
         history = self._sim.world.history
-        return condensed(dropped_young(history, rule.age_ms, self._late))
+        return condensed(dropped_young(history, {rule.topics: rule.age_ms}, self._late))
 
 
 class _Trimming(Trouble):

@@ -22,11 +22,12 @@ def test_what_is_dropped_before_its_time_is_named():
     written(history, SLOW, 0, 1_000)
     written(history, SLOW, 1, 2_000)
     history.record(Trimmed(6_500, "S0", SLOW, 2))
-    (found,) = dropped_young(history, 5_000, {})
+    (found,) = dropped_young(history, {"t": 5_000}, {})
     assert found.name is Name.YOUNG
-    assert "SLOW/1 500 ms too early" in found.text
-    assert dropped_young(history, 5_000, {"SLOW": 500}) == [], "its clock was behind"
-    assert dropped_young(history, 4_500, {}) == []
+    assert "SLOW/1 after 4500 ms" in found.text
+    assert dropped_young(history, {"t": 5_000}, {"SLOW": 500}) == [], "its clock was behind"
+    assert dropped_young(history, {"t": 4_500}, {}) == []
+    assert len(dropped_young(history, {}, {})) == 2, "that is to be kept for ever"
 
 
 def read(history, partition, sequence, at_ms, value):

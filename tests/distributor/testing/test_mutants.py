@@ -10,7 +10,7 @@ from distributor.testing.mutants import MUTANTS, PACKAGES, ROOT, Mutant, mutated
 
 
 def test_their_names_tell_them_apart():
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 30
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 45
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -38,6 +38,9 @@ def test_a_fault_is_seen_and_none_is_not(monkeypatch):
     assert verdict_of(early, 20).seen["agreement"].startswith("seed ")
     (elsewhere,) = [mutant for mutant in MUTANTS if mutant.name == "a copy is not flagged"]
     assert verdict_of(elsewhere, 5).seen == {"agreement": None}
+    monkeypatch.setitem(mutants.SIMULATORS, "again", "dafka.testing.membership")
+    assert [*verdict_of(early, 20, first=True).seen] == ["agreement"]
+    monkeypatch.delitem(mutants.SIMULATORS, "again")
     broken = Mutant("no module", "dafka/testing/membership.py", "def run(", "def walk(")
     assert verdict_of(broken, 1).seen == {"agreement": "ends"}
     nameless = Mutant(

@@ -12,6 +12,7 @@ from distributor.testing.troubles import (
     OtherHistories,
     OvertakingRetention,
     UnevenRetention,
+    WrongClocks,
 )
 from distributor.testing.world import SimWorld
 from topology.plan import plan
@@ -60,6 +61,20 @@ def test_a_disk_that_alone_has_something_is_not_lost():
     assert not any(sim.is_spare(store) for store in sim.stores)
     trouble.again()
     assert all(store.log.heads() for store in sim.stores)
+
+
+def test_what_wrong_clocks_drop_too_early_is_told():
+    sim, trouble = flowing(WrongClocks)
+    for cluster in sim.clusters.values():
+        cluster.producers[0].send("readings", 3)
+    sim.world.run_until(sim.world.now_ms + 5_000)
+    trouble.happen()
+    assert trouble.wrong() == []
+    store = sim.stores[0]
+    partition = next(one for one in store.log.extents() if one.topic == "readings")
+    store.trim(partition, 3)
+    sim.world.run_until(sim.world.now_ms + 1_000)
+    assert trouble.wrong()
 
 
 def test_of_each_cluster_one_store_keeps_everything():
@@ -119,4 +134,4 @@ def test_two_histories_do_not_mix_and_their_links_say_so(seed):
 
 
 def test_each_kind_has_its_seeds():
-    assert len(set(TROUBLES)) == 6
+    assert len(set(TROUBLES)) == 7
