@@ -81,6 +81,8 @@ class LiarRole(_Stranger):
                         None,
                         Publish(messages.Head(*place, chance.randint(0, fetch.sequence - 1))),
                     )
+            case _:
+                pass
 
 
 class SimLiar(SimNode[None, Never]):

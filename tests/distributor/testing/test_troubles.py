@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.model import Partition
 from dafka.testing.world import Faults
 from distributor.testing.troubles import (
     TROUBLES,
+    WRONG_MS,
     NewDisks,
     NewDisksOfReceiver,
     OtherHistories,
@@ -68,13 +70,36 @@ def test_what_wrong_clocks_drop_too_early_is_told():
     for cluster in sim.clusters.values():
         cluster.producers[0].send("readings", 3)
     sim.world.run_until(sim.world.now_ms + 5_000)
-    trouble.happen()
     assert trouble.wrong() == []
-    store = sim.stores[0]
-    partition = next(one for one in store.log.extents() if one.topic == "readings")
+    store, producer = sim.stores[0], sim.clusters["c1"].producers[0]
+    partition = Partition("readings", producer.address)
     store.trim(partition, 3)
-    sim.world.run_until(sim.world.now_ms + 1_000)
+    sim.world.run_until(sim.world.now_ms + 10_000)
     assert trouble.wrong()
+
+
+def test_a_clock_that_was_behind_lets_records_seem_old():
+    sim, trouble = flowing(WrongClocks)
+    clocks = set()
+    for _ in range(40):
+        trouble.happen()
+        clocks |= {store.machine_clock.ahead_ms for store in sim.stores}
+    assert clocks == {-WRONG_MS, 0, WRONG_MS}
+    late = {name for name, late_ms in trouble._late.items() if late_ms}
+    (cluster,) = (
+        one for one in sim.clusters.values() if late == {*map(_name, (one.store, *one.producers))}
+    )
+    cluster.producers[0].send("readings", 3)
+    sim.world.run_until(sim.world.now_ms + 5_000)
+    partition = Partition("readings", cluster.producers[0].address)
+    cluster.store.trim(partition, 3)
+    sim.world.run_until(sim.world.now_ms + 10_000)
+    assert cluster.store.log.extents()[partition].start == 3
+    assert trouble.wrong() == []
+
+
+def _name(node):
+    return node.name
 
 
 def test_of_each_cluster_one_store_keeps_everything():
