@@ -65,7 +65,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Traits:
     """What is particular about a run, beside its faults.
 
     Attributes:
@@ -93,26 +93,26 @@ class ScenarioCluster:
     Args:
         seed: Everything random comes from it.
         faults: What goes wrong until they are healed.
-        shape: What is particular about it.
+        traits: What is particular about it.
     """
 
-    def __init__(self, seed: int, faults: Faults, shape: Shape = Shape()) -> None:
+    def __init__(self, seed: int, faults: Faults, traits: Traits = Traits()) -> None:
         self.world = World(seed, faults)
         self.mesh = mesh = SimMesh(self.world)
-        self.shape = shape
+        self.traits = traits
         self.producers = [
             SimProducer(
-                self.world, f"P{number}", mesh, spooled=number == 1, min_acks=shape.min_acks
+                self.world, f"P{number}", mesh, spooled=number == 1, min_acks=traits.min_acks
             )
             for number in range(2)
         ]
-        kept = Retention(topics=AGED, age_ms=shape.age_ms)
+        kept = Retention(topics=AGED, age_ms=traits.age_ms)
         self.stores = [
             SimStore(self.world, f"S{number}", mesh, MemoryLog(f"S{number}"), retention=[kept])
             for number in range(2)
         ]
         all_topics = (*TOPICS, AGED)
-        room = shape.buffer_bytes_max
+        room = traits.buffer_bytes_max
         self.consumers = [
             SimConsumer(
                 self.world,
@@ -130,9 +130,9 @@ class ScenarioCluster:
         ]
         self.twins = [
             SimProducer(self.world, f"T{number}", mesh, min_acks=2, address=TWINS.address)
-            for number in range(2 if shape.twins else 0)
+            for number in range(2 if traits.twins else 0)
         ]
-        others = [SimLiar(self.world, "L", mesh, shape.eager)] if shape.eager else []
+        others = [SimLiar(self.world, "L", mesh, traits.eager)] if traits.eager else []
         self.wrong = self.world.random.choice([*self.stores, *self.producers])
         """Whose clock is the one that is wrong, if any is."""
         self.late_ms: dict[str, int] = {}
@@ -154,7 +154,7 @@ class ScenarioCluster:
 
     def set_clock(self) -> None:
         """Set the one clock that is wrong, forward or back."""
-        wrong_ms = self.world.random.choice((-self.shape.wrong_ms, 0, self.shape.wrong_ms))
+        wrong_ms = self.world.random.choice((-self.traits.wrong_ms, 0, self.traits.wrong_ms))
         self.wrong.machine_clock.ahead_ms = wrong_ms
         behind_ms = max(self.late_ms.get(self.wrong.name, 0), -wrong_ms)
         self.late_ms[self.wrong.name] = behind_ms
@@ -173,7 +173,7 @@ class ScenarioCluster:
         """Kill or suspend a random living node for a while, cut two off, or set a clock."""
         chance = self.world.random
         what = chance.choice(("crash", "crash", "crash", "suspend", "cut", "clock"))
-        if self.shape.eager and what in ("suspend", "cut"):
+        if self.traits.eager and what in ("suspend", "cut"):
             return  # who hears for long nobody but a liar has nobody else to believe
         awake = [node for node in self.nodes if node.awake]
         if what == "clock":
@@ -201,7 +201,7 @@ class ScenarioCluster:
     def one_more_producer(self) -> None:
         """Start a producer that nobody has heard of."""
         name = f"P{len(self.producers)}"
-        late = SimProducer(self.world, name, self.mesh, min_acks=self.shape.min_acks)
+        late = SimProducer(self.world, name, self.mesh, min_acks=self.traits.min_acks)
         self.producers.append(late)
         late.boot()
         late.send(TOPICS[0], 1)
@@ -212,7 +212,7 @@ def run(seed: int) -> Outcome:
     chance = random.Random(seed)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
-    cluster = ScenarioCluster(seed, faults, _random_shape(chance, faults))
+    cluster = ScenarioCluster(seed, faults, _random_traits(chance, faults))
     world = cluster.world
     anomalies = []
     try:
@@ -223,7 +223,7 @@ def run(seed: int) -> Outcome:
     read_stores(world, cluster.stores)
     anomalies += check(world.history, contested={TWINS})
     anomalies += vacuous(world.history)
-    anomalies += dropped_young(world.history, {AGED: cluster.shape.age_ms}, cluster.late_ms)
+    anomalies += dropped_young(world.history, {AGED: cluster.traits.age_ms}, cluster.late_ms)
     anomalies += starved(world.history, cluster.world.healed_ms)
     anomalies += cluster.untold()
     crashes = sum(isinstance(event, Fault) for event in world.history)
@@ -235,7 +235,7 @@ def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) ->
     """Let things go wrong, then heal them; whether all has settled in time."""
     world = cluster.world
     _traffic(cluster, chance.randint(10, 50), 100, harm=not healthy)
-    if cluster.shape.lasting:
+    if cluster.traits.lasting:
         _traffic(cluster, 7, 2 * QUIET_MS // 7, harm=False)
         cluster.one_more_producer()
         _traffic(cluster, chance.randint(3, 10), 100, harm=not healthy)
@@ -243,7 +243,7 @@ def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) ->
     world.run_until(world.now_ms + max(BACK_MS_MAX, SUSPENDED_MS_MAX))
     for producer in cluster.producers:
         producer.send(TOPICS[0], 1)  # so that no run proves nothing
-    if cluster.shape.buffer_bytes_max < REST_MS:
+    if cluster.traits.buffer_bytes_max < REST_MS:
         _traffic(cluster, 25, 2_000, harm=False)  # some wait for room, and must not wait for ever
     healed_ms = world.now_ms
     while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
@@ -262,10 +262,10 @@ def _traffic(cluster: ScenarioCluster, sends: int, pause_ms_max: int, *, harm: b
             cluster.break_something()
 
 
-def _random_shape(chance: random.Random, faults: Faults) -> Shape:
+def _random_traits(chance: random.Random, faults: Faults) -> Traits:
     # Where answers get lost or are in vain, so are those that would give the lie to a liar.
     sound = not (faults.loss or faults.corruption or faults.refusal)
-    return Shape(
+    return Traits(
         min_acks=chance.randint(1, 2),
         buffer_bytes_max=chance.choice((1_000, 1 << 25, 1 << 25)),
         age_ms=chance.choice((5_000, 20_000, 40_000)),
