@@ -293,15 +293,21 @@ class GroupRole:
             self._posted(Consumed(len(handed.batch.content)))
 
     def _await_lease(self) -> None:
-        """Wait while others may have taken over and this member's thread has not found out yet.
+        """Wait while this member has overslept.
 
         As after the process was stopped for a while: which of its threads goes on first, nobody
         knows. A moment later the lease is renewed, or the member out of the group.
         """
-        while (lease_ms := self._lease_ms) is not None and self._clock.now_ms() >= lease_ms:
+        while self.overslept:
             if self.hand.stopped or self.left.is_set():
                 return
             self._clock.sleep(_RENEWAL_S)
+
+    @property
+    def overslept(self) -> bool:
+        """Whether others may have taken over and this member's thread has not found out yet."""
+        lease_ms = self._lease_ms
+        return lease_ms is not None and self._clock.now_ms() >= lease_ms
 
     def commit(self, timeout: float) -> None:
         """Commit what was handed over, and wait until a store has that.

@@ -14,7 +14,7 @@ of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
   many times the traffic.
 
 What nobody has any more (retention) is skipped, but only when every store that was heard of lately
-has said so, or nobody has anything else to say three times in a row.
+has said so, or nobody has anything else to say for some time.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ PROBE_RECORDS = 1_000
 SETTLING_MS = 1_000
 """Nothing is skipped so soon after the first FETCH: not every store may have been found yet."""
 
-BARREN_WINDOWS_MAX = 2
-"""So many windows may bring nothing but log starts before the next one is enough to skip."""
+BARREN_WINDOWS_MAX = 5
+"""So many windows may bring nothing but log starts before the next one is enough to skip: nine
+seconds, in which a store is started again, and a slow disk has written."""
 
 
 class Hearsay:

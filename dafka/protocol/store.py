@@ -342,8 +342,8 @@ class StoreMachine:
 
     def _log_start(self, message: messages.LogStart, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if partition not in self._inflow:
-            return []
+        if partition not in self._inflow or partition in self._disputes:
+            return []  # of a disputed one nothing is taken: that does not mean that nobody has it
         end = self._inflow.log_start(partition, message.sender, message.sequence, now_ms)
         return [] if end is None else self._go_on(partition, end, now_ms)
 

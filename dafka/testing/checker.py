@@ -17,12 +17,17 @@
 | I13 ack-not-durable | an acknowledgement before enough disks had the record |
 | I14 not-fenced | one place acknowledged to two sends |
 | I15 lost-after-crash | a store came back without what its disk had had |
+| I16 not-stored | a consumer of what is stored got what no disk had |
+| I17 dropped-young | retention by age took what was not that old |
+| I18 starved | a consumer waited for what is stored, while it got what came later |
 
 The names are those of Jepsen's Kafka workload where it has one. Differences: sequences are dense
 and a partition is one producer's, so a hole shows at once and a duplicate is never legal.
 
-I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`. What retention has
-taken from any store is owed to nobody; a store that has lost its disk owes all the same.
+I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`; I17 and I18 by
+`dafka.testing.timing`. What retention has taken from any store is owed to nobody; a store that has
+lost its disk owes all the same. Who begins at the latest record is owed whole what begins when he
+knows what there was before.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ from dafka.testing.history import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from dafka.testing.history import Event, History
 
@@ -77,8 +82,14 @@ class Name(Enum):
     NOT_FENCED = "I14 not-fenced"
     LOST_AFTER_CRASH = "I15 lost-after-crash"
     NOT_STORED = "I16 not-stored"
+    YOUNG = "I17 dropped-young"
+    STARVED = "I18 starved"
     FAILED = "failed"
     VACUOUS = "vacuous"
+
+
+KNOWN_MS = 31_000
+"""By then a consumer knows which partitions there were before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +108,20 @@ class Anomaly:
         return f"{self.name.value}: {self.text}"
 
 
-def check(history: History, *, repair: bool = True) -> list[Anomaly]:
+def check(
+    history: History, *, repair: bool = True, contested: Collection[Partition] = ()
+) -> list[Anomaly]:
     """Return every anomaly that `history` shows; none is a pass.
 
     Args:
         history: The run.
         repair: Whether every store must have everything in the end. Where stores do not repair
             each other, as those of the C implementation do not, one of them must.
+        contested: Partitions that have two producers: stores may hold other records there, as long
+            as they are not those of an acknowledged place.
     """
-    judge = _Judge(repair=repair, durability=any(isinstance(event, Durable) for event in history))
+    durability = any(isinstance(event, Durable) for event in history)
+    judge = _Judge(repair=repair, durability=durability, contested=contested)
     for event in history:
         judge.take(event)
     return judge.verdict()
@@ -167,6 +183,7 @@ class _Reader:
     earliest: bool
     stored: bool = False
     """Whether it is given what is stored only."""
+    began_ms: int = 0
     expected: dict[Partition, int] = field(default_factory=dict)
     """Sequence that comes next."""
     seen: set[tuple[Partition, int]] = field(default_factory=set)
@@ -191,14 +208,17 @@ class _Reader:
 class _Judge:
     """Walks through a history once, then looks at what it has gathered."""
 
-    def __init__(self, *, repair: bool, durability: bool) -> None:
+    def __init__(self, *, repair: bool, durability: bool, contested: Collection[Partition]) -> None:
         self.repair = repair
         self.durability = durability
+        self.contested = contested
         self.found: list[Anomaly] = []
         self.sent: dict[int, Sent] = {}
         self.senders: dict[bytes, str] = {}
         self.refused: set[bytes] = set()
         self.acknowledged: dict[tuple[Partition, int], tuple[int, bytes]] = {}
+        self.begun_ms: dict[Partition, int] = {}
+        """When the first record of a partition was sent, of those that were acknowledged."""
         self.last_acknowledged: dict[tuple[str, Partition], tuple[int, int]] = {}
         self.values: dict[tuple[Partition, int], bytes] = {}
         self.places: dict[bytes, tuple[Partition, int]] = {}
@@ -240,6 +260,8 @@ class _Judge:
     def take_acknowledged(self, event: Acknowledged) -> None:
         sent = self.sent[event.op]
         partition = Partition(sent.topic, event.address)
+        begun_ms = self.begun_ms.get(partition, sent.at_ms)
+        self.begun_ms[partition] = min(begun_ms, sent.at_ms)
         for sequence, value in enumerate(sent.values, event.sequence):
             other_op, other = self.acknowledged.setdefault((partition, sequence), (event.op, value))
             if other_op != event.op:
@@ -269,14 +291,17 @@ class _Judge:
     def take_consumer(self, event: Began | Ended | Positioned | Polled) -> None:
         if isinstance(event, Began):
             self.consumers[event.process] = _Reader(
-                event.topics, earliest=event.earliest, stored=event.stored
+                event.topics,
+                earliest=event.earliest,
+                stored=event.stored,
+                began_ms=event.at_ms,
             )
         elif isinstance(event, Ended):
             self.consumers.pop(event.process, None)
         elif isinstance(event, Positioned):
             reader = self.consumers[event.process]
             reader.expected[event.partition] = event.sequence
-            reader.starts.setdefault(event.partition, event.sequence)
+            reader.starts.setdefault(event.partition, 0 if reader.earliest else event.sequence)
         else:
             self.take_polled(event)
 
@@ -344,7 +369,10 @@ class _Judge:
 
     def observe(self, partition: Partition, sequence: int, value: bytes) -> None:
         """A value stands at a place, whoever says so."""
-        there = self.values.setdefault((partition, sequence), value)
+        if partition in self.contested:
+            there = self.acknowledged.get((partition, sequence), (0, value))[1]
+        else:
+            there = self.values.setdefault((partition, sequence), value)
         if there != value:
             where = _place(partition, sequence)
             self.add(Name.INCONSISTENT, f"{where} holds {there!r} and {value!r}")
@@ -384,6 +412,8 @@ class _Judge:
     def take_loss(self, event: SkippedOver | DiskLost | Fault) -> None:
         if isinstance(event, SkippedOver):
             self.gaps[event.node, event.partition].append(range(event.start, event.end))
+            ends = self.durable[event.partition]
+            ends[event.node] = max(event.end, ends.get(event.node, 0))
         elif isinstance(event, DiskLost):
             self.forget(event.node)
 
@@ -405,25 +435,33 @@ class _Judge:
                 self.add(
                     Name.LOST, f"{value!r} at {_place(partition, sequence)} was read by nobody"
                 )
+        self.place()
+        self.judge_gaps(taken)
+        if self.settled:
+            self.judge_end(taken)
+        return self.found
+
+    def place(self) -> None:
+        """Where each reader begins to be owed what there is."""
         for (node, partition), start in self.starts.items():
             if node in self.stores:
                 self.stores[node].starts[partition] = start
-        self.judge_gaps(taken)
-        if self.settled:
-            readers = [*self.consumers.items()]
-            if self.repair:
-                readers += self.stores.items()
-                self.judge_replicas(sorted(self.stores.items()), taken)
-            elif self.stores:
-                readers.append(("every store", self.union()))
-            owed = {
-                (partition, sequence): value
-                for (partition, sequence), (_, value) in self.acknowledged.items()
-                if sequence >= taken.get(partition, 0)
-            }
-            for name, reader in readers:
-                self.judge_unseen(name, reader, owed)
-        return self.found
+        late = [reader for reader in self.consumers.values() if not reader.earliest]
+        for reader in late:
+            for partition, begun_ms in self.begun_ms.items():
+                if begun_ms >= reader.began_ms + KNOWN_MS:
+                    reader.starts[partition] = 0
+
+    def judge_end(self, taken: dict[Partition, int]) -> None:
+        """All was healed and had its time: who lacks what?"""
+        readers = [*self.consumers.items()]
+        if self.repair:
+            readers += self.stores.items()
+            self.judge_replicas(sorted(self.stores.items()), taken)
+        elif self.stores:
+            readers.append(("every store", self.union()))
+        for name, reader in readers:
+            self.judge_unseen(name, reader, taken)
 
     def taken(self) -> dict[Partition, int]:
         """Sequence below which retention has taken something of a partition, from any store."""
@@ -451,14 +489,13 @@ class _Judge:
             union.seen |= reader.seen
         return union
 
-    def judge_unseen(
-        self, name: str, reader: _Reader, owed: dict[tuple[Partition, int], bytes]
-    ) -> None:
-        for (partition, sequence), value in owed.items():
-            if reader.owed(partition, sequence) and (partition, sequence) not in reader.seen:
-                self.add(
-                    Name.UNSEEN, f"{name} never got {value!r} at {_place(partition, sequence)}"
-                )
+    def judge_unseen(self, name: str, reader: _Reader, taken: dict[Partition, int]) -> None:
+        for place, (_, value) in self.acknowledged.items():
+            partition, sequence = place
+            if sequence < taken.get(partition, 0) or place in reader.seen:
+                continue
+            if reader.owed(partition, sequence):
+                self.add(Name.UNSEEN, f"{name} never got {value!r} at {_place(*place)}")
 
     def judge_replicas(
         self, stores: Sequence[tuple[str, _Reader]], taken: dict[Partition, int]
@@ -470,6 +507,8 @@ class _Judge:
                     self.behind_gap(one, partition, store.end(partition))
                     for one, store in ((first_name, first), (name, reader))
                 ]
+                if partition in self.contested:
+                    continue
                 if ends[0] != ends[1] and max(ends) > taken.get(partition, 0):
                     where = f"{partition.topic}/{partition.address}"
                     self.add(

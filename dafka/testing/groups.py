@@ -29,6 +29,13 @@ SETTLING_MS_MAX = 180_000
 """Bound on settling: HEADs come ever more rarely, up to every 32 s, each may start a round."""
 
 
+SUSPENDED_MS_MAX = 10_000
+"""How long a machine is suspended at most: several sessions."""
+
+WRONG_MS = 3_600_000
+"""By how much a clock is wrong that is."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupsOutcome:
     """What came of a run in which nothing went wrong.
@@ -116,7 +123,8 @@ def _settle(
             for partition, head in store.log.heads().items()
             if partition.topic == TOPIC
         }
-        if sum(ends.values()) == len(processed.times) and not any(one.waiting for one in producers):
+        waiting = any(one.waiting for one in producers) or not all(one.awake for one in members)
+        if sum(ends.values()) == len(processed.times) and not waiting:
             return sum(ends.values())
     raise AssertionError(f"not settled: {sum(ends.values())} records, {len(processed.times)} seen")
 
@@ -133,6 +141,11 @@ def _happen(
     if not member.alive:
         member.boot()
         return
+    if not member.awake:
+        return
+    if chance.random() < 0.2:
+        _mistime(chance, member if sound else chance.choice((member, store)))
+        return
     what = chance.choice(("crash", "close", "", "", *(() if sound else ("store", "cut", "mend"))))
     if what == "crash":
         member.crash()
@@ -144,6 +157,14 @@ def _happen(
         member.unreachable = {one.name for one in stores if chance.random() < 0.5}
     elif what == "mend":
         member.unreachable.clear()
+
+
+def _mistime(chance: random.Random, node: GroupConsumer | SimStore) -> None:
+    """Suspend a machine, or set its clock."""
+    if node.awake and chance.random() < 0.5:
+        node.suspend(chance.randint(1, SUSPENDED_MS_MAX))
+    else:
+        node.machine_clock.ahead_ms = chance.choice((-WRONG_MS, 0, WRONG_MS))
 
 
 def _random_faults(chance: random.Random) -> Faults:

@@ -61,10 +61,12 @@ def reply(registers: Registers, request: Request, now_ms: int) -> Reply | None:
 class Keeper:
     """A store, as far as groups are concerned."""
 
-    def __init__(self, name: str, world: World) -> None:
+    def __init__(self, world: World, name: str) -> None:
         self.name = name
         self._world = world
         self.log = MemoryLog(name)
+        self.machine = world.machine()
+        self.asleep_until_ms = 0
         self.registers: Registers | None = None
         self.boot()
 
@@ -132,9 +134,13 @@ class SimMember:
         self.unreachable: set[str] = set()
         """Stores that it cannot reach at present."""
         self.incarnation = 0
+        self._clocks = world.machine()
+        self._asleep_until_ms = 0
         self.machine: MemberMachine | None = None
         self._assigned: Assigned | None = None
         self.owned: set[Partition] = set()
+        self._told: set[Partition] = set()
+        """Those of them that it may work on, as far as `Owners` know: not while it is suspended."""
 
     @property
     def settled(self) -> bool:
@@ -148,7 +154,17 @@ class SimMember:
         address = f"{self.name}-{self.incarnation}"
         self.machine = MemberMachine(GROUP, address, about, len(self._keepers))
         self.machine.partitions = PARTITIONS
-        self._do(self.machine.handle(Woke(), self.world.now_ms))
+        self._asleep_until_ms = 0
+        self._do(self.machine.handle(Woke(), self._now_ms))
+
+    @property
+    def awake(self) -> bool:
+        """Whether it lives, on a machine that is not suspended."""
+        return self.machine is not None and self.world.now_ms >= self._asleep_until_ms
+
+    @property
+    def _now_ms(self) -> int:
+        return self._clocks.clock.now_ms()
 
     def crash(self) -> None:
         """Die; what it owned it works on no more."""
@@ -156,16 +172,39 @@ class SimMember:
         self.machine = None
         self._stop(self.owned)
 
+    def suspend(self, milliseconds: int) -> None:
+        """Let its machine be suspended: what it owns it works on no more, until it finds out."""
+        self._asleep_until_ms = self.world.now_ms + milliseconds
+        for partition in self._told:
+            self._owners.drop(partition, self.name)
+        self._told.clear()
+        self._later(milliseconds, self._go_on)
+
+    def _go_on(self) -> None:
+        """It is awake again, and works on what is its own still."""
+        assert self.machine is not None
+        self._do(self.machine.handle(Woke(), self._now_ms))
+        machine = self.machine
+        if machine is not None and machine.lease_ms and self._now_ms < machine.lease_ms:
+            for partition in sorted(self.owned - self._told):
+                self._take(machine.generation, partition)
+
+    def _take(self, generation: int, partition: Partition) -> None:
+        self._owners.take(generation, partition, self.name)
+        self._told.add(partition)
+
     def leave(self) -> None:
         """Give everything back and say goodbye."""
         assert self.machine is not None
         self._stop(self.owned)
-        self._do(self.machine.handle(Leave(), self.world.now_ms))
+        self._do(self.machine.handle(Leave(), self._now_ms))
 
     def _stop(self, partitions: Iterable[Partition]) -> None:
         for partition in list(partitions):
             self.owned.discard(partition)
-            self._owners.drop(partition, self.name)
+            if partition in self._told:
+                self._told.discard(partition)
+                self._owners.drop(partition, self.name)
 
     def _do(self, effects: list[MemberEffect]) -> None:
         for effect in effects:
@@ -198,7 +237,7 @@ class SimMember:
             if owner(one, assigned.members, assigned.moved) == assigned.member
         }
         self._stop(self.owned - mine)
-        self._do(self.machine.handle(Released(assigned.generation), self.world.now_ms))
+        self._do(self.machine.handle(Released(assigned.generation), self._now_ms))
 
     def _begin(self, generation: int) -> None:
         assigned = self._assigned
@@ -208,19 +247,19 @@ class SimMember:
             if partition not in self.owned:
                 if owner(partition, assigned.members, assigned.moved) != assigned.member:
                     continue
-                self._owners.take(generation, partition, self.name)
                 self.owned.add(partition)
+                self._take(generation, partition)
 
     def _plan(self) -> None:
         assert self.machine is not None
         due_ms = self.machine.wakeup_ms()
         if due_ms is not None:
-            self._later(max(0, due_ms - self.world.now_ms), self._wake)
+            self._later(max(0, due_ms - self._now_ms), self._wake)
 
     def _wake(self) -> None:
         due_ms = None if self.machine is None else self.machine.wakeup_ms()
-        if self.machine is not None and due_ms is not None and due_ms <= self.world.now_ms:
-            self._do(self.machine.handle(Woke(), self.world.now_ms))
+        if self.machine is not None and due_ms is not None and due_ms <= self._now_ms:
+            self._do(self.machine.handle(Woke(), self._now_ms))
 
     def _ask(self, ask: Ask) -> None:
         keeper = self._keepers[ask.store]
@@ -236,24 +275,30 @@ class SimMember:
         """The request arrives, and its answer sets out."""
         if keeper.registers is None:
             return
-        found = reply(keeper.registers, ask.request, self.world.now_ms)
+        asleep_ms = keeper.asleep_until_ms - self.world.now_ms
+        if asleep_ms > 0:
+            self.world.after(asleep_ms, lambda: self._put(keeper, ask, incarnation))
+            return
+        found = reply(keeper.registers, ask.request, keeper.machine.clock.now_ms())
         if found is None or self.world.random.random() < self.world.faults.loss:
             return
         answered = Answered(ask.store, ask.token, found)
 
         def arrive() -> None:
             cut = keeper.name in self.unreachable
-            if incarnation == self.incarnation and self.machine is not None and not cut:
-                self._do(self.machine.handle(answered, self.world.now_ms))
+            if self.machine is not None and not cut:
+                self._do(self.machine.handle(answered, self._now_ms))
 
-        self.world.after(self.world.delay_ms(), arrive)
+        if incarnation == self.incarnation:
+            self._later(self.world.delay_ms(), arrive)
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
         incarnation = self.incarnation
 
         def act() -> None:
+            asleep_ms = self._asleep_until_ms - self.world.now_ms
             if incarnation == self.incarnation:
-                action()
+                self.world.after(asleep_ms, act) if asleep_ms > 0 else action()
 
         self.world.after(delay_ms, act)
 
@@ -287,7 +332,7 @@ def run(seed: int) -> AgreementOutcome:
         delay_ms_max=delay_ms,
     )
     world = World(seed, faults)
-    keepers = [Keeper(f"S{number}", world) for number in range(chance.choice((1, 2, 3, 5)))]
+    keepers = [Keeper(world, f"S{number}") for number in range(chance.choice((1, 2, 3, 5)))]
     owners = Owners()
     session_ms = chance.choice((2_000, 4_000) if delay_ms == 200 else (500, 1_000, 2_000))
     members = [
@@ -297,6 +342,8 @@ def run(seed: int) -> AgreementOutcome:
     for _ in range(chance.randint(5, 40)):
         world.run_until(world.now_ms + chance.randint(0, 2 * session_ms))
         _happen(chance, chance.choice(members), chance.choice(keepers), keepers, owners)
+        if chance.random() < 0.2:
+            _suspend(chance, chance.choice(members), chance.choice(keepers), 3 * session_ms)
     faults.heal()
     for keeper in keepers:
         if keeper.registers is None:
@@ -323,6 +370,8 @@ def _happen(
     what = chance.choice(("crash", "leave", "boot", "boot", "store", "disk", "cut", "mend"))
     if what == "boot" and member.machine is None:
         member.boot()
+    elif what == "leave" and not member.awake:
+        return
     elif what == "crash" and member.machine is not None:
         member.crash()
     elif what == "leave" and member.machine is not None:
@@ -340,6 +389,14 @@ def _happen(
         member.unreachable = {one.name for one in all_ if chance.random() < 0.5}
     elif what == "mend":
         member.unreachable = set()
+
+
+def _suspend(chance: random.Random, member: SimMember, keeper: Keeper, most_ms: int) -> None:
+    """Suspend the machine of a member, or that of a store."""
+    if chance.random() < 0.5:
+        keeper.asleep_until_ms = member.world.now_ms + chance.randint(1, most_ms)
+    elif member.awake:
+        member.suspend(chance.randint(1, most_ms))
 
 
 def _settled(members: list[SimMember], owners: Owners) -> bool:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from dafka.protocol.events import Event
     from dafka.protocol.store import StoreMachine
     from dafka.storage.log import RecordLog
+    from dafka.storage.retention import Retention
     from dafka.wire.messages import Message
 
 READ_ALL = 1 << 40
@@ -74,12 +75,21 @@ class SimProducer(SimNode[None, Never]):
         mesh: Its cluster.
         spooled: Whether it has a spool.
         min_acks: How many distinct stores must have a record.
+        address: That of another one, whose twin it is.
     """
 
     def __init__(
-        self, world: World, name: str, mesh: SimMesh, *, spooled: bool = False, min_acks: int = 1
+        self,
+        world: World,
+        name: str,
+        mesh: SimMesh,
+        *,
+        spooled: bool = False,
+        min_acks: int = 1,
+        address: str = "",
     ) -> None:
         super().__init__(world, name, {None: mesh})
+        self._address = address
         self.partitions: set[Partition] = set()
         """All it has ever sent to."""
         self.spool = MemorySpool(name) if spooled else None
@@ -98,7 +108,8 @@ class SimProducer(SimNode[None, Never]):
     @property
     def address(self) -> str:
         """Its present identity."""
-        return self.name if self.spool else f"{self.name}.{self.incarnation}"
+        own = self.name if self.spool else f"{self.name}.{self.incarnation}"
+        return self._address or own
 
     @property
     def disputed(self) -> set[Partition]:
@@ -126,7 +137,7 @@ class SimProducer(SimNode[None, Never]):
                 while awaited and awaited[-1].end > self._ends.get(topic, 0):
                     awaited.pop()  # never spooled: what becomes of it is unknown for ever
             machine = ProducerMachine(self.address, self._settings, self._ends, spool.batches())
-        return ProducerRole(self._owner, machine, 0, spool, self.world.clock), machine
+        return ProducerRole(self._owner, machine, 0, spool, self.clock), machine
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
@@ -141,7 +152,7 @@ class SimProducer(SimNode[None, Never]):
         for _ in range(count):
             self._made += 1
             values.append(f"{self.name}-{self._made}".encode())
-            builder.append(1_000 + self.world.now_ms, self.name.encode(), values[-1], ())
+            builder.append(self.clock.wall_ms(), self.name.encode(), values[-1], ())
         op = self.world.history.sent(self.name, topic, values, self.world.now_ms)
         end = self._ends[topic] = sequence + count
         self.partitions.add(Partition(topic, self.address))
@@ -204,6 +215,7 @@ class SimStore(SimNode[None, Never]):
         log: What is on its disk: it outlives the process.
         bounds: Of the answers of its query port.
         forget_after_ms: How long a partition has to be empty before it is forgotten.
+        retention: What need not be kept.
     """
 
     def __init__(
@@ -214,12 +226,14 @@ class SimStore(SimNode[None, Never]):
         log: MemoryLog,
         bounds: AnswerBounds = ANSWER_BOUNDS,
         forget_after_ms: int = FORGET_AFTER_MS,
+        retention: Sequence[Retention] = (),
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self.server = SimQueryServer(self)
         self._bounds = bounds
         self._forget_after_ms = forget_after_ms
+        self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
         self._view = SimLog(log, self.disk, self._written)
         self.disputed: set[Partition] = set()
@@ -235,10 +249,10 @@ class SimStore(SimNode[None, Never]):
         role = StoreRole(
             self._view,
             self.server,
-            Retainer(()),
+            self._retainer,
             forget_after_ms=self._forget_after_ms,
             bounds=self._bounds,
-            clock=self.world.clock,
+            clock=self.clock,
         )
         return role, role.machine
 

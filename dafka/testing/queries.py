@@ -71,7 +71,7 @@ class QueriedStore(Protocol):
     server: SimQueryServer
 
     @property
-    def alive(self) -> bool:
+    def awake(self) -> bool:
         """Whether it answers at all."""
 
     @property
@@ -100,7 +100,7 @@ class SimQueryClient:
         Raises:
             QueryError: There is none.
         """
-        if not self._store.alive or self._lost():
+        if not self._store.awake or self._lost():
             raise QueryError("no answer")
         return answer(question, self._store.log)
 
@@ -170,7 +170,7 @@ class SimQueryLine:
         self._closed = True
 
     def _put(self, number: int, question: bytes) -> None:
-        if self._store.alive:
+        if self._store.awake:
             self._store.server.put(question, partial(self._answered, number))
 
     def _answered(self, number: int, answer: bytes) -> None:

@@ -9,18 +9,28 @@ import random
 import sys
 from dataclasses import dataclass
 
+from dafka.model import Partition
 from dafka.node.loop import NodeFailedError
 from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
+from dafka.storage.retention import Retention
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
+from dafka.testing.strangers import SimLiar
+from dafka.testing.timing import dropped_young, starved
 from dafka.testing.world import Faults, SimMesh, World
 
 TOPICS = ("flights", "flights-late")
 """One begins as the other does, and that is where it ends: nobody gets what he did not ask for."""
+
+AGED = "readings"
+"""A topic of which retention takes what is old."""
+
+TWINS = Partition("twins", "TWIN")
+"""What two producers publish that have one address."""
 
 SETTLING_MS_MAX = 180_000
 """Bound on settling: HEADs come ever more rarely, up to every 32 s, each may start a round."""
@@ -29,10 +39,16 @@ BACK_MS_MAX = 1_500
 """How long a crashed node stays away."""
 
 FORGETTING_EVERY = 3
-"""Of so many seeds one has retention, and stores that forget what it has emptied."""
+"""Of so many seeds one has retention of everything, and stores that forget what it has emptied."""
 
 FORGETTING_MS = 200
 """How soon."""
+
+SUSPENDED_MS_MAX = 10_000
+"""How long a machine is suspended at most."""
+
+QUIET_MS = 35_000
+"""So long hardly anything happens in some runs: then consumers know what there was before."""
 
 REST_MS = 30_000
 """Time that consumers have for the last records."""
@@ -45,7 +61,7 @@ class Outcome:
     Attributes:
         anomalies: None is a pass.
         records: How many the stores ended up with, all in all.
-        crashes: How many nodes were killed.
+        crashes: How many times something was killed, suspended or cut off.
         fingerprint: Equal for equal runs.
     """
 
@@ -55,41 +71,90 @@ class Outcome:
     fingerprint: str
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is particular about a run, beside its faults.
+
+    Attributes:
+        min_acks: How many stores the producers wait for.
+        buffer_bytes_max: Of each consumer.
+        age_ms: How long stores keep what is in `AGED`.
+        twins: Whether two producers have one address.
+        eager: How much a peer lies; 0 for none that does.
+        wrong_ms: By how much the clock of one machine is wrong.
+        lasting: Whether it goes on for some time, and then one more producer comes.
+        forgetting: Whether retention takes all topics, and stores forget what it has emptied.
+    """
+
+    min_acks: int = 1
+    buffer_bytes_max: int = 1 << 25
+    age_ms: int = 20_000
+    twins: bool = False
+    eager: float = 0.0
+    wrong_ms: int = 0
+    lasting: bool = False
+    forgetting: bool = False
+
+
 class ScenarioCluster:
     """Two producers, one with a spool, two stores, three consumers, one of what is stored only.
 
     Args:
         seed: Everything random comes from it.
         faults: What goes wrong until they are healed.
-        min_acks: How many stores the producers wait for.
-        forgetting: Whether stores have retention, and forget what it has emptied.
+        traits: What is particular about it.
     """
 
-    def __init__(
-        self, seed: int, faults: Faults, min_acks: int = 1, *, forgetting: bool = False
-    ) -> None:
-        self.forgetting = forgetting
-        after_ms = FORGETTING_MS if forgetting else FORGET_AFTER_MS
+    def __init__(self, seed: int, faults: Faults, traits: Traits = Traits()) -> None:
         self.world = World(seed, faults)
-        mesh = SimMesh(self.world)
+        self.mesh = mesh = SimMesh(self.world)
+        self.traits = traits
         self.producers = [
-            SimProducer(self.world, f"P{number}", mesh, spooled=number == 1, min_acks=min_acks)
-            for number in range(2)
-        ]
-        self.stores = [
-            SimStore(
-                self.world, f"S{number}", mesh, MemoryLog(f"S{number}"), forget_after_ms=after_ms
+            SimProducer(
+                self.world, f"P{number}", mesh, spooled=number == 1, min_acks=traits.min_acks
             )
             for number in range(2)
         ]
-        self.consumers = [
-            SimConsumer(self.world, "C0", mesh, ConsumerSettings(topics=TOPICS)),
-            SimConsumer(
-                self.world, "C1", mesh, ConsumerSettings(topics=TOPICS[:1], start=Start.LATEST)
-            ),
-            SimConsumer(self.world, "C2", mesh, ConsumerSettings(topics=TOPICS, committed=True)),
+        kept = Retention(topics=AGED, age_ms=traits.age_ms)
+        self.stores = [
+            SimStore(
+                self.world,
+                f"S{number}",
+                mesh,
+                MemoryLog(f"S{number}"),
+                retention=[kept],
+                forget_after_ms=FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS,
+            )
+            for number in range(2)
         ]
-        for node in self.nodes:
+        all_topics = (*TOPICS, AGED)
+        room = traits.buffer_bytes_max
+        self.consumers = [
+            SimConsumer(
+                self.world,
+                name,
+                mesh,
+                ConsumerSettings(
+                    topics=topics, start=start, committed=committed, buffer_bytes_max=room
+                ),
+            )
+            for name, topics, start, committed in (
+                ("C0", all_topics, Start.EARLIEST, False),
+                ("C1", TOPICS[:1], Start.LATEST, False),
+                ("C2", all_topics, Start.EARLIEST, True),
+            )
+        ]
+        self.twins = [
+            SimProducer(self.world, f"T{number}", mesh, min_acks=2, address=TWINS.address)
+            for number in range(2 if traits.twins else 0)
+        ]
+        others = [SimLiar(self.world, "L", mesh, traits.eager)] if traits.eager else []
+        self.wrong = self.world.random.choice([*self.stores, *self.producers])
+        """Whose clock is the one that is wrong, if any is."""
+        self.late_ms: dict[str, int] = {}
+        """By how much clocks were behind, of whom they were."""
+        self.set_clock()
+        for node in [*self.nodes, *self.twins, *others]:
             node.boot()
 
     @property
@@ -98,17 +163,27 @@ class ScenarioCluster:
         return [*self.producers, *self.stores, *self.consumers]
 
     def settled(self) -> bool:
-        """Whether all live, and nothing is waiting for stores."""
-        return all(node.alive for node in self.nodes) and not any(
+        """Whether all live, and nothing is waiting for stores that take it."""
+        return all(node.awake for node in self.nodes) and not any(
             producer.waiting for producer in self.producers
         )
+
+    def set_clock(self) -> None:
+        """Set the one clock that is wrong, forward or back."""
+        wrong_ms = self.world.random.choice((-self.traits.wrong_ms, 0, self.traits.wrong_ms))
+        self.wrong.machine_clock.ahead_ms = wrong_ms
+        behind_ms = max(self.late_ms.get(self.wrong.name, 0), -wrong_ms)
+        self.late_ms[self.wrong.name] = behind_ms
 
     def send_somewhere(self) -> None:
         """Let a random living producer send a batch."""
         chance = self.world.random
-        alive = [producer for producer in self.producers if producer.alive]
-        if alive:
-            chance.choice(alive).send(chance.choice(TOPICS), chance.randint(1, 5))
+        awake = [producer for producer in self.producers if producer.awake]
+        if awake:
+            chance.choice(awake).send(chance.choice((*TOPICS, AGED)), chance.randint(1, 5))
+        for twin in self.twins:
+            if chance.random() < 0.3:
+                twin.send(TWINS.topic, chance.randint(1, 3))
 
     def retain(self) -> None:
         """Let retention take some or all of a partition from the stores that live."""
@@ -131,14 +206,42 @@ class ScenarioCluster:
             for partition, extent in [*store.log.extents().items()]:
                 store.trim(partition, extent.head + 1)
 
-    def crash_something(self) -> None:
-        """Kill a random living node; it comes back after a while."""
+    def break_something(self) -> None:
+        """Kill or suspend a random living node for a while, cut two off, or set a clock."""
         chance = self.world.random
-        alive = [node for node in self.nodes if node.alive]
-        if alive:
-            node = chance.choice(alive)
+        what = chance.choice(("crash", "crash", "crash", "suspend", "cut", "clock"))
+        if self.traits.eager and what in ("suspend", "cut"):
+            return  # who hears for long nobody but a liar has nobody else to believe
+        awake = [node for node in self.nodes if node.awake]
+        if what == "clock":
+            self.set_clock()
+        elif what == "cut":
+            # Whoever begins at the latest record has to hear of stores to know what was there.
+            names = [node.name for node in self.nodes if node is not self.consumers[1]]
+            self.world.cut(*chance.sample(names, 2), both=chance.random() < 0.5)
+        elif awake and what == "suspend":
+            chance.choice(awake).suspend(chance.randint(1, SUSPENDED_MS_MAX))
+        elif awake:
+            node = chance.choice(awake)
             node.crash()
             self.world.after(chance.randint(1, BACK_MS_MAX), node.boot)
+
+    def untold(self) -> list[Anomaly]:
+        """Which of the twins waits for ever, and nobody says that there are two."""
+        told = any(TWINS in store.disputed for store in self.stores)
+        return [
+            Anomaly(Name.NOT_FENCED, f"{twin.name} waits, and nobody says why")
+            for twin in self.twins
+            if twin.waiting and not told and TWINS not in twin.disputed
+        ]
+
+    def one_more_producer(self) -> None:
+        """Start a producer that nobody has heard of."""
+        name = f"P{len(self.producers)}"
+        late = SimProducer(self.world, name, self.mesh, min_acks=self.traits.min_acks)
+        self.producers.append(late)
+        late.boot()
+        late.send(TOPICS[0], 1)
 
 
 def run(seed: int) -> Outcome:
@@ -146,8 +249,10 @@ def run(seed: int) -> Outcome:
     chance = random.Random(seed)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
-    forgetting = seed % FORGETTING_EVERY == 0
-    cluster = ScenarioCluster(seed, faults, min_acks=chance.randint(1, 2), forgetting=forgetting)
+    traits = _random_traits(chance, faults)
+    if seed % FORGETTING_EVERY == 0:
+        traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
+    cluster = ScenarioCluster(seed, faults, traits)
     world = cluster.world
     anomalies = []
     try:
@@ -156,8 +261,12 @@ def run(seed: int) -> Outcome:
     except NodeFailedError as error:
         anomalies = [Anomaly(Name.FAILED, str(error))]
     read_stores(world, cluster.stores)
-    anomalies += check(world.history)
+    anomalies += check(world.history, contested={TWINS})
     anomalies += vacuous(world.history)
+    if not traits.forgetting:
+        anomalies += dropped_young(world.history, {AGED: traits.age_ms}, cluster.late_ms)
+    anomalies += starved(world.history, cluster.world.healed_ms)
+    anomalies += cluster.untold()
     crashes = sum(isinstance(event, Fault) for event in world.history)
     records = sum(end for store in cluster.stores for end in store.log.ends().values())
     return Outcome(tuple(anomalies), records, crashes, world.fingerprint)
@@ -166,17 +275,15 @@ def run(seed: int) -> Outcome:
 def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) -> bool:
     """Let things go wrong, then heal them; whether all has settled in time."""
     world = cluster.world
-    for _ in range(chance.randint(10, 50)):
-        world.run_until(world.now_ms + chance.randint(0, 100))
-        cluster.send_somewhere()
-        if not healthy and chance.random() < 0.3:
-            cluster.crash_something()
-        if cluster.forgetting and chance.random() < 0.3:
-            cluster.retain()
-    world.faults.heal()
-    world.run_until(world.now_ms + BACK_MS_MAX)
+    _traffic(cluster, chance.randint(10, 50), 100, harm=not healthy)
+    if cluster.traits.lasting:
+        _traffic(cluster, 7, 2 * QUIET_MS // 7, harm=False)
+        cluster.one_more_producer()
+        _traffic(cluster, chance.randint(3, 10), 100, harm=not healthy)
+    world.heal()
+    world.run_until(world.now_ms + max(BACK_MS_MAX, SUSPENDED_MS_MAX))
     settled = _settles(cluster)
-    if cluster.forgetting:
+    if cluster.traits.forgetting:
         cluster.empty()
         world.run_until(world.now_ms + 2 * FORGETTING_MS)
         settled = _settles(cluster)
@@ -189,10 +296,37 @@ def _settles(cluster: ScenarioCluster) -> bool:
     world = cluster.world
     for producer in cluster.producers:
         producer.send(TOPICS[0], 1)  # so that no run proves nothing
+    if cluster.traits.buffer_bytes_max < REST_MS:
+        _traffic(cluster, 25, 2_000, harm=False)  # some wait for room, and must not wait for ever
     healed_ms = world.now_ms
     while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
         world.run_until(world.now_ms + 250)
     return cluster.settled()
+
+
+def _traffic(cluster: ScenarioCluster, sends: int, pause_ms_max: int, *, harm: bool) -> None:
+    world = cluster.world
+    for _ in range(sends):
+        world.run_until(world.now_ms + world.random.randint(0, pause_ms_max))
+        cluster.send_somewhere()
+        if harm and world.random.random() < 0.3:
+            cluster.break_something()
+        if cluster.traits.forgetting and world.random.random() < 0.3:
+            cluster.retain()
+
+
+def _random_traits(chance: random.Random, faults: Faults) -> Traits:
+    # Where answers get lost or are in vain, so are those that would give the lie to a liar.
+    sound = not (faults.loss or faults.corruption or faults.refusal)
+    return Traits(
+        min_acks=chance.randint(1, 2),
+        buffer_bytes_max=chance.choice((1_000, 1 << 25, 1 << 25)),
+        age_ms=chance.choice((5_000, 20_000, 40_000)),
+        twins=chance.random() < 0.25,
+        eager=chance.choice((0.0, 0.5, 1.0)) if sound else 0.0,
+        wrong_ms=chance.choice((0, 60_000, 3_600_000)),
+        lasting=chance.random() < 0.3,
+    )
 
 
 def _random_faults(chance: random.Random) -> Faults:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Generic, Protocol, cast
 
 from dafka.node.loop import NodeFailedError
 from dafka.node.turn import E, S, Turn
-from dafka.process.clock import Clock
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether
+from dafka.protocol.foreign import Shape, Singles
+from dafka.testing.clocks import BOOTED_MS_MAX, SimClock
 from dafka.testing.history import Fault, History
 from dafka.wire import rfc46
 from dafka.wire.bundles import BUNDLED
+from dafka.wire.messages import DirectRecord, RecordMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +58,7 @@ class Faults:
         disk_ms_max: A write takes up to this long.
         corruption: Content arrives at a store with a bit changed.
         refusal: A disk refuses a write, as a full one does.
+        skew_ms_max: Wall clocks are wrong by so much at most, in either direction.
     """
 
     loss: float = 0.0
@@ -64,9 +67,10 @@ class Faults:
     disk_ms_max: int = 2
     corruption: float = 0.0
     refusal: float = 0.0
+    skew_ms_max: int = 0
 
     def heal(self) -> None:
-        """From now on nothing goes wrong; delays stay."""
+        """From now on nothing goes wrong; delays stay, and what clocks show."""
         self.loss = self.duplication = self.corruption = self.refusal = 0.0
 
 
@@ -84,14 +88,12 @@ class World:
         self.history = History()
         """What the nodes' applications saw, for `dafka.testing.checker`."""
         self.now_ms = 0
-        self.clock = Clock(
-            now_ms=lambda: self.now_ms,
-            wall_ms=lambda: self.now_ms,
-            seconds=lambda: self.now_ms / 1_000,
-            sleep=lambda _seconds: None,
-        )
-        """That of all nodes."""
+        self.cuts: set[tuple[str, str]] = set()
+        """Pairs of nodes: of the first nothing gets to the second."""
+        self.healed_ms = 0
+        """Since when nothing goes wrong any more."""
         self.events = 0
+        self._clocks = random.Random(f"clocks of {seed}")
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._pushed = 0
         self._digest = hashlib.blake2b(digest_size=8)
@@ -100,6 +102,31 @@ class World:
         """Do `action` in `delay_ms`."""
         self._pushed += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._pushed, action))
+
+    def machine(self) -> SimClock:
+        """The clocks of one more machine."""
+        skew_ms = self.faults.skew_ms_max
+        return SimClock(
+            lambda: self.now_ms,
+            self._clocks.randrange(BOOTED_MS_MAX),
+            self._clocks.randint(-skew_ms, skew_ms),
+        )
+
+    def cut(self, one: str, other: str, *, both: bool) -> None:
+        """Let nothing of a node get to another, nor the other way round if `both`."""
+        self.note("cut", one, other, both)
+        self.history.record(Fault(self.now_ms, f"cut {one} {other}"))
+        self.cuts |= {(one, other), (other, one)} if both else {(one, other)}
+
+    def parted(self, one: str, other: str) -> bool:
+        """Whether one of these two cannot answer the other."""
+        return bool(self.cuts) and bool(self.cuts & {(one, other), (other, one)})
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong; delays stay, and what clocks show."""
+        self.healed_ms = self.now_ms
+        self.faults.heal()
+        self.cuts.clear()
 
     def run_until(self, time_ms: int) -> None:
         """Let everything happen that happens up to `time_ms`."""
@@ -173,9 +200,11 @@ class SimMesh:
         self._world.note(frames[0], frames[1])
         # Values, so one for all: what is decoded is what was encoded, and nobody can change it.
         received = Received(rfc46.decode(frames))
-        faults, chance = self._world.faults, self._world.random
+        faults, chance, cuts = self._world.faults, self._world.random, self._world.cuts
         for other, prefixes in self._prefixes.items():
             if other is member or not frames[0].startswith(prefixes):
+                continue
+            if cuts and (member.name, other.name) in cuts:
                 continue
             if chance.random() < faults.loss:
                 continue
@@ -193,6 +222,9 @@ class SimMesh:
         self._world.after(delay_ms, partial(member.arrive, event))
 
 
+_SINGLE = RecordMessage, DirectRecord
+
+
 class SimMeshPort:
     """One life of a node in one mesh: what its turns take for the network.
 
@@ -203,8 +235,11 @@ class SimMeshPort:
     """
 
     def __init__(self, node: SimNode[S, E], side: S, mesh: SimMesh) -> None:
+        self.name = node.name
         self._mesh = mesh
         self._arrive = partial(node.arrive, side)
+        self._wall_ms = node.clock.wall_ms
+        self._singles = Singles(Shape.BATCHES)
         self._leave = node.leave
         self._published = node.published
         mesh.join(self)
@@ -216,8 +251,14 @@ class SimMeshPort:
 
     def arrive(self, event: Event) -> None:
         """Take an event in, unless the node has crashed since it was sent."""
-        if self in self._mesh:
+        if self not in self._mesh:
+            return
+        if not isinstance(event, Received) or not isinstance(event.message, _SINGLE):
             self._arrive(event)
+            return
+        for one in self._singles.inbound((event,), self._wall_ms()):
+            assert isinstance(one, Received), "what is too large is not sent here"
+            self._arrive(one)
 
     def publish(self, message: Message) -> None:
         """Send a message, not before the node has done what it did before."""
@@ -259,6 +300,10 @@ class SimNode(Generic[S, E]):
     def __init__(self, world: World, name: str, meshes: Mapping[S, SimMesh]) -> None:
         self.world = world
         self.name = name
+        self.machine_clock = world.machine()
+        """Those of its machine."""
+        self.clock = self.machine_clock.clock
+        """What it knows time by."""
         self.incarnation = 0
         self.alive = False
         self.ports: dict[S, SimMeshPort] = {}
@@ -273,6 +318,7 @@ class SimNode(Generic[S, E]):
         self._turns = 0, 0
         """A time, and how many turns there were at it."""
         self._busy_until_ms = 0
+        self._asleep_until_ms = 0
         self._leaving: list[Callable[[], None]] = []
         """What others will see once the thread is not busy any more."""
 
@@ -289,6 +335,11 @@ class SimNode(Generic[S, E]):
     def turned(self) -> None:
         """A turn has ended: the application may look at what there is."""
 
+    @property
+    def awake(self) -> bool:
+        """Whether it lives, on a machine that is not suspended."""
+        return self.alive and self.world.now_ms >= self._asleep_until_ms
+
     def boot(self) -> None:
         """Start the process."""
         assert not self.alive
@@ -296,7 +347,7 @@ class SimNode(Generic[S, E]):
         self.incarnation += 1
         self._turn_due_ms = None
         self._planned = set()
-        self._busy_until_ms = self.world.now_ms
+        self._busy_until_ms = self._asleep_until_ms = self.world.now_ms
         self.world.note("boot", self.name)
         role, machine = self.build()
         self._handlers = role.pollable()
@@ -316,6 +367,16 @@ class SimNode(Generic[S, E]):
         self._planned = set()
         self._arrived, self._leaving, self._handlers = [], [], {}
         turn.close(0)
+
+    def suspend(self, milliseconds: int) -> None:
+        """Let its machine be suspended: it does nothing, and what comes for it waits."""
+        self.world.note("suspend", self.name)
+        self.world.history.record(Fault(self.world.now_ms, f"suspend {self.name}"))
+        self.machine_clock.suspended(milliseconds)
+        self._asleep_until_ms = self.world.now_ms + milliseconds
+        self._busy_until_ms = max(self._busy_until_ms, self._asleep_until_ms)
+        self._turn_due_ms = None
+        self._plan(self._busy_until_ms)
 
     def post(self, side: S, event: Event | E) -> None:
         """Hand an event over, as an application's thread does."""
@@ -350,12 +411,16 @@ class SimNode(Generic[S, E]):
             action()
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Do something after a time, unless the node has crashed by then."""
+        """Do something after a time, or once it is awake, unless it has crashed by then."""
         incarnation = self.incarnation
 
         def act() -> None:
-            if incarnation == self.incarnation:
+            if incarnation != self.incarnation:
+                return
+            if self.awake:
                 action()
+            else:
+                self.world.after(self._asleep_until_ms - self.world.now_ms, act)
 
         self.world.after(delay_ms, act)
 
@@ -407,9 +472,10 @@ class SimNode(Generic[S, E]):
             self._plan(self._busy_until_ms)
         else:
             self._idle()
-        due_ms = self.world.now_ms if self._readable() else self._turn.due_ms()
-        if due_ms is not None:
-            self._plan(due_ms)
+        if self._readable():
+            self._plan(self.world.now_ms)
+        elif (due_ms := self._turn.due_ms()) is not None:
+            self._plan(self.machine_clock.world_ms(due_ms))
 
     def _idle(self) -> None:
         leaving, self._leaving = self._leaving, []
@@ -432,7 +498,7 @@ class _WatchedTurn(Turn[S, E]):
     """Tells the node what was performed, and looks after its machine."""
 
     def __init__(self, node: SimNode[S, E], role: Role[S, E], machine: Machine[Any, Any]) -> None:
-        super().__init__(role, node.name, node.ports, node.world.clock, node.wake)
+        super().__init__(role, node.name, node.ports, node.clock, node.wake)
         self._performed = node.performed
         self._check = machine.check
 

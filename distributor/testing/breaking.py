@@ -21,8 +21,7 @@ from topology.plan import plan as plan_of
 from topology.testing import random_topology
 
 if TYPE_CHECKING:
-    from dafka.testing.nodes import SimProducer, SimStore
-    from distributor.testing.world import SimCluster, SimLink
+    from distributor.testing.world import SimCluster, SimLink, SimTreeNode
 
 LEAVING = SimSettings(
     link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=None),
@@ -94,7 +93,7 @@ def run(seed: int) -> BreakingOutcome:
 def _break(sim: SimWorld, target: SimCluster, kind: str) -> None:
     links = [one for one in sim.links if one.link.source == target.name]
     target.store.disk.full = kind == "full"
-    down: dict[str, list[SimStore | SimProducer | SimLink]] = {
+    down: dict[str, list[SimTreeNode]] = {
         "silent": [*target.stores, *target.producers, *links],
         "full": [],
         "relay": [*links],

@@ -31,13 +31,14 @@ PACKAGES = "dafka", "distributor", "topology"
 ROOT = Path(__file__).parents[2]
 
 SIMULATORS = {
+    "agreement": "dafka.testing.membership",
     "cluster": "dafka.testing.scenario",
+    "registry": "dafka.testing.registry",
+    "groups": "dafka.testing.groups",
     "trees": "distributor.testing.scenario",
     "breaking": "distributor.testing.breaking",
-    "groups": "dafka.testing.groups",
-    "agreement": "dafka.testing.membership",
-    "registry": "dafka.testing.registry",
 }
+"""The quickest first."""
 
 TIMEOUT_S = 300.0
 """A mutant that takes longer stands still, which is seen, too."""
@@ -129,9 +130,15 @@ MUTANTS = [
         "",
     ),
     Mutant(
-        "two producers under one address are taken for one",
+        "other records under one name are taken for the same",
         "dafka/protocol/duplicate_producer.py",
         "    return ours == theirs",
+        "    return True",
+    ),
+    Mutant(
+        "two producers under one address are taken for one",
+        "dafka/protocol/duplicate_producer.py",
+        "    return behind is None or run is None or run.first == 0 or run == behind",
         "    return True",
     ),
     Mutant(
@@ -380,6 +387,92 @@ MUTANTS = [
         "            self._inflow.rest(partition, now_ms, DISK_REST_MS)\n",
         "",
     ),
+    Mutant(
+        "a store that is not asked yet is not waited for before records are passed over",
+        "dafka/protocol/receiver.py",
+        "        if stream.barren < BARREN_WINDOWS_MAX and any(\n",
+        "        if stream.barren < 0 and any(\n",
+    ),
+    Mutant(
+        "an ACK for another producer's records is taken for one's own",
+        "dafka/protocol/unacked.py",
+        "    return own is not None and own.number != run",
+        "    return False",
+    ),
+    Mutant(
+        "what waits for an ACK keeps out what stores have",
+        "dafka/protocol/consumer.py",
+        "        if self._settings.committed and batch.end > self._durable.end(batch.partition):",
+        "        if self._settings.committed:",
+    ),
+    Mutant(
+        "what lies behind a gap keeps out what fills it",
+        "dafka/protocol/consumer.py",
+        "        if batch.sequence > self._inflow.expected(batch.partition):",
+        "        if batch.sequence >= 0:",
+    ),
+    Mutant(
+        "records are old by this machine's clock alone",
+        "dafka/storage/clocks.py",
+        "        return max(min(middle, wall_ms), wall_ms - APART_MS_MAX)",
+        "        return wall_ms",
+    ),
+    Mutant(
+        "retention takes all of a partition whose first record is old",
+        "dafka/storage/retention.py",
+        "        if outline.newest_ms >= before_ms:",
+        "        if outline.newest_ms < 0:",
+    ),
+    Mutant(
+        "where a partition goes on, what it had before is dropped",
+        "dafka/node/store.py",
+        "self._log.append(effect.batches, skips=dict(effect.skips), entries=folded.entries)",
+        "self._log.append(\n                effect.batches,\n"
+        "                trims=dict(effect.skips),\n                skips=dict(effect.skips),\n"
+        "                entries=folded.entries,\n            )",
+    ),
+    Mutant(
+        "a spool gives back the newest first",
+        "dafka/storage/spool.py",
+        "        return [batch for batches in self._batches.values() for batch in batches]",
+        "        return [one for batches in self._batches.values() for one in reversed(batches)]",
+    ),
+    Mutant(
+        "bare values differ by when they were received",
+        "dafka/protocol/duplicate_producer.py",
+        "    if has_append_time(one.content) or has_append_time(other.content):",
+        "    if has_append_time(one.content) and not has_append_time(other.content):",
+    ),
+    Mutant(
+        "a link reads what no store has",
+        "distributor/link/node.py",
+        "        committed=True,",
+        "        committed=False,",
+    ),
+    Mutant(
+        "a lease is looked at by a clock that stands still in suspension",
+        "dafka/node/group.py",
+        "self._clock.now_ms() >= lease_ms",
+        "1_000 * self._clock.seconds() >= lease_ms",
+    ),
+    Mutant(
+        "a lease counts from when the answer came",
+        "dafka/groups/member.py",
+        "            self._renew(asked.store, asked.sent_ms)",
+        "            self._renew(asked.store, now_ms)",
+    ),
+    Mutant(
+        "a commit is the older one once a clock was set back",
+        "dafka/node/group.py",
+        "        self._commit_ms = max(self._commit_ms + 1, self._clock.wall_ms())",
+        "        self._commit_ms = self._clock.wall_ms()",
+    ),
+    Mutant(
+        "the commits of who was replaced hold",
+        "dafka/groups/commit.py",
+        "            self.epoch,\n            self.commit_ms,\n            self.origin,",
+        "            0,\n            self.commit_ms,\n            self.origin,",
+    ),
 ]
 
 
@@ -396,17 +489,31 @@ def mutated(mutant: Mutant, root: Path) -> None:
 
 
 def verdict_of(
-    mutant: Mutant, seeds: int, simulators: Mapping[str, str] = SIMULATORS
+    mutant: Mutant, seeds: int, simulators: Mapping[str, str] = SIMULATORS, *, first: bool = False
 ) -> MutantVerdict:
-    """Run simulators, by default all, of a copy with the fault in it."""
+    """Run simulators, by default all, of a copy with the fault in it.
+
+    Args:
+        mutant: The fault.
+        seeds: Of each simulator, at most.
+        simulators: Which, by name.
+        first: Whether the first simulator that sees it is enough; the quickest come first.
+    """
     with TemporaryDirectory() as directory:
         for package in PACKAGES:
             shutil.copytree(ROOT / package, Path(directory) / package)
         mutated(mutant, Path(directory))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            run = partial(_seen, directory=directory, seeds=seeds)
-            found = pool.map(run, simulators.values())
-            seen = dict(zip(simulators, found, strict=True))
+        run = partial(_seen, directory=directory, seeds=seeds)
+        if first:
+            seen = {}
+            for name, module in simulators.items():
+                seen[name] = run(module)
+                if seen[name] not in (None, ENDS):
+                    break
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found = pool.map(run, simulators.values())
+                seen = dict(zip(simulators, found, strict=True))
     return MutantVerdict(mutant.name, seen)
 
 
@@ -435,6 +542,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="See which simulators see which faults.")
     parser.add_argument("--seeds", type=int, default=40, help="of each simulator, at most")
     parser.add_argument("--only", default="", help="those with these words in their names")
+    parser.add_argument(
+        "--first", action="store_true", help="the first simulator that sees a fault is enough"
+    )
     parser.add_argument("--json", action="store_true", help="one object for each, for scripts")
     arguments = parser.parse_args()
     console = open_console(stderr=True)
@@ -442,9 +552,9 @@ def main() -> int:
     unseen = 0
     for mutant in (one for one in MUTANTS if arguments.only in one.name):
         with console.status(mutant.name, spinner="line"):
-            verdict = verdict_of(mutant, arguments.seeds)
+            verdict = verdict_of(mutant, arguments.seeds, first=arguments.first)
         unseen += not any(one not in (None, ENDS) for one in verdict.seen.values())
-        table.add_row(verdict.name, *(verdict.seen[name] or "-" for name in SIMULATORS))
+        table.add_row(verdict.name, *(verdict.seen.get(name) or "-" for name in SIMULATORS))
         if arguments.json:
             sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
             sys.stdout.flush()

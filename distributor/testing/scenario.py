@@ -25,6 +25,18 @@ TROUBLE_MS = 6_000
 BACK_MS_MAX = 2_000
 """How long a crashed node stays away."""
 
+SUSPENDED_MS_MAX = 10_000
+"""How long a machine is suspended at most."""
+
+MIXED_EVERY = 3
+"""Of so many seeds one has a link that two processes run, and a producer without envelopes."""
+
+LASTING_EVERY = 9
+"""Of so many seeds one goes on for long while something is cut off."""
+
+LASTING_MS = 40_000
+"""So long that who is cut off counts as gone."""
+
 STEERED_EVERY = 5
 """Of so many seeds one has links told to serve other targets."""
 
@@ -70,20 +82,31 @@ def run(seed: int) -> TreeOutcome:
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else _random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
-    sim = SimWorld(plan, seed, faults, chance.randint(1, 2), kind.settings, stores)
+    sim = SimWorld(
+        plan,
+        seed,
+        faults,
+        chance.randint(1, 2),
+        kind.settings,
+        stores,
+        kind.retention,
+        mixed=seed % MIXED_EVERY == 0,
+    )
     trouble = kind(sim)
     crashes = 0
     for _ in range(chance.randint(10, 40)):
         sim.world.run_until(sim.world.now_ms + chance.randint(0, TROUBLE_MS // 25))
-        sim.send_somewhere(chance.choice(("flights", "weather")), chance.randint(1, 5))
+        sim.send_somewhere(chance.choice(kind.topics), chance.randint(1, 5))
         if not healthy and chance.random() < 0.3:
-            sim.crash_something(back_within_ms=BACK_MS_MAX)
+            sim.break_something(BACK_MS_MAX, SUSPENDED_MS_MAX)
             crashes += 1
         if steered and chance.random() < 0.2:
             sim.retarget_something()
         trouble.happen()
+    if sim.world.cuts and seed % LASTING_EVERY == 0:
+        sim.world.run_until(sim.world.now_ms + LASTING_MS)
     sim.heal()
-    sim.world.run_until(sim.world.now_ms + BACK_MS_MAX)
+    sim.world.run_until(sim.world.now_ms + (BACK_MS_MAX if healthy else SUSPENDED_MS_MAX))
     sim.send_somewhere("flights", 1)  # so that no run proves nothing
     healed_ms = sim.world.now_ms
     _settle(sim, trouble)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
+from dafka.storage.retention import Retention
+from dafka.testing.checker import condensed
+from dafka.testing.timing import dropped_young
 from distributor.link.events import StopReason
 from distributor.link.machine import LinkSettings
 from distributor.testing.checkers import contents
@@ -26,6 +29,9 @@ BACK_MS_MAX = 2_000
 """How long a store stays away that has lost its disk."""
 
 
+WRONG_MS = 3_600_000
+"""By how much a clock is wrong that is."""
+
 LONG_MS_MAX = 20_000
 """The same of one that takes longer than it is waited for."""
 
@@ -36,6 +42,9 @@ class Trouble:
     settings = SimSettings()
     stores = 1
     """How many a cluster has at least."""
+    topics: tuple[str, ...] = ("flights", "weather")
+    retention: tuple[Retention, ...] = ()
+    """What stores need not keep."""
     steers = True
     """Whether links may be told to serve other targets meanwhile."""
     flags_tell = True
@@ -104,6 +113,39 @@ class NewDisksOfReceiver(NewDisks):
         return self._receiver.stores
 
 
+class WrongClocks(Trouble):
+    """Stores drop by age, and the clocks of one cluster are wrong by an hour, now and then."""
+
+    settings = SimSettings(
+        link=LinkSettings(
+            survey_interval_ms=1_000, repair_after_ms=None, skips=lambda topic: topic == "readings"
+        )
+    )
+    topics = ("flights", "readings")
+    retention = (Retention(topics="readings", age_ms=20_000),)
+
+    def __init__(self, sim: SimWorld) -> None:
+        super().__init__(sim)
+        self._wrong: SimCluster = self._chance.choice([*sim.clusters.values()])
+        self._late: dict[str, int] = {}
+        """By how much clocks of its producers were behind."""
+
+    def happen(self) -> None:
+        """Set them all, forward or back."""
+        if self._chance.random() < 0.2:
+            wrong_ms = self._chance.choice((-WRONG_MS, 0, WRONG_MS))
+            for node in [*self._wrong.stores, *self._wrong.producers]:
+                node.machine_clock.ahead_ms = wrong_ms
+                self._late[node.name] = max(-wrong_ms, self._late.get(node.name, 0))
+
+    def wrong(self) -> list[str]:
+        """Whether something was dropped that was not old."""
+        (rule,) = self.retention
+        assert rule.age_ms is not None
+        history = self._sim.world.history
+        return condensed(dropped_young(history, {rule.topics: rule.age_ms}, self._late))
+
+
 class _Trimming(Trouble):
     """Logs are trimmed: above all of what a target lacks."""
 
@@ -156,9 +198,9 @@ class UnevenRetention(_Trimming):
         cluster, keeper = self._chance.choice([*clusters])
         kept = keeper.log.heads()
         for store in cluster.stores:
-            if store is not keeper and store.alive:
+            if store is not keeper and store.awake:
                 self._trim(store, self._lacking(cluster), kept)
-        if keeper.alive and self._chance.random() < 0.1:
+        if keeper.awake and self._chance.random() < 0.3:
             keeper.crash()
             self._sim.world.after(self._chance.randint(1, LONG_MS_MAX), keeper.boot)
 
@@ -184,12 +226,17 @@ class OvertakingRetention(_Trimming):
 
     def happen(self) -> None:
         """Let it take from all stores of a cluster."""
+        cluster = self._chance.choice([*self._sim.clusters.values()])
         if self._chance.random() < 0.4:
-            cluster = self._chance.choice([*self._sim.clusters.values()])
             lacking = self._lacking(cluster)
             for store in cluster.stores:
-                if store.alive:
+                if store.awake:
                     self._trim(store, lacking, store.log.heads())
+        links = [one for one in self._sim.links if one.link.source == cluster.name and one.awake]
+        if links and self._chance.random() < 0.2:
+            link = self._chance.choice(links)
+            link.crash()  # so that there is something to be overtaken
+            self._sim.world.after(self._chance.randint(1, BACK_MS_MAX), link.boot)
 
     def mend(self) -> None:
         """Go on behind what nobody has any more: not before, and only where links have stopped."""
@@ -311,9 +358,14 @@ TROUBLES = (
     Trouble,
     NewDisks,
     UnevenRetention,
+    OvertakingRetention,
+    WrongClocks,
     EmptyingRetention,
+    Trouble,
+    OtherHistories,
+    UnevenRetention,
     OvertakingRetention,
     NewDisksOfReceiver,
-    OtherHistories,
+    WrongClocks,
 )
-"""By the seed; a seventh each, so that all meet pairs of stores and links that are steered."""
+"""By the seed; eleven, so that all meet pairs of stores and links that are steered."""

@@ -13,6 +13,7 @@ from dafka.testing.checker import check, condensed, vacuous
 from dafka.testing.history import History
 from dafka.testing.nodes import SimProducer, SimStore, read_stores
 from dafka.testing.queries import SimQueryClient
+from dafka.testing.strangers import SimBareProducer
 from dafka.testing.world import Faults, SimMesh, SimNode, World
 from distributor.control.steering import ClusterStores, Steering
 from distributor.link.events import (
@@ -33,9 +34,10 @@ from distributor.link.target import ClusterLost, Drained, Retarget, Switch, Targ
 from topology.model import ClusterName, StoreSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dafka.model import Partition
+    from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
     from distributor.link.events import Stop, StopReason
     from distributor.link.target import TargetEffect, TargetEvent
@@ -76,16 +78,24 @@ class SimCluster:
         producers: int,
         stores: int = 1,
         forget_after_ms: int = FORGET_AFTER_MS,
+        retention: Sequence[Retention] = (),
     ) -> None:
         self.name = name
         self.number = number
         self.mesh = SimMesh(world)
         self.stores = [
-            SimStore(world, one, self.mesh, MemoryLog(one.upper()), forget_after_ms=forget_after_ms)
+            SimStore(
+                world,
+                one,
+                self.mesh,
+                MemoryLog(one.upper()),
+                forget_after_ms=forget_after_ms,
+                retention=retention,
+            )
             for one in _store_names(name, stores)
         ]
         self.store = self.stores[0]
-        self.producers = [
+        self.producers: list[SimProducer | SimBareProducer] = [
             SimProducer(world, f"producer-{name}-{index}", self.mesh) for index in range(producers)
         ]
 
@@ -172,6 +182,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         link: Which.
         clusters: Those of the world.
         settings: How it behaves.
+        twin: Of another process that runs the same link.
     """
 
     def __init__(
@@ -181,6 +192,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         link: Link,
         clusters: Mapping[ClusterName, SimCluster],
         settings: SimSettings,
+        twin: str = "",
     ) -> None:
         self._whole = plan
         self.link = link
@@ -188,7 +200,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         self._stores = {one.name: one for each in clusters.values() for one in each.stores}
         self._target = clusters[link.target]
         meshes = {Side.SOURCE: clusters[link.source].mesh, Side.TARGET: self._target.mesh}
-        super().__init__(world, f"link-{link.source}-{link.crossing}-{link.branch}", meshes)
+        super().__init__(world, f"link-{link.source}-{link.crossing}-{link.branch}{twin}", meshes)
         self._settings = settings
         self._role: LinkRole | None = None
         self._steering = _WatchedSteering(self, plan, settings)
@@ -231,7 +243,7 @@ class SimLink(SimNode[Side, LinkEvent]):
             self._settings.link,
             foreign=False,
         )
-        clock = self.world.clock
+        clock = self.clock
         ends = BothEnds(
             topology.cluster(self.link.source),
             topology.cluster(target),
@@ -326,14 +338,15 @@ class SimLink(SimNode[Side, LinkEvent]):
 
     def connect(self, endpoint: str, _credentials: Credentials | None) -> SimQueryClient:
         """A connection to a store's query port."""
-        return SimQueryClient(self._stores[endpoint], self._is_lost)
+        return SimQueryClient(self._stores[endpoint], partial(self._is_lost, endpoint))
 
     def refuses(self, endpoint: str) -> bool:
         """Whether a store's process is not there."""
         return not self._stores[endpoint].alive
 
-    def _is_lost(self) -> bool:
-        return self.world.random.random() < self.world.faults.loss
+    def _is_lost(self, store: str) -> bool:
+        lost = self.world.random.random() < self.world.faults.loss
+        return lost or self.world.parted(self.name, store)
 
     def _missing(self, cluster: SimCluster) -> list[Partition]:
         """What was sent and is on no disk of a cluster."""
@@ -354,10 +367,12 @@ class SimLink(SimNode[Side, LinkEvent]):
             self.world.after(wait_ms, partial(self._look, self._looks))
 
     def _look(self, number: int) -> None:
-        if self.alive and number == self._looks:
+        if not self.alive or number != self._looks:
+            return
+        if self.awake:
             self._steering.look()
             self._steering.aim.check()
-            self._plan_look()
+        self._plan_look()
 
 
 class _WatchedSteering(Steering):
@@ -365,7 +380,7 @@ class _WatchedSteering(Steering):
 
     def __init__(self, link: SimLink, plan: Plan, settings: SimSettings) -> None:
         stores = ClusterStores(plan.topology, link.link, link.connect, link.refuses)
-        interval_ms, clock = settings.probe_interval_ms, link.world.clock
+        interval_ms, clock = settings.probe_interval_ms, link.clock
         super().__init__(
             link.link, settings.aim, link, stores, probe_interval_ms=interval_ms, clock=clock
         )
@@ -378,6 +393,9 @@ class _WatchedSteering(Steering):
         super().perform(effect)
 
 
+SimTreeNode = SimStore | SimProducer | SimBareProducer | SimLink
+
+
 class SimWorld:
     """A topology, running.
 
@@ -388,6 +406,8 @@ class SimWorld:
         producers: How many on each cluster.
         settings: Of the links.
         stores: How many on each cluster.
+        retention: What they need not keep.
+        mixed: Whether one link is run by two processes, and one producer knows no envelopes.
     """
 
     def __init__(
@@ -398,19 +418,34 @@ class SimWorld:
         producers: int = 1,
         settings: SimSettings = SimSettings(),
         stores: int = 1,
+        retention: Sequence[Retention] = (),
+        *,
+        mixed: bool = False,
     ) -> None:
         self.world = World(seed, faults)
         self.settings = settings
         plan = placed(plan, stores)
         self.clusters = {
             cluster.name: SimCluster(
-                self.world, cluster.name, cluster.id, producers, stores, settings.forget_after_ms
+                self.world,
+                cluster.name,
+                cluster.id,
+                producers,
+                stores,
+                settings.forget_after_ms,
+                retention,
             )
             for cluster in plan.topology.clusters
         }
         self.links = [
             SimLink(self.world, plan, link, dict(self.clusters), settings) for link in plan.links
         ]
+        if mixed:
+            link = self.world.random.choice(plan.links)
+            twin = SimLink(self.world, plan, link, dict(self.clusters), settings, "-twin")
+            self.links.append(twin)
+            home = self.world.random.choice([*self.clusters.values()])
+            home.producers.append(SimBareProducer(self.world, f"bare-{home.name}", home.mesh))
         self.lost: dict[ClusterName, SimCluster] = {}
         self.silent: set[str] = set()
         """Clusters on which nobody publishes."""
@@ -425,9 +460,9 @@ class SimWorld:
         return [store for cluster in self.clusters.values() for store in cluster.stores]
 
     @property
-    def nodes(self) -> list[SimStore | SimProducer | SimLink]:
+    def nodes(self) -> list[SimTreeNode]:
         """Everything that can crash."""
-        nodes: list[SimStore | SimProducer | SimLink] = []
+        nodes: list[SimTreeNode] = []
         for cluster in self.clusters.values():
             nodes += [*cluster.stores, *cluster.producers]
         return nodes + self.links
@@ -438,25 +473,41 @@ class SimWorld:
             producer
             for cluster in self.clusters.values()
             for producer in cluster.producers
-            if producer.alive and cluster.name not in self.silent
+            if producer.awake and cluster.name not in self.silent
         ]
         if alive:
             self.world.random.choice(alive).send(topic, count)
 
+    def break_something(self, back_within_ms: int, suspended_ms_max: int) -> None:
+        """Kill something or suspend its machine for a while, or cut a link off from a store."""
+        chance = self.world.random
+        what = chance.choice(("crash", "crash", "crash", "suspend", "cut"))
+        awake = [node for node in self.nodes if node.awake]
+        if what == "crash":
+            self.crash_something(back_within_ms)
+        elif what == "suspend" and awake:
+            chance.choice(awake).suspend(chance.randint(1, suspended_ms_max))
+        elif what == "cut":
+            link = chance.choice(self.links)
+            ends = self.clusters[link.link.source], link.target
+            others = [store.name for end in ends for store in end.stores]
+            pair = chance.sample([link.name, chance.choice(others)], 2)
+            self.world.cut(*pair, both=chance.random() < 0.5)
+
     def crash_something(self, back_within_ms: int) -> None:
         """Kill a random living node, if there is one; it comes back after a while."""
         chance = self.world.random
-        alive = [node for node in self.nodes if node.alive]
-        if not alive:
+        awake = [node for node in self.nodes if node.awake]
+        if not awake:
             return
-        node = chance.choice(alive)
+        node = chance.choice(awake)
         node.crash()
         self.world.after(chance.randint(1, back_within_ms), node.boot)
 
     def retarget_something(self) -> None:
         """Tell a random living link to serve a random one of its targets."""
         chance = self.world.random
-        able = [link for link in self.links if link.alive and len(link.link.targets) > 1]
+        able = [link for link in self.links if link.awake and len(link.link.targets) > 1]
         if able:
             link = chance.choice(able)
             link.tell(Retarget(chance.choice(link.link.targets)))
@@ -467,7 +518,7 @@ class SimWorld:
         self.lost[name] = cluster
         gone = [link for link in self.links if link.link.source == name]
         self.links = [link for link in self.links if link not in gone]
-        nodes: list[SimStore | SimProducer | SimLink] = [*cluster.stores, *cluster.producers, *gone]
+        nodes: list[SimTreeNode] = [*cluster.stores, *cluster.producers, *gone]
         for node in nodes:
             if node.alive:
                 node.crash()
@@ -504,7 +555,7 @@ class SimWorld:
 
     def heal(self) -> None:
         """From now on nothing goes wrong. Nodes that are down still have to come back."""
-        self.world.faults.heal()
+        self.world.heal()
 
     def anomalies(self) -> list[str]:
         """End the history: read every cluster's store, and say what is wrong."""
@@ -519,7 +570,7 @@ class SimWorld:
 
     def settled(self) -> bool:
         """Whether every producer is told that all is stored, and all stores hold the same."""
-        if not all(node.alive for node in self.nodes):
+        if not all(node.awake for node in self.nodes):
             return False
         due: dict[Partition, int] = {}
         for store in self.stores:

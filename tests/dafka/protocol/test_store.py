@@ -193,6 +193,21 @@ def test_a_second_producer_under_one_address_is_reported_and_nothing_more_taken(
     assert acks(bench.append(live(batch(0, partition=apart)))) == [("ME", 0)]
 
 
+def test_a_disputed_partition_is_not_gone_on_with_behind_what_comes_of_it(batch):
+    bench = Bench()
+    bench.append(live(batch(0, 2)))
+    second = batch(0, 2, size=9)
+    bench.hear(live(second))
+    bench.give(Compared(second, (batch(0, 2),)))
+    bench.hear(live(batch(5)))
+    start = messages.LogStart("ME", "flights", "AA", 5, "S2")
+    for now_ms in range(0, 60_000, 250):
+        bench.machine.handle(Woke(), now_ms)
+        effects = bench.machine.handle(Received(start), now_ms)
+        assert not any(isinstance(effect, Lost) for effect in effects)
+    assert bench.machine.heads == {P: 1}
+
+
 def test_a_write_that_failed_is_as_if_it_never_came(batch):
     bench = Bench()
     bench.hear(live(batch(0, 2)))

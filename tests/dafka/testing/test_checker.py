@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.model import Partition
-from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
+from dafka.testing.checker import KNOWN_MS, Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import (
     Acknowledged,
     Began,
@@ -143,7 +143,34 @@ def test_what_somebody_has_dropped_may_be_passed_over():
 def test_every_anomaly_has_its_case():
     # These two are about a run as a whole: nothing was proved, or a node raised (`scenario.run`).
     of_runs = {Name.VACUOUS, Name.FAILED}
-    assert {name for name, _ in BAD} | of_runs == set(Name)
+    by_times = {Name.YOUNG, Name.STARVED}  # test_timing.py
+    assert {name for name, _ in BAD} | of_runs | by_times == set(Name)
+
+
+def test_who_begins_at_the_latest_is_owed_whole_what_begins_when_all_else_is_known():
+    def missing(sent_ms):
+        sent = Sent(sent_ms, 9, "p9", "t", (b"new-1", b"new-2"))
+        began = Began(0, "late", ("t",), earliest=False)
+        polled = Polled(sent_ms, "late", Partition("t", "CC"), 1, (b"new-2",))
+        acknowledged = Acknowledged(sent_ms, 9, "CC", 0, 0)
+        found = check(History([began, sent, acknowledged, polled, Settled(99_999, ())]))
+        return {one.name for one in found}
+
+    assert missing(KNOWN_MS) == {Name.UNSEEN, Name.LOST}
+    assert missing(KNOWN_MS - 1) == {Name.LOST}, "it may have been there before"
+
+
+def test_of_a_contested_partition_only_what_is_acknowledged_has_one_value():
+    mine, other = (
+        Sent(1, op, f"p{op}", P.topic, (value,)) for op, value in ((1, b"mine"), (2, b"other"))
+    )
+    held = ReadBack(9, "s1", P, 0, (b"mine",)), ReadBack(9, "s2", P, 0, (b"other",))
+    settled = Settled(9, ("s1", "s2"))
+    contested = {P}
+    assert check(History([mine, other, settled, *held]), contested=contested) == []
+    stored = Acknowledged(2, 1, P.address, 0, 1)
+    found = check(History([mine, other, stored, settled, *held]), contested=contested)
+    assert Name.INCONSISTENT in {one.name for one in found}
 
 
 def test_where_stores_do_not_repair_each_other_one_must_have_it():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dafka.protocol.effects import Listen, Publish
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether, TurnEnded, Woke
 from dafka.testing.world import Faults, SimMesh, SimNode, World
@@ -104,7 +106,41 @@ def test_a_crashed_node_hears_nothing_and_comes_back_new():
     assert one.parrot is not before
     assert one.incarnation == 3
     assert PeerListened(MessageId.HEAD, "") in [event for _, event in one.parrot.heard]
-    assert other.received()[-1].sequence > 2_000
+    assert other.received()[-1].sequence > one.clock.now_ms() - 100
+
+
+def test_a_suspended_node_does_nothing_and_hears_later_what_came_meanwhile():
+    world, (one, other) = run(Faults())
+    one.suspend(500)
+    done = []
+    one.later(100, lambda: done.append(world.now_ms))
+    heard = len(other.received())
+    world.run_until(1_490)
+    assert (one.awake, one.alive, done) == (False, True, [])
+    assert len(other.received()) <= heard + 1, "that was on its way"
+    assert other.received()[-1].sequence < one.clock.now_ms() - 450
+    world.run_until(1_600)
+    assert one.awake
+    assert done == [1_500]
+    assert len(one.received()) > 150
+    behind_s = one.clock.now_ms() / 1_000 - one.clock.seconds()
+    assert behind_s == pytest.approx(0.5, abs=0.001)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_who_is_cut_off_hears_nothing_until_it_is_healed(both):
+    world, (one, other) = run(Faults())
+    world.cut("A", "B", both=both)
+    world.run_until(1_010)
+    heard = len(one.received()), len(other.received())
+    world.run_until(1_500)
+    assert len(other.received()) == heard[1]
+    assert (len(one.received()) == heard[0]) == both
+    assert world.parted("B", "A")
+    world.heal()
+    world.run_until(2_000)
+    assert len(other.received()) > heard[1] + 40
+    assert (world.healed_ms, world.parted("B", "A")) == (1_500, False)
 
 
 def test_time_is_where_it_was_told_to_run_to():

@@ -10,7 +10,7 @@ from distributor.testing.mutants import MUTANTS, PACKAGES, ROOT, Mutant, mutated
 
 
 def test_their_names_tell_them_apart():
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 30
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 45
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -38,6 +38,8 @@ def test_a_fault_is_seen_and_none_is_not():
     assert verdict(early, 20).seen["agreement"].startswith("seed ")
     (elsewhere,) = [mutant for mutant in MUTANTS if mutant.name == "a copy is not flagged"]
     assert verdict(elsewhere, 5).seen == {"agreement": None}
+    twice = dict.fromkeys(("agreement", "again"), "dafka.testing.membership")
+    assert [*verdict_of(early, 20, twice, first=True).seen] == ["agreement"]
     broken = Mutant("no module", "dafka/testing/membership.py", "def run(", "def walk(")
     assert verdict(broken, 1).seen == {"agreement": "ends"}
     nameless = Mutant(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.model import Partition
 from dafka.testing.world import Faults
 from distributor.testing.troubles import (
     TROUBLES,
+    WRONG_MS,
     NewDisks,
     NewDisksOfReceiver,
     OtherHistories,
     OvertakingRetention,
     UnevenRetention,
+    WrongClocks,
 )
 from distributor.testing.world import SimWorld
 from topology.plan import plan
@@ -60,6 +63,43 @@ def test_a_disk_that_alone_has_something_is_not_lost():
     assert not any(sim.is_spare(store) for store in sim.stores)
     trouble.again()
     assert all(store.log.heads() for store in sim.stores)
+
+
+def test_what_wrong_clocks_drop_too_early_is_told():
+    sim, trouble = flowing(WrongClocks)
+    for cluster in sim.clusters.values():
+        cluster.producers[0].send("readings", 3)
+    sim.world.run_until(sim.world.now_ms + 5_000)
+    assert trouble.wrong() == []
+    store, producer = sim.stores[0], sim.clusters["c1"].producers[0]
+    partition = Partition("readings", producer.address)
+    store.trim(partition, 3)
+    sim.world.run_until(sim.world.now_ms + 10_000)
+    assert trouble.wrong()
+
+
+def test_a_clock_that_was_behind_lets_records_seem_old():
+    sim, trouble = flowing(WrongClocks)
+    clocks = set()
+    for _ in range(40):
+        trouble.happen()
+        clocks |= {store.machine_clock.ahead_ms for store in sim.stores}
+    assert clocks == {-WRONG_MS, 0, WRONG_MS}
+    late = {name for name, late_ms in trouble._late.items() if late_ms}
+    (cluster,) = (
+        one for one in sim.clusters.values() if late == {*map(_name, (one.store, *one.producers))}
+    )
+    cluster.producers[0].send("readings", 3)
+    sim.world.run_until(sim.world.now_ms + 5_000)
+    partition = Partition("readings", cluster.producers[0].address)
+    cluster.store.trim(partition, 3)
+    sim.world.run_until(sim.world.now_ms + 10_000)
+    assert cluster.store.log.extents()[partition].start == 3
+    assert trouble.wrong() == []
+
+
+def _name(node):
+    return node.name
 
 
 def test_of_each_cluster_one_store_keeps_everything():
@@ -119,4 +159,4 @@ def test_two_histories_do_not_mix_and_their_links_say_so(seed):
 
 
 def test_each_kind_has_its_seeds():
-    assert len(set(TROUBLES)) == 6
+    assert len(set(TROUBLES)) == 7

@@ -13,8 +13,10 @@ from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import READ_ALL
+from dafka.testing.strangers import SimBareProducer
 from dafka.testing.world import Faults
 from distributor.link.events import PassOver, Resumed, Side, Stop, Stopped, StopReason
+from distributor.testing.checkers import contents
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
@@ -27,6 +29,25 @@ def test_every_link_store_and_producer_is_a_node():
     world = SimWorld(PLAN, seed=1, faults=Faults(), producers=2)
     assert len(world.nodes) == 4 + 8 + 8
     assert all(node.alive for node in world.nodes)
+
+
+def test_a_mixed_world_has_a_link_twice_and_a_producer_without_envelopes():
+    world = SimWorld(PLAN, seed=1, faults=Faults(), mixed=True)
+    assert len(world.nodes) == 4 + 8 + 4 + 2
+    (bare,) = (one for one in world.nodes if isinstance(one, SimBareProducer))
+    (twin,) = (one for one in world.links if one.name.endswith("-twin"))
+    assert sum(one.link == twin.link for one in world.links) == 2
+    world.world.run_until(2_000)
+    bare.send("flights", 5)
+    world.world.run_until(20_000)
+    assert world.settled()
+    assert world.anomalies() == []
+    assert twin.forwarded + twin.skipped
+    held = {
+        tuple(record.value for record in contents(store.log)[Partition("flights", bare.name)])
+        for store in world.stores
+    }
+    assert held == {tuple(bare.values["flights"])}
 
 
 def test_what_has_crashed_comes_back():
