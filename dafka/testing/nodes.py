@@ -291,8 +291,9 @@ class SimStore(SimNode[None, Never]):
 
     def trim(self, partition: Partition, sequence: int) -> None:
         """Keep nothing of what lies before `sequence`, as retention does, if the disk takes it."""
-        with suppress(StorageError):
-            self._view.append((), trims={partition: sequence})
+        if partition in self._view.extents():  # the disk may not know yet that it is forgotten
+            with suppress(StorageError):
+                self._view.append((), trims={partition: sequence})
 
     def _written(
         self,
