@@ -12,6 +12,7 @@ A frozen dataclass of five fields takes 0.68 µs to make, this 0.07.
 from __future__ import annotations
 
 import re
+import zlib
 from enum import IntEnum
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,6 +51,20 @@ MARK_CHARACTERS = 16
 def mark_of(address: str) -> str:
     """Who has an address: its node's key, where there are keys; else only that node."""
     return address[:MARK_CHARACTERS]
+
+
+SLOTS = 4_096
+"""Of the ring on which partitions stand; who shares them among N takes N ranges of slots."""
+
+
+def slot_of(address: str) -> int:
+    """Return the slot of an address: the low 12 bits of the CRC-32 of its octets, on every node."""
+    return zlib.crc32(address.encode("utf-8", "surrogateescape")) % SLOTS
+
+
+def range_of(slot: int, ranges: int) -> int:
+    """Return which of so many ranges a slot lies in; those of a multiple nest in these."""
+    return slot * ranges // SLOTS
 
 
 class Partition(NamedTuple):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import pickle
 import uuid
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
 from dafka.model import (
+    SLOTS,
     Batch,
     Endpoint,
     Partition,
@@ -18,7 +20,9 @@ from dafka.model import (
     address_of,
     checked_topic,
     endpoint_of,
+    range_of,
     replace,
+    slot_of,
 )
 from dafka.testing.strategies import topics
 from dafka.wire.messages import Head, MessageId
@@ -174,3 +178,17 @@ def test_a_tower_without_a_network_publishes_beside_its_name():
     assert towers == ("ipc:///run/dafka/tower", "ipc:///run/dafka/tower.out")
     with pytest.raises(MisuseError, match="endpoint"):
         TowerEndpoints.parse("ipc:///" + "a" * 105)
+
+
+def test_slots_are_the_same_for_ever_and_ranges_nest():
+    assert slot_of("AB" * 16) == 959
+    assert 0 <= slot_of("\udcff") < SLOTS
+    for slot in range(SLOTS):
+        assert range_of(slot, 1) == 0
+        assert range_of(slot, SLOTS) == slot
+        assert range_of(slot, 12) // 4 == range_of(slot, 3)
+
+
+def test_slots_are_spread_evenly():
+    counts = Counter(range_of(slot_of(address_of(uuid.UUID(int=n << 64))), 8) for n in range(8_000))
+    assert min(counts.values()) > 800

@@ -1,0 +1,160 @@
+"""What the machine of a ledger is told, and what it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.protocol.events import Woke
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class LineKind(Enum):
+    """What a line of a ledger's log says."""
+
+    BEGIN = "begin"
+    """An owner begins to write the list anew, from an offset on."""
+    ENTRY = "entry"
+    """Records have the next offsets."""
+    OPEN = "open"
+    """The list is whole: what follows is new."""
+    TRIM = "trim"
+    """Offsets below this one name nothing any more."""
+    SKIP = "skip"
+    """Records of an address below a sequence have had their offsets, and are trimmed."""
+
+
+class LedgerLine(NamedTuple):
+    """A record of the ledger's log.
+
+    Attributes:
+        epoch: Its writer's.
+        number: Of the line among those of its epoch, from 0.
+        kind: What it says.
+        offset: Where the list, the entry or the rest begins.
+        address: Of an entry.
+        first: Sequence of its first record.
+        records: How many it has.
+    """
+
+    epoch: int
+    number: int
+    kind: LineKind
+    offset: int
+    address: str = ""
+    first: int = 0
+    records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The partition is this gateway's, under an epoch higher than all before, while it has a lease.
+
+    Attributes:
+        epoch: The generation of the gateways.
+        lease_ms: Until when.
+    """
+
+    epoch: int
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRenewed:
+    """The lease holds until a later time."""
+
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disowned:
+    """The partition is another's, or the lease is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRead:
+    """What a store has: answers `ReadStores`.
+
+    Attributes:
+        token: Of the question.
+        store: Which.
+        lines: Of the partition's ledger, of each epoch, as the store has them, in order.
+        kept: Of each address in the partition's slots, the sequences that it has.
+    """
+
+    token: int
+    store: str
+    lines: Mapping[int, Sequence[LedgerLine]]
+    kept: Mapping[str, range]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesStored:
+    """As many stores as block a majority have the lines of this epoch below a number."""
+
+    epoch: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsSent:
+    """This gateway has just published records; they follow what it published there before."""
+
+    address: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsStored:
+    """As many stores as block a majority have the records of an address below a sequence."""
+
+    address: str
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsGone:
+    """As many stores as block a majority keep the records of an address only from a sequence on."""
+
+    address: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStores:
+    """Ask every store what it has, again and again until it answers."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLines:
+    """Publish these, behind all before, until they are stored."""
+
+    lines: tuple[LedgerLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Clients may be told of the offsets from `start` to below `end`, and of nothing else."""
+
+    start: int
+    end: int
+
+
+LedgerEvent = (
+    Owned
+    | LeaseRenewed
+    | Disowned
+    | StoreRead
+    | LinesStored
+    | RecordsSent
+    | RecordsStored
+    | RecordsGone
+    | Woke
+)
+LedgerEffect = ReadStores | WriteLines | Offered

@@ -1,0 +1,148 @@
+"""The ledger of a Kafka partition: which offset each record has (ADR 33).
+
+A list of entries, each a run of consecutive records of one partition of ours, in the order of their
+offsets. A record that was announced and never came leaves a hole, which Kafka allows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HOLE = ""
+"""In place of the address of records that never came."""
+
+
+class LedgerEntry(NamedTuple):
+    """Some consecutive records of one partition.
+
+    Attributes:
+        offset: Of the first.
+        address: Whose; `HOLE` for offsets that name no record.
+        first: Sequence of the first.
+        records: How many there are.
+    """
+
+    offset: int
+    address: str
+    first: int
+    records: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last."""
+        return self.offset + self.records
+
+
+class Ledger:
+    """The entries of one Kafka partition, 24 bytes each.
+
+    Args:
+        start: The first offset that may name a record.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.start = start
+        self.end = start
+        self._offsets = array("q")
+        self._firsts = array("q")
+        self._counts = array("I")
+        self._names = array("I")
+        self._addresses: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._listed: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[LedgerEntry]:
+        return (self._entry(place) for place in range(len(self)))
+
+    def listed(self, address: str) -> int:
+        """The sequence of an address behind the last one that has an offset; 0 if none has."""
+        return self._listed.get(address, 0)
+
+    def skip(self, address: str, sequence: int) -> None:
+        """Records of an address below a sequence get no offset any more: they are gone."""
+        if sequence > self.listed(address):
+            self._listed[address] = sequence
+
+    def append(self, address: str, first: int, count: int) -> LedgerEntry:
+        """Give the next offsets to records; returns what was added, joined to what it continues."""
+        assert count > 0
+        assert address == HOLE or first >= self.listed(address)
+        added = LedgerEntry(self.end, address, first, count)
+        self.end += count
+        if address != HOLE:
+            self._listed[address] = first + count
+        if len(self):
+            last = self._entry(len(self) - 1)
+            follows = address == HOLE or last.first + last.records == first
+            if last.address == address and follows:
+                self._counts[-1] += count
+                return added
+        number = self._numbers.setdefault(address, len(self._addresses))
+        if number == len(self._addresses):
+            self._addresses.append(address)
+        self._offsets.append(added.offset)
+        self._firsts.append(first)
+        self._counts.append(count)
+        self._names.append(number)
+        return added
+
+    def at(self, offset: int) -> LedgerEntry | None:
+        """Return what begins with `offset`, or with the first behind it that names a record."""
+        place = max(0, bisect_right(self._offsets, offset) - 1)
+        for entry in map(self._entry, range(place, len(self))):
+            if entry.end <= offset or entry.address == HOLE:
+                continue
+            passed = max(0, offset - entry.offset)
+            return LedgerEntry(
+                entry.offset + passed, entry.address, entry.first + passed, entry.records - passed
+            )
+        return None
+
+    def trim(self, starts: Mapping[str, int]) -> bool:
+        """Drop entries from the front while their records are gone; whether any was.
+
+        Args:
+            starts: By address, the first sequence that is kept.
+        """
+        start = self.start
+        for entry in self:
+            kept = starts.get(entry.address, 0)
+            if entry.address != HOLE and entry.first + entry.records > kept:
+                start = entry.offset + max(0, kept - entry.first)
+                break
+            start = entry.end
+        if start == self.start:
+            return False
+        self.cut(start)
+        return True
+
+    def cut(self, start: int) -> None:
+        """Drop what is below an offset."""
+        assert self.start <= start <= self.end
+        self.start = start
+        place = max(0, bisect_right(self._offsets, start) - 1)
+        if len(self) and self._entry(place).end <= start:
+            place += 1
+        for column in (self._offsets, self._firsts, self._counts, self._names):
+            del column[:place]
+        if len(self) and self._offsets[0] < start:
+            passed = start - self._offsets[0]
+            self._offsets[0] = start
+            self._firsts[0] += passed
+            self._counts[0] -= passed
+
+    def _entry(self, place: int) -> LedgerEntry:
+        return LedgerEntry(
+            self._offsets[place],
+            self._addresses[self._names[place]],
+            self._firsts[place],
+            self._counts[place],
+        )

@@ -1,0 +1,300 @@
+"""The owner of a Kafka partition: it alone writes the ledger, and says what clients may see.
+
+Who takes over reads the ledger from a majority of the stores, writes it anew under its epoch, and
+offers nothing until as many stores as block every majority have that. Then it gives offsets: to its
+own records as they are published, to all others as they are stored. What it offers has both, entry
+and records, in as many stores, and its lease held when it heard so: whoever comes next finds it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, assert_never
+
+from dafka.gateway.events import (
+    Disowned,
+    LeaseRenewed,
+    LedgerLine,
+    LineKind,
+    LinesStored,
+    Offered,
+    Owned,
+    ReadStores,
+    RecordsGone,
+    RecordsSent,
+    RecordsStored,
+    StoreRead,
+    WriteLines,
+)
+from dafka.gateway.ledger import HOLE, Ledger
+from dafka.groups.membership import majority_of
+from dafka.protocol.events import Woke
+from dafka.protocol.machine import Lifecycle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dafka.gateway.events import LedgerEffect, LedgerEvent
+    from dafka.gateway.ledger import LedgerEntry
+
+
+class OwnerState(Enum):
+    """How far a gateway has come with a partition."""
+
+    FOREIGN = "foreign"
+    """It is not this gateway's."""
+    READING = "reading"
+    """It asks the stores what was there before."""
+    BEGINNING = "beginning"
+    """It has written the list anew, and waits until that, and all records in it, are stored."""
+    SERVING = "serving"
+    """Clients read and write."""
+
+
+OWNER_STATES = {
+    OwnerState.FOREIGN: {OwnerState.READING},
+    OwnerState.READING: {OwnerState.BEGINNING, OwnerState.FOREIGN},
+    OwnerState.BEGINNING: {OwnerState.SERVING, OwnerState.FOREIGN},
+    OwnerState.SERVING: {OwnerState.FOREIGN},
+}
+
+
+class LedgerMachine:
+    """One Kafka partition at one gateway.
+
+    Whoever runs it asks the clock after it has taken in what stores acknowledge, not before: a
+    process may have stood still in between.
+
+    Args:
+        stores: How many stores there are.
+    """
+
+    def __init__(self, stores: int) -> None:
+        self._majority = majority_of(stores)
+        self._lifecycle = Lifecycle(OWNER_STATES)
+        self._epoch = 0
+        self._lease_ms = 0
+        self._token = 0
+        self._read: dict[str, StoreRead] = {}
+        self.ledger = Ledger()
+        self._lines = 0
+        """How many this epoch has."""
+        self._lines_stored = 0
+        self._stored: dict[str, int] = {}
+        """By address, the end of what enough stores have."""
+        self._gone: dict[str, int] = {}
+        """By address, where what is kept begins."""
+        self._waiting: deque[tuple[int, LedgerEntry]] = deque()
+        """What is not offered yet, with the line that has to be stored."""
+        self._begun = 0
+        """The line that ends the beginning."""
+        self._trims: deque[tuple[int, int]] = deque()
+        """Where the list begins, once the line that says so is stored."""
+        self._end = 0
+        """Behind what is stored, with all before it."""
+        self._offered: Offered | None = None
+
+    @property
+    def state(self) -> OwnerState:
+        """How far it has come."""
+        return self._lifecycle.state
+
+    def handle(self, event: LedgerEvent, now_ms: int) -> list[LedgerEffect]:
+        """Take one event in; see `Machine`."""
+        match event:
+            case Owned():
+                return self._own(event)
+            case Disowned():
+                self._lifecycle.become(OwnerState.FOREIGN)
+                return []
+            case _ if self.state is OwnerState.FOREIGN:
+                return []  # what was still under way when it was disowned
+            case LeaseRenewed():
+                self._lease_ms = max(self._lease_ms, event.lease_ms)
+                return []
+            case StoreRead():
+                return self._take(event)
+            case Woke():
+                return [ReadStores(self._token)] if self.state is OwnerState.READING else []
+            case _:
+                return self._follow(event, now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """Never: whoever asks the stores does so until they answer."""
+        return None
+
+    def check(self) -> None:
+        """Assert that nothing is offered that is not in the list, or not stored."""
+        if self._offered is None:
+            return
+        assert self._offered.start <= self._offered.end <= self.ledger.end
+        assert self._offered.start <= self.ledger.start
+        for line, entry in self._waiting:
+            assert entry.end > self._offered.end, (line, entry)
+
+    def _follow(
+        self, event: LinesStored | RecordsSent | RecordsStored | RecordsGone, now_ms: int
+    ) -> list[LedgerEffect]:
+        """Records and lines come, are stored, and go."""
+        match event:
+            case LinesStored():
+                if event.epoch == self._epoch:
+                    self._lines_stored = max(self._lines_stored, event.end)
+                return self._offer(now_ms)
+            case RecordsSent():
+                return self._append(event.address, event.first + event.count, event.first)
+            case RecordsStored():
+                return self._store(event, now_ms)
+            case RecordsGone():
+                return self._trim(event)
+            case _:
+                assert_never(event)
+
+    def _own(self, event: Owned) -> list[LedgerEffect]:
+        assert event.epoch > self._epoch
+        self._lifecycle.become(OwnerState.READING)
+        self._epoch, self._lease_ms = event.epoch, event.lease_ms
+        self._token += 1
+        self._read.clear()
+        self._stored.clear()
+        self._gone.clear()
+        self._waiting.clear()
+        self._trims.clear()
+        self._lines = self._lines_stored = 0
+        self._offered = None
+        return [ReadStores(self._token)]
+
+    def _take(self, event: StoreRead) -> list[LedgerEffect]:
+        if self.state is not OwnerState.READING or event.token != self._token:
+            return []
+        self._read[event.store] = event
+        if len(self._read) < self._majority:
+            return []
+        self._lifecycle.become(OwnerState.BEGINNING)
+        return self._begin(list(self._read.values()))
+
+    def _begin(self, read: Sequence[StoreRead]) -> list[LedgerEffect]:
+        """Write what was there anew, then what has no offset yet."""
+        kept: dict[str, range] = {}
+        for one in read:
+            for address, there in one.kept.items():
+                known = kept.get(address, there)
+                start, stop = min(known.start, there.start), max(known.stop, there.stop)
+                kept[address] = range(start, stop)
+        before = listed([chain for one in read for chain in one.lines.values()])
+        self.ledger, self._end = Ledger(before.start), before.start
+        lines = [self._line(LineKind.BEGIN, before.start)]
+        floors: dict[str, int] = {}
+        for entry in before:
+            floors.setdefault(entry.address, entry.first)
+            stop = kept.get(entry.address, range(0)).stop
+            came = 0 if entry.address == HOLE else min(entry.records, max(0, stop - entry.first))
+            if came:
+                lines.append(self._listed(entry.address, entry.first, came))
+            if came < entry.records:
+                lines.append(self._listed(HOLE, 0, entry.records - came))
+        for address, there in sorted(kept.items()):
+            # What had offsets and is trimmed, some stores may still have, or get back from others.
+            floor = floors.get(address, before.listed(address))
+            if floor > self.ledger.listed(address):
+                self.ledger.skip(address, floor)
+                lines.append(self._line(LineKind.SKIP, 0, address, floor))
+            first = max(there.start, self.ledger.listed(address))
+            if first < there.stop:
+                lines.append(self._listed(address, first, there.stop - first))
+        self._trims.append((self._lines, self.ledger.start))
+        lines.append(self._line(LineKind.OPEN, self.ledger.end))
+        self._begun = self._lines
+        return [WriteLines(tuple(lines))]
+
+    def _append(self, address: str, end: int, first: int | None = None) -> list[LedgerEffect]:
+        """Give offsets to what has none, of an address up to a sequence."""
+        if self.state is OwnerState.READING:
+            return []  # it is read with the rest, or stored again
+        begin = self.ledger.listed(address) if first is None else first
+        if begin >= end:
+            return []
+        return [WriteLines((self._listed(address, begin, end - begin),))]
+
+    def _store(self, event: RecordsStored, now_ms: int) -> list[LedgerEffect]:
+        if event.end > self._stored.get(event.address, 0):
+            self._stored[event.address] = event.end
+        return self._append(event.address, event.end) + self._offer(now_ms)
+
+    def _trim(self, event: RecordsGone) -> list[LedgerEffect]:
+        if self.state is OwnerState.READING:
+            return []
+        self._gone[event.address] = max(event.start, self._gone.get(event.address, 0))
+        if not self.ledger.trim(self._gone):
+            return []
+        self._trims.append((self._lines, self.ledger.start))
+        return [WriteLines((self._line(LineKind.TRIM, self.ledger.start),))]
+
+    def _offer(self, now_ms: int) -> list[LedgerEffect]:
+        """What may be told, now that something is stored."""
+        if self.state is OwnerState.READING or now_ms >= self._lease_ms:
+            return []
+        while self._waiting and self._is_stored(*self._waiting[0]):
+            self._end = self._waiting.popleft()[1].end
+        if self.state is OwnerState.BEGINNING:
+            # All that was offered before is in the beginning, so clients never see less of it.
+            waits = self._waiting and self._waiting[0][0] < self._begun
+            if waits or self._lines_stored < self._begun:
+                return []
+            self._lifecycle.become(OwnerState.SERVING)
+        start = 0 if self._offered is None else self._offered.start
+        while self._trims and self._trims[0][0] < self._lines_stored:
+            start = self._trims.popleft()[1]
+        offered = Offered(start, max(self._end, start))
+        if offered == self._offered:
+            return []
+        self._offered = offered
+        return [offered]
+
+    def _is_stored(self, line: int, entry: LedgerEntry) -> bool:
+        if line >= self._lines_stored:
+            return False
+        last = entry.first + entry.records
+        gone = entry.end <= self.ledger.start
+        return gone or entry.address == HOLE or last <= self._stored.get(entry.address, 0)
+
+    def _listed(self, address: str, first: int, count: int) -> LedgerLine:
+        entry = self.ledger.append(address, first, count)
+        self._waiting.append((self._lines, entry))
+        return self._line(LineKind.ENTRY, entry.offset, address, first, count)
+
+    def _line(
+        self, kind: LineKind, offset: int, address: str = "", first: int = 0, count: int = 0
+    ) -> LedgerLine:
+        self._lines += 1
+        return LedgerLine(self._epoch, self._lines - 1, kind, offset, address, first, count)
+
+
+def listed(chains: Iterable[Sequence[LedgerLine]]) -> Ledger:
+    """Return the ledger that the newest whole chain makes: of one epoch the longest."""
+    whole = [chain for chain in map(_unbroken, chains) if _is_whole(chain)]
+    newest = max(whole, key=lambda chain: (chain[0].epoch, len(chain)), default=())
+    ledger = Ledger()
+    for line in newest:
+        if line.kind is LineKind.BEGIN:
+            ledger = Ledger(line.offset)
+        elif line.kind is LineKind.ENTRY:
+            ledger.append(line.address, line.first, line.records)
+        elif line.kind is LineKind.TRIM:
+            ledger.cut(line.offset)
+        elif line.kind is LineKind.SKIP:
+            ledger.skip(line.address, line.first)
+    return ledger
+
+
+def _unbroken(chain: Sequence[LedgerLine]) -> Sequence[LedgerLine]:
+    """The lines from the first on that follow each other."""
+    for number, line in enumerate(chain):
+        if line.number != number:
+            return chain[:number]
+    return chain
+
+
+def _is_whole(chain: Sequence[LedgerLine]) -> bool:
+    return any(line.kind is LineKind.OPEN for line in chain)

@@ -1,0 +1,559 @@
+"""Gateways that own a Kafka partition one after the other, and what their clients were shown.
+
+The machine of `dafka.gateway.owner` among stores that crash, lose disks and drop what is old, and
+gateways that crash, freeze and wake up late. Who owns the partition is drawn as agreement allows it
+(ADR 13): one at a time, the next one after the lease of the one before, however slow that was.
+
+python -m dafka.testing.ledger --seed 17 --count 100
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dafka.gateway.events import (
+    Disowned,
+    LeaseRenewed,
+    LineKind,
+    LinesStored,
+    Offered,
+    Owned,
+    ReadStores,
+    RecordsGone,
+    RecordsSent,
+    RecordsStored,
+    StoreRead,
+    WriteLines,
+)
+from dafka.gateway.ledger import HOLE
+from dafka.gateway.owner import LedgerMachine, OwnerState
+from dafka.groups.membership import blocking_of, majority_of
+from dafka.testing.seeds import run_seeds
+from dafka.testing.world import Faults, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dafka.gateway.events import LedgerEffect, LedgerEvent, LedgerLine
+
+POLL_MS = 20
+SETTLING_MS_MAX = 60_000
+DYING = 0.1
+"""How often a gateway dies between the line that announces records and the records, or while it
+writes its beginning."""
+
+LATE = 0.05
+"""How much of what is sent arrives when nobody waits for it any more."""
+
+HAPPENINGS = (
+    *("send",) * 6,
+    *("native",) * 4,
+    *("crash", "freeze", "thaw", "thaw", "boot", "boot", "pass", "turn", "turn", "up"),
+    *("lose", "retain", "retain", "forget"),
+)
+
+
+class Shelf:
+    """A store, as far as the ledger is concerned: prefixes of logs, which others complete."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.up = True
+        self.copied_from: set[str] | None = None
+        """While it has a new disk: those whose logs it has taken over; till then it says nothing of
+        what was there before."""
+        self.lines: dict[int, list[LedgerLine]] = {}
+        self.kept: dict[str, range] = {}
+        self.ended: dict[str, int] = {}
+        """Of partitions of which nothing is left and that are forgotten, where they ended."""
+
+    def take_lines(self, lines: tuple[LedgerLine, ...]) -> None:
+        """Lines of one epoch arrive: those that come next are taken."""
+        for line in lines:
+            chain = self.lines.setdefault(line.epoch, [])
+            if line.number == len(chain):
+                chain.append(line)
+
+    def take_records(self, address: str, there: range) -> None:
+        """Records arrive: those that come next are taken; behind what is gone it goes on."""
+        ended = self.ended.get(address, 0)
+        kept = self.kept.get(address, range(ended, ended))
+        if there.stop > kept.stop:
+            start = kept.start if there.start <= kept.stop else there.start
+            self.kept[address] = range(start, there.stop)
+
+    def copy(self, other: Shelf) -> None:
+        """Take over what another one has and this one lacks."""
+        for chain in other.lines.values():
+            self.take_lines(tuple(chain))
+        for address, there in other.kept.items():
+            self.take_records(address, there)
+
+    def lose(self) -> None:
+        """A new disk."""
+        self.lines.clear()
+        self.kept.clear()
+        self.copied_from = set()
+
+
+@dataclass
+class Shown:
+    """What clients were ever told, by whichever gateway."""
+
+    start: int = 0
+    end: int = 0
+    names: dict[int, tuple[str, int]] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    answered: int = 0
+
+    def offered(
+        self, machine: LedgerMachine, offered: Offered, is_kept: Callable[[str, int], bool]
+    ) -> None:
+        """Check it against all before; what nobody has any more may be a hole."""
+        assert offered.start >= self.start, f"L5: log start {offered.start} after {self.start}"
+        assert offered.end >= self.end, f"L5: watermark {offered.end} after {self.end}"
+        self.start, self.end = offered.start, offered.end
+        last: dict[str, int] = {}
+        seen = machine.ledger.start
+        for entry in machine.ledger:
+            assert entry.offset == seen, f"L1: {entry} where {seen} is next"
+            seen = entry.end
+            for place in range(max(0, min(entry.end, offered.end) - entry.offset)):
+                offset = entry.offset + place
+                name = (entry.address, entry.first + place if entry.address != HOLE else 0)
+                known = self.names.setdefault(offset, name)
+                gone = entry.address == HOLE and not is_kept(*known)
+                assert known == name or gone, f"L2: offset {offset} was {known}, is {name}"
+                if entry.address != HOLE:
+                    also = self.offsets.setdefault(name, offset)
+                    assert also == offset, f"L3: {name} has offsets {also} and {offset}"
+                    assert last.get(entry.address, -1) < name[1], f"L4: {name}"
+                    last[entry.address] = name[1]
+
+
+class SimGateway:
+    """A gateway: one machine, its own records, and an application that believes it."""
+
+    def __init__(self, run: LedgerRun, name: str) -> None:
+        self._run = run
+        self.name = name
+        self.alive = False
+        self.frozen = False
+        self.frozen_ms = self.lease_ms = 0
+        """Since when it is, and until when it may own the partition."""
+        self.incarnation = 0
+        self.machine: LedgerMachine | None = None
+        self._inbox: list[Callable[[], None]] = []
+        self._lines: list[LedgerLine] = []
+        self._sent = 0
+        self._poll_token = 0
+        self._waiting: dict[int, int] = {}
+        """Offset behind own records, by the sequence of the last: answered once it is offered."""
+
+    @property
+    def address(self) -> str:
+        """Under which it publishes, anew in each life."""
+        return f"{self.name}-{self.incarnation}"
+
+    def boot(self) -> None:
+        """Start."""
+        self.incarnation += 1
+        self.alive, self.frozen = True, False
+        self.machine = LedgerMachine(len(self._run.shelves))
+        self._lines, self._sent = [], 0
+        self._inbox.clear()
+        self._waiting.clear()
+        self.tick(self.incarnation)
+
+    def crash(self) -> None:
+        """Die."""
+        self.alive, self.machine = False, None
+
+    def freeze(self) -> None:
+        """Stand still."""
+        self.frozen, self.frozen_ms = True, self._run.world.now_ms
+
+    def thaw(self) -> None:
+        """Go on with what has come in the meantime, at the time that it is now."""
+        self.frozen = False
+        inbox, self._inbox = self._inbox, []
+        for action in inbox:
+            action()
+
+    def tell(self, event: LedgerEvent) -> None:
+        """Something has happened; it is heard of now, or when it wakes up."""
+        self._when_awake(partial(self._handle, event))
+
+    def send(self, count: int) -> None:
+        """A client produces."""
+        if self.machine is None or self.frozen or self.machine.state is not OwnerState.SERVING:
+            return
+        first, self._sent = self._sent, self._sent + count
+        self._handle(RecordsSent(self.address, first, count))
+        self._waiting[self._sent - 1] = self.machine.ledger.end
+        if self._run.dies():
+            self.crash()
+        elif self._run.chance.random() < 0.5:
+            self._publish()  # else a moment later
+
+    def tick(self, incarnation: int) -> None:
+        """Publish again what may have got lost, and ask stores how far they are."""
+        if incarnation != self.incarnation or not self.alive:
+            return
+        self._when_awake(self._poll)
+        self._run.world.after(POLL_MS, partial(self.tick, incarnation))
+
+    def _poll(self) -> None:
+        if self.machine is None or self.machine.state is OwnerState.FOREIGN:
+            return
+        if self._run.world.now_ms >= self.lease_ms:
+            self._handle(Disowned())  # nobody has to tell it
+            return
+        self._publish()
+        for shelf in self._run.shelves:
+            self._run.ask(self, shelf, partial(self._ends, shelf))
+        if self.machine.state is OwnerState.READING:
+            self._read(self._poll_token)
+
+    def _publish(self) -> None:
+        self._publish_lines()
+        there = range(self._sent)
+        for shelf in self._run.shelves:
+            if there:
+                self._run.send(shelf, partial(shelf.take_records, self.address, there))
+
+    def _publish_lines(self) -> None:
+        lines = tuple(self._lines)
+        for shelf in self._run.shelves:
+            if lines:
+                arrive = self._run.chance.randint(len(lines) // 2, len(lines))
+                self._run.send(shelf, partial(shelf.take_lines, lines[:arrive]))
+
+    def _ends(self, shelf: Shelf) -> Callable[[], None]:
+        """What a store says of its ends, taken when it says it."""
+        self._run.ends[shelf.name] = (
+            {epoch: len(chain) for epoch, chain in shelf.lines.items()},
+            dict(shelf.kept),
+        )
+        ends = {name: said for name, said in self._run.ends.items() if said is not None}
+        need = blocking_of(len(self._run.shelves))
+        events: list[LedgerEvent] = []
+        for epoch in {one for lines, _ in ends.values() for one in lines}:
+            by_store = sorted((lines.get(epoch, 0) for lines, _ in ends.values()), reverse=True)
+            if len(by_store) >= need:
+                events.append(LinesStored(epoch, by_store[need - 1]))
+        for address in sorted({one for _, kept in ends.values() for one in kept}):
+            found = [kept.get(address, range(0)) for _, kept in ends.values()]
+            if len(found) >= need:
+                stops = sorted((one.stop for one in found), reverse=True)
+                starts = sorted((one.start for one in found), reverse=True)
+                events.append(RecordsStored(address, stops[need - 1]))
+                events.append(RecordsGone(address, starts[need - 1]))
+
+        def heard() -> None:
+            for event in events:
+                if self.machine is not None:
+                    self._handle(event)
+
+        return heard
+
+    def _read(self, token: int) -> None:
+        for shelf in self._run.shelves:
+            self._run.ask(self, shelf, partial(self._said, shelf, token))
+
+    def _said(self, shelf: Shelf, token: int) -> Callable[[], None]:
+        if shelf.copied_from is not None:
+            return lambda: None
+        lines = {epoch: tuple(chain) for epoch, chain in shelf.lines.items()}
+        read = StoreRead(token, shelf.name, lines, dict(shelf.kept))
+        return partial(self._handle, read)
+
+    def _when_awake(self, action: Callable[[], None]) -> None:
+        incarnation = self.incarnation
+
+        def act() -> None:
+            if incarnation == self.incarnation and self.alive:
+                action()
+
+        if self.frozen:
+            self._inbox.append(act)
+        else:
+            act()
+
+    def hear(self, incarnation: int, action: Callable[[], None]) -> None:
+        """An answer arrives."""
+        if incarnation == self.incarnation and self.alive:
+            self._when_awake(action)
+
+    def _handle(self, event: LedgerEvent) -> None:
+        assert self.machine is not None
+        if isinstance(event, Owned):
+            self._lines = []
+        if isinstance(event, (Owned, LeaseRenewed)):
+            self.lease_ms = event.lease_ms
+        if isinstance(event, (Owned, Disowned)):
+            self._waiting.clear()  # these clients are told to ask the next owner
+        for effect in self.machine.handle(event, self._run.world.now_ms):
+            if self.machine is not None:
+                self._perform(effect)
+        if self.machine is not None:
+            self.machine.check()
+
+    def _perform(self, effect: LedgerEffect) -> None:
+        assert self.machine is not None
+        match effect:
+            case ReadStores():
+                self._poll_token = effect.token
+                self._read(effect.token)
+            case WriteLines():
+                self._lines += effect.lines
+                self._publish_lines()
+                if self.machine.state is OwnerState.BEGINNING and self._run.dies():
+                    self.crash()
+            case Offered():
+                self._run.shown.offered(self.machine, effect, self._run.is_kept)
+                for last, end in list(self._waiting.items()):
+                    if end <= effect.end:
+                        del self._waiting[last]
+                        name = (self.address, last)
+                        told = self._run.shown.offsets.get(name)
+                        gone = self.machine.ledger.start >= end
+                        assert gone or told == end - 1, f"L6: {name} at {told}, not {end - 1}"
+                        self._run.shown.answered += 1
+
+
+class LedgerRun:
+    """One seed."""
+
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        self.chance = chance
+        delay_ms = chance.choice((2, 20, 100))
+        faults = Faults(loss=chance.choice((0.0, 0.1, 0.4)), delay_ms_max=delay_ms)
+        self.world = World(seed, faults)
+        self.shelves = [Shelf(f"S{number}") for number in range(chance.choice((1, 2, 3, 3, 5)))]
+        self.ends: dict[str, tuple[dict[int, int], dict[str, range]] | None] = {}
+        self.shown = Shown()
+        self.session_ms = chance.choice((200, 500))
+        self.gateways = [SimGateway(self, f"G{number}") for number in range(chance.randint(2, 3))]
+        self.natives = {f"P{number}": 0 for number in range(chance.randint(0, 3))}
+        self.owner: SimGateway | None = None
+        self._life = 0
+        """Which of the owner's it is."""
+        self.lease_ms = 0
+        self.epoch = 0
+        self.owners = 0
+        self.healed = False
+
+    def dies(self) -> bool:
+        """Whether a gateway dies right here."""
+        return not self.healed and self.chance.random() < DYING
+
+    def send(self, shelf: Shelf, action: Callable[[], None]) -> None:
+        """A message to a store; some take longer than a lease."""
+        if self.chance.random() >= self.world.faults.loss:
+
+            def arrive() -> None:
+                if shelf.up:
+                    action()
+
+            late = self.world.faults.loss > 0 and self.chance.random() < LATE
+            late_ms = self.chance.randint(0, 3 * self.session_ms) if late else 0
+            self.world.after(self.world.delay_ms() + late_ms, arrive)
+
+    def ask(self, gateway: SimGateway, shelf: Shelf, say: Callable[[], Callable[[], None]]) -> None:
+        """A question to a store, and its answer."""
+        incarnation = gateway.incarnation
+
+        def answer() -> None:
+            heard = say()
+            if self.chance.random() >= self.world.faults.loss:
+                self.world.after(self.world.delay_ms(), partial(gateway.hear, incarnation, heard))
+
+        self.send(shelf, answer)
+
+    def tick(self) -> None:
+        """The lease is renewed or passes on, stores repair each other, producers go on."""
+        self._lease()
+        for shelf in self.shelves:
+            other = self.chance.choice(self.shelves)
+            if shelf.up and other.up and other is not shelf and other.copied_from is None:
+                shelf.copy(other)
+                if shelf.copied_from is not None:
+                    shelf.copied_from.add(other.name)
+                    if len(shelf.copied_from) >= majority_of(len(self.shelves)):
+                        shelf.copied_from = None
+        for address, count in self.natives.items():
+            for shelf in self.shelves:
+                if count:
+                    self.send(shelf, partial(shelf.take_records, address, range(count)))
+        self.world.after(POLL_MS, self.tick)
+
+    def _lease(self) -> None:
+        now_ms, owner = self.world.now_ms, self.owner
+        lives = owner is not None and owner.alive and owner.incarnation == self._life
+        if owner is not None and lives and not owner.frozen and now_ms < self.lease_ms:
+            self.lease_ms = now_ms + self.session_ms
+            owner.tell(LeaseRenewed(self.lease_ms))
+        elif now_ms > self.lease_ms:
+            awake = [one for one in self.gateways if one.alive and not one.frozen]
+            if awake:
+                self.pass_to(self.chance.choice(awake))
+
+    def pass_to(self, gateway: SimGateway) -> None:
+        """Nobody has a lease any more: the next owner."""
+        self.owner, self._life = gateway, gateway.incarnation
+        self.epoch += 1
+        self.owners += 1
+        self.lease_ms = self.world.now_ms + self.session_ms
+        gateway.tell(Owned(self.epoch, self.lease_ms))
+
+    def happen(self) -> None:
+        """Let something happen."""
+        gateway, shelf = self.chance.choice(self.gateways), self.chance.choice(self.shelves)
+        what = self.chance.choice(HAPPENINGS)
+        if what == "up":
+            shelf.up = True
+        elif what == "turn":
+            swap = self.chance.random() < 0.5
+            for one in self.shelves:
+                one.up = not one.up if swap else self.chance.random() < 0.6
+        elif what == "forget":
+            self._forget()
+        elif what == "lose" and len(self.shelves) > 2:
+            self._lose(shelf)
+        elif what == "retain" and shelf.up and shelf.kept:
+            self._retain(shelf)
+        else:
+            self._happen_to(gateway, what)
+
+    def _happen_to(self, gateway: SimGateway, what: str) -> None:
+        if what == "send" and self.owner is not None:
+            self.owner.send(self.chance.randint(1, 5))
+        elif what == "native" and self.natives:
+            address = self.chance.choice(sorted(self.natives))
+            self.natives[address] += self.chance.randint(1, 5)
+        elif what == "crash" and gateway.alive:
+            gateway.crash()
+        elif what == "freeze" and gateway.alive:
+            gateway.freeze()
+        elif what == "thaw" and gateway.alive and gateway.frozen:
+            gateway.thaw()
+        elif what == "boot" and not gateway.alive:
+            gateway.boot()
+        elif what == "pass" and gateway.alive and not gateway.frozen:
+            self._hand_over(gateway)
+
+    def _hand_over(self, gateway: SimGateway) -> None:
+        owner = self.owner
+        if owner is not None and owner is not gateway and owner.alive and not owner.frozen:
+            owner.tell(Disowned())
+            self.pass_to(gateway)
+
+    def _lose(self, shelf: Shelf) -> None:
+        """A disk is lost while no other is, and what it had others have had time to take over."""
+        if all(one.copied_from is None and one.up for one in self.shelves):
+            shelf.lose()
+            self.ends[shelf.name] = None
+
+    def _retain(self, shelf: Shelf) -> None:
+        """Retention takes what is old: nothing of what a store alone has."""
+        address = self.chance.choice(sorted(shelf.kept))
+        kept = shelf.kept[address]
+        until = min(one.kept.get(address, range(0)).stop for one in self.shelves)
+        if until > kept.start:
+            start = self.chance.choice((until, self.chance.randint(kept.start, until)))
+            shelf.kept[address] = range(start, kept.stop)
+
+    def _forget(self) -> None:
+        """Stores do not know any more that a partition was there of which nothing is left."""
+        for address in {one for shelf in self.shelves for one in shelf.kept}:
+            writes = address in self.natives or any(
+                one.alive and one.address == address for one in self.gateways
+            )
+            if not writes and all(not shelf.kept.get(address, range(0)) for shelf in self.shelves):
+                for shelf in self.shelves:
+                    gone = shelf.kept.pop(address, range(0))
+                    shelf.ended[address] = max(gone.stop, shelf.ended.get(address, 0))
+
+    def is_kept(self, address: str, sequence: int) -> bool:
+        """Whether any store has a record."""
+        return any(sequence in shelf.kept.get(address, range(0)) for shelf in self.shelves)
+
+    def settled(self) -> bool:
+        """Whether everything that stores keep has an offset that clients were shown."""
+        owner = self.owner
+        if owner is None or owner.machine is None or owner.machine.state is not OwnerState.SERVING:
+            return False
+        names = self.shown.offsets.keys()
+        gone: dict[str, int] = {}
+        for shelf in self.shelves:
+            for address, there in shelf.kept.items():
+                gone[address] = max(there.start, gone.get(address, 0))
+        kept = {
+            (address, sequence)
+            for shelf in self.shelves
+            for address, there in shelf.kept.items()
+            for sequence in there
+            if sequence >= gone[address]
+        }
+        return kept <= names and self.shown.end == owner.machine.ledger.end
+
+
+def run(seed: int) -> LedgerRun:
+    """Run one seed.
+
+    Raises:
+        AssertionError: An invariant of ADR 33 does not hold, or nothing was offered in the end.
+    """
+    one = LedgerRun(seed)
+    for gateway in one.gateways:
+        gateway.boot()
+    one.tick()
+    for _ in range(one.chance.randint(20, 120)):
+        pause_ms = one.chance.choice((5, 30, one.session_ms, 2 * one.session_ms))
+        one.world.run_until(one.world.now_ms + one.chance.randint(0, pause_ms))
+        one.happen()
+    one.world.faults.heal()
+    one.healed = True
+    for shelf in one.shelves:
+        shelf.up = True
+    for gateway in one.gateways:
+        if not gateway.alive:
+            gateway.boot()
+        elif gateway.frozen:
+            gateway.thaw()
+    healed_ms = one.world.now_ms
+    while not one.settled():
+        assert one.world.now_ms < healed_ms + SETTLING_MS_MAX, "L3: records without an offset"
+        one.world.run_until(one.world.now_ms + POLL_MS)
+    return one
+
+
+def judged(seed: int) -> tuple[str, list[str]]:
+    """Run a seed; what came of it, and what was found wrong."""
+    one = run(seed)
+    holes = sum(
+        line.kind is LineKind.ENTRY and line.address == HOLE
+        for shelf in one.shelves
+        for chain in shelf.lines.values()
+        for line in chain
+    )
+    told = (
+        f"{len(one.shown.names)} offsets, {one.owners} owners, {one.shown.answered} produces "
+        f"answered, {holes} holes, log start {one.shown.start}"
+    )
+    return told, []
+
+
+def main() -> int:
+    """Run the seeds that the command line asks for."""
+    return run_seeds("dafka.testing.ledger", "Ledgers of Kafka offsets, by seed.", judged)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.gateway.ledger import HOLE, Ledger, LedgerEntry
+
+
+@pytest.fixture
+def ledger():
+    """Of two producers, with a hole: offsets 10 to 21."""
+    ledger = Ledger(10)
+    for address, first, count in (("A", 0, 3), ("B", 7, 2), (HOLE, 0, 4), ("A", 3, 2)):
+        ledger.append(address, first, count)
+    return ledger
+
+
+def test_entries_follow_each_other(ledger):
+    assert list(ledger) == [
+        LedgerEntry(10, "A", 0, 3),
+        LedgerEntry(13, "B", 7, 2),
+        LedgerEntry(15, HOLE, 0, 4),
+        LedgerEntry(19, "A", 3, 2),
+    ]
+    assert (ledger.start, ledger.end) == (10, 21)
+    assert [ledger.listed(address) for address in ("A", "B", "C")] == [5, 9, 0]
+
+
+def test_what_continues_an_entry_joins_it(ledger):
+    assert ledger.append("A", 5, 1) == LedgerEntry(21, "A", 5, 1)
+    assert list(ledger)[-1] == LedgerEntry(19, "A", 3, 3)
+    assert len(ledger) == 4
+    ledger.append(HOLE, 0, 1)
+    ledger.append(HOLE, 0, 2)
+    assert len(ledger) == 5
+    ledger.append("A", 8, 1)  # retention has taken what was in between
+    assert len(ledger) == 6
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"),
+    [
+        (0, LedgerEntry(10, "A", 0, 3)),
+        (12, LedgerEntry(12, "A", 2, 1)),
+        (13, LedgerEntry(13, "B", 7, 2)),
+        (16, LedgerEntry(19, "A", 3, 2)),
+        (20, LedgerEntry(20, "A", 4, 1)),
+        (21, None),
+    ],
+)
+def test_an_offset_names_a_record_or_the_next_one_that_is_there(ledger, offset, found):
+    assert ledger.at(offset) == found
+
+
+def test_the_front_goes_with_its_records(ledger):
+    assert not ledger.trim({"B": 9})
+    assert ledger.trim({"A": 2})
+    assert ledger.start == 12
+    assert next(iter(ledger)) == LedgerEntry(12, "A", 2, 1)
+    assert ledger.trim({"A": 4, "B": 9})
+    assert list(ledger) == [LedgerEntry(20, "A", 4, 1)]
+    assert ledger.trim({"A": 9})
+    assert (ledger.start, ledger.end, list(ledger)) == (21, 21, [])
+    assert ledger.append("A", 5, 1).offset == 21
+
+
+def test_what_is_skipped_gets_no_offset():
+    ledger = Ledger()
+    ledger.skip("A", 5)
+    ledger.skip("A", 3)
+    assert ledger.listed("A") == 5
+    with pytest.raises(AssertionError):
+        ledger.append("A", 4, 1)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ABC"), st.integers(1, 5)), max_size=30),
+    st.integers(0, 60),
+)
+def test_cutting_leaves_every_offset_behind_as_it_was(runs, start):
+    ledger, whole = Ledger(), Ledger()
+    for address, count in runs:
+        ledger.append(address, ledger.listed(address), count)
+        whole.append(address, whole.listed(address), count)
+    start = min(start, ledger.end)
+    ledger.cut(start)
+    assert (ledger.start, ledger.end) == (start, whole.end)
+    for offset in range(start, whole.end):
+        ours, theirs = ledger.at(offset), whole.at(offset)
+        assert (ours.address, ours.first) == (theirs.address, theirs.first)
+    assert ledger.at(whole.end) is None

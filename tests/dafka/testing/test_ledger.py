@@ -1,0 +1,190 @@
+"""The ledger's simulator, and that it finds faults that are put into the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dafka.gateway import owner as module
+from dafka.gateway.events import LinesStored, Offered
+from dafka.gateway.ledger import HOLE, Ledger
+from dafka.gateway.owner import LedgerMachine, OwnerState
+from dafka.testing import ledger
+from dafka.testing.ledger import run
+from dafka.testing.seeds import replay_command
+
+pytestmark = pytest.mark.sim
+
+SEEDS_MAX = 200
+"""Of which one has to show a fault."""
+
+
+def test_what_clients_were_shown_stays_so(seeds):
+    for seed in seeds:
+        try:
+            run(seed)
+        except AssertionError as error:
+            pytest.fail(f"{error}: {replay_command('dafka.testing.ledger', seed)}")
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = run(3), run(3)
+    assert first.shown == second.shown
+    assert first.owners == second.owners
+
+
+def test_runs_have_takeovers_answers_holes_and_a_log_start():
+    runs = [run(seed) for seed in range(40)]
+    assert sum(one.owners for one in runs) > 100
+    assert sum(one.shown.answered for one in runs) > 200
+    assert any(name == HOLE for one in runs for name, _ in one.shown.names.values())
+    assert any(one.shown.start for one in runs)
+
+
+def without_a_lease(offer):
+    return lambda self, now_ms: offer(self, -1)
+
+
+def with_the_time_before(thaw):
+    """The clock is asked, then the process stands still, then acknowledgements are taken in."""
+
+    def thawed(self):
+        world = self._run.world
+        now_ms, world.now_ms = world.now_ms, self.frozen_ms
+        thaw(self)
+        world.now_ms = now_ms
+
+    return thawed
+
+
+def unread(_majority):
+    return lambda stores: 1
+
+
+def one_store(_blocking):
+    return lambda stores: 1
+
+
+def whole_or_not(_is_whole):
+    return bool
+
+
+def no_holes(listed):
+    """What never came gets no hole, so that what follows moves up."""
+
+    def entry(self, address, first, count):
+        if address == HOLE:
+            return self._line(module.LineKind.TRIM, self.ledger.start)
+        return listed(self, address, first, count)
+
+    return entry
+
+
+def lines_alone(_is_stored):
+    return lambda self, line, entry: line < self._lines_stored
+
+
+def records_alone(_is_stored):
+    return lambda self, line, entry: (
+        entry.address == HOLE or entry.first + entry.records <= self._stored.get(entry.address, 0)
+    )
+
+
+def served_at_once(begin):
+    def begun(self, read):
+        effects = begin(self, read)
+        self._begun = 0
+        return effects
+
+    return begun
+
+
+def gone_is_forgotten(_skip):
+    return lambda self, address, sequence: None
+
+
+def what_has_no_offset_is_left(begin):
+    def begun(self, read):
+        return begin(self, [replace(one, kept=dict.fromkeys(one.kept, range(0))) for one in read])
+
+    return begun
+
+
+def any_epoch(follow):
+    def followed(self, event, now_ms):
+        if isinstance(event, LinesStored):
+            event = replace(event, epoch=self._epoch)
+        return follow(self, event, now_ms)
+
+    return followed
+
+
+def an_old_chain(listed):
+    def chosen(chains):
+        chains = [chain for chain in chains if chain]
+        oldest = min((chain[0].epoch for chain in chains), default=0)
+        return listed([chain for chain in chains if chain[0].epoch == oldest])
+
+    return chosen
+
+
+def a_short_chain(listed):
+    def chosen(chains):
+        shortest = {}
+        for chain in chains:
+            if chain and len(chain) <= len(shortest.get(chain[0].epoch, chain)):
+                shortest[chain[0].epoch] = chain
+        return listed(shortest.values())
+
+    return chosen
+
+
+def everything_in_the_list(offer):
+    def offered(self, now_ms):
+        found = offer(self, now_ms)
+        return [Offered(one.start, self.ledger.end) for one in found]
+
+    return offered
+
+
+Machine, Gateway = LedgerMachine, ledger.SimGateway
+
+FAULTS = [
+    lambda patch: patch.setattr(Machine, "_offer", without_a_lease(Machine._offer)),
+    lambda patch: patch.setattr(Gateway, "thaw", with_the_time_before(Gateway.thaw)),
+    lambda patch: patch.setattr(module, "majority_of", unread(module.majority_of)),
+    lambda patch: patch.setattr(ledger, "blocking_of", one_store(ledger.blocking_of)),
+    lambda patch: patch.setattr(module, "_is_whole", whole_or_not(module._is_whole)),
+    lambda patch: patch.setattr(Machine, "_listed", no_holes(Machine._listed)),
+    lambda patch: patch.setattr(Machine, "_is_stored", lines_alone(Machine._is_stored)),
+    lambda patch: patch.setattr(Machine, "_is_stored", records_alone(Machine._is_stored)),
+    lambda patch: patch.setattr(Machine, "_begin", served_at_once(Machine._begin)),
+    lambda patch: patch.setattr(Ledger, "skip", gone_is_forgotten(Ledger.skip)),
+    lambda patch: patch.setattr(Machine, "_begin", what_has_no_offset_is_left(Machine._begin)),
+    lambda patch: patch.setattr(Machine, "_follow", any_epoch(Machine._follow)),
+    lambda patch: patch.setattr(module, "listed", an_old_chain(module.listed)),
+    lambda patch: patch.setattr(module, "listed", a_short_chain(module.listed)),
+    lambda patch: patch.setattr(Machine, "_offer", everything_in_the_list(Machine._offer)),
+]
+NAMES = [
+    *("no lease", "the lease before", "one store read", "one store enough", "no mark"),
+    *("no holes", "lines alone", "records alone", "served at once", "gone forgotten"),
+    *("what has none", "any epoch", "an old chain", "a short chain", "all of the list"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=NAMES)
+def test_a_fault_is_found(fault, monkeypatch):
+    fault(monkeypatch)
+    for seed in range(SEEDS_MAX):
+        try:
+            run(seed)
+        except AssertionError:
+            return
+    pytest.fail(f"not seen in {SEEDS_MAX} seeds")
+
+
+def test_a_gateway_that_serves_says_so():
+    one = run(0)
+    assert one.owner.machine.state is OwnerState.SERVING
