@@ -30,6 +30,8 @@ _FIRST_RATIO = 4
 
 _ROOM_MIN = 64 * 1024
 
+_NO_ROOM = "failed to write whole buffer"
+
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_BYTES = 16
 """Its name, its version, and the version that can read it."""
@@ -123,8 +125,8 @@ def _grown(
         try:
             return bytes(memoryview(room)[: into(records, room)])
         except cramjam.DecompressionError as error:
-            # It does not say whether the room was too small or the records are damaged.
-            if size == bytes_max:
+            # Only its words say whether the room was too small or the records are damaged.
+            if size == bytes_max or _NO_ROOM not in str(error):
                 raise RecordError("batch records") from error
         size *= 4
 

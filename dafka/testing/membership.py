@@ -63,7 +63,6 @@ class Keeper:
 
     def __init__(self, world: World, name: str) -> None:
         self.name = name
-        self._world = world
         self.log = MemoryLog(name)
         self.machine = world.machine()
         self.asleep_until_ms = 0
@@ -72,7 +71,7 @@ class Keeper:
 
     def boot(self) -> None:
         """Start, knowing what is on disk and nothing else."""
-        self.registers = Registers(self.log, self._world.now_ms)
+        self.registers = Registers(self.log, self.machine.clock.now_ms())
 
     def crash(self) -> None:
         """Die."""

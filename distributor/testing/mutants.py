@@ -236,7 +236,7 @@ MUTANTS = [
     Mutant(
         "a silent target is not left",
         "distributor/link/target.py",
-        "        if self.current in self._lost or now_ms - self._alive_ms >= patience_ms:",
+        "        if self.current in self._lost or gone or silent_ms >= patience_ms:",
         "        if self.current in self._lost:",
     ),
     Mutant(

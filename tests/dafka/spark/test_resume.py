@@ -118,14 +118,14 @@ def test_a_run_is_known_as_long_as_any_store_keeps_all_of_it(serve):
 
 def test_an_end_that_retention_takes_meanwhile_is_asked_for_again(serve, monkeypatch):
     port = serve(batch(0, 4, Run(7, 0)))
-    ranges = StoreClient.ranges
+    ranges = StoreClient.ranges_of
 
-    def trimmed_behind(client, topic):
-        found = ranges(client, topic)
+    def trimmed_behind(client, partitions):
+        found = ranges(client, partitions)
         port.log.append((), trims={LOG: 4})
         return found
 
-    monkeypatch.setattr(StoreClient, "ranges", trimmed_behind)
+    monkeypatch.setattr(StoreClient, "ranges_of", trimmed_behind)
     with pytest.raises(QueryError, match=r"dropped the end of .* just now") as raised:
         resumed(Cluster(stores=port.endpoint), 1, LOG, 7)
     assert raised.value.retriable

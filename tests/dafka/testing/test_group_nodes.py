@@ -17,7 +17,7 @@ def test_what_is_processed_once_is_not_repeated():
 def test_what_was_processed_shortly_before_its_members_end_may_be_repeated():
     processed = Processed()
     processed.times[PLACE] = [(10, "C0.1"), (500, "C1.1")]
-    processed.ends["C0.1"] = 60
+    processed.ends["C0.1"] = [60]
     assert processed.repeated(100) == 1
     with pytest.raises(AssertionError):
         processed.repeated(49)

@@ -79,4 +79,4 @@ def test_a_store_that_forgets_what_it_promised_is_found(monkeypatch):
 
 def test_a_new_disk_that_does_not_wait_for_leases_of_the_old_one_is_found(monkeypatch):
     monkeypatch.setattr(acceptor.Registers, "_may_miss", lambda *_: False)
-    assert broken_by(range(60))
+    assert broken_by(range(400))

@@ -4,6 +4,7 @@ on purpose, each of which the checker must find and call by its name."""
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -57,9 +58,10 @@ def test_the_command_line_repeats_a_seed(monkeypatch, capsys):
 def found_within(seeds: int, wanted: set[Name]) -> set[Name]:
     """Those of the wanted anomalies that the first seeds to show any of them show."""
     for seed in range(seeds):
-        found = {anomaly.name for anomaly in run(seed).anomalies} & wanted
-        if found:
-            return found
+        with suppress(AssertionError):  # the product has noticed by itself; another seed then
+            found = {anomaly.name for anomaly in run(seed).anomalies} & wanted
+            if found:
+                return found
     return set()
 
 
@@ -79,7 +81,9 @@ def acknowledge_before_the_write(patch):
 
 
 def acknowledge_a_write_that_was_refused(patch):
-    patch.setattr(StoreMachine, "_append_failed", StoreMachine._appended)
+    patch.setattr(
+        StoreMachine, "_append_failed", lambda self, token, _now_ms: self._appended(token)
+    )
 
 
 def acknowledge_what_a_head_says(patch):
@@ -321,6 +325,6 @@ def test_bugs_put_in_on_purpose_are_found_and_named(mutant, wanted, monkeypatch)
     # The machines' own assertions would find some first; here it is the checker that is tested.
     for machine in (ProducerMachine, StoreMachine, ConsumerMachine, Inflow):
         monkeypatch.setattr(machine, "check", lambda self: None)
-    assert found_within(3, set(Name)) == set()
+    assert [run(seed).anomalies for seed in range(3)] == [()] * 3
     mutant(monkeypatch)
     assert found_within(MUTANT_SEEDS_MAX, wanted)

@@ -178,7 +178,9 @@ def test_what_a_cluster_takes_as_it_is_stopped_is_said_and_where_it_is(
     PidFile.of(pair.file).note(logs)
     pair.fill(1, make_batch([b"late"], 2))
     only_c2 = SimpleNamespace(
-        topology=SimpleNamespace(clusters=pair.topology.clusters[1:], **WANTS)
+        topology=SimpleNamespace(
+            clusters=pair.topology.clusters[1:], cluster=pair.topology.cluster, **WANTS
+        )
     )
     monkeypatch.setitem(applying._plans, True, only_c2)
     with pair.running(2):

@@ -135,7 +135,7 @@ def test_a_cluster_that_is_stopped_undrained_takes_records_with_it():
     new = declared((8, (4, "c1", "c2"), "c4"))
     slow = replace(FAULTS, delay_ms_max=300)
     steps = switch_of(diff(FOUR, new))
-    runs = (forced(FOUR, new, seed, steps=steps, faults=slow) for seed in range(4))
+    runs = (forced(FOUR, new, seed, steps=steps, faults=slow) for seed in range(20))
     assert any(changing.lost for changing in runs)
 
 

@@ -152,10 +152,10 @@ def acknowledge_before_the_transaction_returns(monkeypatch):
 def ask_one_store_at_the_barrier(monkeypatch):
     heads = ClusterStores.heads
 
-    def of_one(self, name):
+    def of_one(self, name, partitions):
         if self._stands_for_all is None:
             self._stands_for_all = name
-        return heads(self, self._stands_for_all)
+        return heads(self, self._stands_for_all, partitions)
 
     monkeypatch.setattr(ClusterStores, "_stands_for_all", None, raising=False)
     monkeypatch.setattr(ClusterStores, "heads", of_one)

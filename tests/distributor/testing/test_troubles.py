@@ -159,4 +159,4 @@ def test_two_histories_do_not_mix_and_their_links_say_so(seed):
 
 
 def test_each_kind_has_its_seeds():
-    assert len(set(TROUBLES)) == 7
+    assert len(set(TROUBLES)) == 8
