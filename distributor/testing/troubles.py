@@ -269,7 +269,7 @@ class EmptyingRetention(Trouble):
         forget_after_ms=200,
     )
     mixes = False
-    """With both, links copy again and again: not looked into yet."""
+    """Producers of bare values say HEAD for ever: a link that has forgotten sends it all again."""
     flags_tell = False
 
     def happen(self) -> None:
