@@ -1,4 +1,4 @@
-"""The ledger of a Kafka partition: which offset each record has (ADR 33).
+"""The ledger of a Kafka partition: which offset each record has (ADR 28).
 
 A list of entries, each a run of consecutive records of one partition of ours, in the order of their
 offsets. A record that was announced and never came leaves a hole, which Kafka allows.

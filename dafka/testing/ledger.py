@@ -508,7 +508,7 @@ def run(seed: int) -> LedgerRun:
     """Run one seed.
 
     Raises:
-        AssertionError: An invariant of ADR 33 does not hold, or nothing was offered in the end.
+        AssertionError: An invariant of ADR 28 does not hold, or nothing was offered in the end.
     """
     one = LedgerRun(seed)
     for gateway in one.gateways:
