@@ -127,10 +127,14 @@ def test_ways_of_others_go_on(proxy, echo, until):
 @pytest.mark.slow
 def test_what_is_another_proxys_is_left_to_it(echo, until):
     mine = {os.getpid(): "tests", echo.process.pid: echo.name}
-    with closing(Proxy(FRONTS, dict)), closing(Proxy(FRONTS, lambda: mine)) as proxy:
-        with connected(echo.place, until) as one, proxy.hindered(Hindrance(to_echo)):
-            one.sendall(b"hello")
-            hears_nothing(one)
+    with (
+        closing(Proxy(FRONTS, dict)),
+        closing(Proxy(FRONTS, lambda: mine)) as proxy,
+        connected(echo.place, until) as one,
+        proxy.hindered(Hindrance(to_echo)),
+    ):
+        one.sendall(b"hello")
+        hears_nothing(one)
 
 
 @pytest.mark.slow
