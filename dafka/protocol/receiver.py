@@ -65,7 +65,8 @@ PROBE_RECORDS = 1_000
 """What is asked of everybody at first; whoever answers is asked for the rest."""
 
 SETTLING_MS = 1_000
-"""Nothing is skipped so soon after the first FETCH: not every store may have been found yet."""
+"""Nothing is skipped so soon after the first FETCH: not every store may have been found yet. What a
+consumer skips others still have."""
 
 BARREN_WINDOWS_MAX = 5
 """So many windows may bring nothing but log starts before the next one is enough to skip: nine
@@ -110,11 +111,18 @@ class Inflow:
     Args:
         requester: The node's own address, where answers are sent to.
         bounds: Of what peers name.
+        settling_ms: For how long after the first FETCH nothing is skipped.
     """
 
-    def __init__(self, requester: str, bounds: PeerBounds = PEER_BOUNDS) -> None:
+    def __init__(
+        self,
+        requester: str,
+        bounds: PeerBounds = PEER_BOUNDS,
+        settling_ms: int = SETTLING_MS,
+    ) -> None:
         self._requester = requester
         self._bounds = bounds
+        self._settling_ms = settling_ms
         self._streams: dict[Partition, Stream] = {}
         self._gaps = Gaps(self._streams)
         self._hearsay = Hearsay(bounds.hearsay_all)
@@ -298,7 +306,11 @@ class Inflow:
             return None  # Nobody keeps a partition only from behind its end on.
         if not self._go_without(partition, stream, window, sender, sequence):
             return None
-        if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:
+        if self._began_ms is None or now_ms < self._began_ms + self._settling_ms:
+            return None
+        # What has come behind it shows that its producer is there, which may have the rest: one
+        # FETCH is lost easily.
+        if stream.ahead and window.rest_ms == FETCH_SILENCE_MS:
             return None
         # To skip is to lose, so every store is waited for; but one that is gone or never answers
         # must not stop the partition for ever.

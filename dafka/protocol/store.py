@@ -67,6 +67,10 @@ if TYPE_CHECKING:
 
     from dafka.wire.messages import Message, OfPartition
 
+SETTLING_MS = 3_000
+"""Nothing is skipped so soon after the first FETCH. What a store skips it will never have, and one
+that starts again may find another that does so, too, a while after somebody who is none."""
+
 DISK_REST_MS = 1_000
 """What a disk has refused is not asked for again sooner."""
 
@@ -91,7 +95,7 @@ class StoreMachine:
     ) -> None:
         self._address = address
         self._remembers = remembers
-        self._inflow = Inflow(address, bounds)
+        self._inflow = Inflow(address, bounds, SETTLING_MS)
         self._durable = TopicHeads(heads)
         self._staged: list[Batch] = []
         """Taken in order during this turn, to be appended at its end."""

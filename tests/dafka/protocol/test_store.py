@@ -30,8 +30,12 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.fetches import FETCH_SILENCE_MS
-from dafka.protocol.receiver import SETTLING_MS
-from dafka.protocol.store import DISK_REST_MS, HEADS_INTERVAL_MS_MAX, StoreMachine
+from dafka.protocol.store import (
+    DISK_REST_MS,
+    HEADS_INTERVAL_MS_MAX,
+    SETTLING_MS,
+    StoreMachine,
+)
 from dafka.records.batch import records_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -345,6 +349,27 @@ def test_it_goes_on_where_nobody_has_more(batch):
     assert write.skips == ((P, 10),)
     assert appended([write]) == [(10, 12)]
     assert acks(bench.give(Appended(write.token))) == [("ME", 11)]
+
+
+def test_what_a_living_producer_may_have_is_asked_for_twice(batch):
+    bench = Bench({P: 3, P._replace(topic="other"): 3})
+    told = messages.LogStart("ME", "flights", "AA", 10, "OTHER")
+    bench.hear(messages.Head("other", "AA", 20))
+    now_ms = 0
+    while now_ms < SETTLING_MS:
+        now_ms = bench.machine.wakeup_ms()
+        bench.machine.handle(Woke(), now_ms)
+    effects = bench.machine.handle(Received(live(batch(10, 2))), now_ms)
+    effects += bench.give(TurnEnded())
+    asked = 0
+    while True:
+        if "flights" in {fetch.topic for fetch in sent(effects, messages.Fetch)}:
+            asked += 1
+            if any(isinstance(one, Lost) for one in bench.machine.handle(Received(told), now_ms)):
+                break
+        now_ms = bench.machine.wakeup_ms()
+        effects = bench.machine.handle(Woke(), now_ms)
+    assert asked == 2
 
 
 def test_a_skip_that_the_disk_refused_is_done_again():
