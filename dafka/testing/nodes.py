@@ -261,6 +261,11 @@ class SimStore(SimNode[None, Never]):
         self.disk.crash()
         super().crash()
 
+    @property
+    def address(self) -> str:
+        """That of its disk."""
+        return self.log.identity
+
     def lose_disk(self) -> None:
         """Die, and have an empty disk from then on."""
         if self.alive:

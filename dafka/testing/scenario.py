@@ -38,6 +38,9 @@ SETTLING_MS_MAX = 180_000
 BACK_MS_MAX = 1_500
 """How long a crashed node stays away."""
 
+NEW_DISK_MS = 300
+"""So long at least one that comes back with a new disk: by then its end is known to all."""
+
 FORGETTING_EVERY = 3
 """Of so many seeds one has retention of everything, and stores that forget what it has emptied."""
 
@@ -84,6 +87,8 @@ class Traits:
         wrong_ms: By how much the clock of one machine is wrong.
         lasting: Whether it goes on for some time, and then one more producer comes.
         forgetting: Whether retention takes all topics, and stores forget what it has emptied.
+        losing: Whether one of the stores loses its disk, again and again. What producers wait for
+            two stores for, the other has then.
     """
 
     min_acks: int = 1
@@ -94,6 +99,7 @@ class Traits:
     wrong_ms: int = 0
     lasting: bool = False
     forgetting: bool = False
+    losing: bool = False
 
 
 class ScenarioCluster:
@@ -223,8 +229,13 @@ class ScenarioCluster:
             chance.choice(awake).suspend(chance.randint(1, SUSPENDED_MS_MAX))
         elif awake:
             node = chance.choice(awake)
-            node.crash()
-            self.world.after(chance.randint(1, BACK_MS_MAX), node.boot)
+            back_ms = chance.randint(1, BACK_MS_MAX)
+            if self.traits.losing and node is self.stores[0]:
+                self.stores[0].lose_disk()
+                back_ms = max(back_ms, NEW_DISK_MS)
+            else:
+                node.crash()
+            self.world.after(back_ms, node.boot)
 
     def untold(self) -> list[Anomaly]:
         """Which of the twins waits for ever, and nobody says that there are two."""
@@ -318,14 +329,16 @@ def _traffic(cluster: ScenarioCluster, sends: int, pause_ms_max: int, *, harm: b
 def _random_traits(chance: random.Random, faults: Faults) -> Traits:
     # Where answers get lost or are in vain, so are those that would give the lie to a liar.
     sound = not (faults.loss or faults.corruption or faults.refusal)
+    min_acks = chance.randint(1, 2)
     return Traits(
-        min_acks=chance.randint(1, 2),
+        min_acks=min_acks,
         buffer_bytes_max=chance.choice((1_000, 1 << 25, 1 << 25)),
         age_ms=chance.choice((5_000, 20_000, 40_000)),
         twins=chance.random() < 0.25,
         eager=chance.choice((0.0, 0.5, 1.0)) if sound else 0.0,
         wrong_ms=chance.choice((0, 60_000, 3_600_000)),
         lasting=chance.random() < 0.3,
+        losing=chance.random() < 0.5 and min_acks == 2,
     )
 
 

@@ -149,6 +149,12 @@ MUTANTS = [
         "        stored = max(ends)",
     ),
     Mutant(
+        "what a store has said counts when it has come back without its disk",
+        "dafka/protocol/unacked.py",
+        "        acked = self._acked.pop(store, {})",
+        "        acked = self._acked.get(store, {})",
+    ),
+    Mutant(
         "a producer forgets everything with the first ACK",
         "dafka/protocol/unacked.py",
         'count = bisect_right(window.batches, stored, key=attrgetter("end"))',
