@@ -26,7 +26,7 @@ from dafka.groups.events import (
     Released,
 )
 from dafka.groups.member import MemberMachine
-from dafka.groups.membership import Accept, Beat, Member, Prepare
+from dafka.groups.membership import NO_BALLOT, Accept, Beat, Member, Prepare, majority_of
 from dafka.model import Partition
 from dafka.protocol.events import Woke
 from dafka.storage.memory import MemoryLog
@@ -76,6 +76,11 @@ class Keeper:
     def crash(self) -> None:
         """Die."""
         self.registers = None
+
+    @property
+    def blank(self) -> bool:
+        """Whether no membership is on its disk."""
+        return Registers(self.log, 0).roster(GROUP, 0).accepted == NO_BALLOT
 
     def lose_disk(self) -> None:
         """Die, and what is on disk is gone."""
@@ -379,15 +384,20 @@ def _happen(
         keeper.boot()
     elif what == "store":
         keeper.crash()
-    elif what == "disk" and len(all_) == 1:
-        # One of several would break what Paxos rests on: that nobody forgets what he has promised.
-        owners.renumbered = True
+    elif what == "disk" and _may_lose(keeper, all_):
+        owners.renumbered = len(all_) == 1  # what was agreed on is lost with it
         keeper.lose_disk()
         keeper.boot()
     elif what == "cut":
         member.unreachable = {one.name for one in all_ if chance.random() < 0.5}
     elif what == "mend":
         member.unreachable = set()
+
+
+def _may_lose(keeper: Keeper, all_: list[Keeper]) -> bool:
+    """Whether enough others have what was agreed on: of several as many are lost as may be down."""
+    blank = {one.name for one in all_ if one.blank}
+    return len(blank | {keeper.name}) <= max(1, len(all_) - majority_of(len(all_)))
 
 
 def _suspend(chance: random.Random, member: SimMember, keeper: Keeper, most_ms: int) -> None:

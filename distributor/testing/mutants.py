@@ -296,8 +296,14 @@ MUTANTS = [
     Mutant(
         "a store on a new disk does not wait for leases of the old one",
         "dafka/groups/acceptor.py",
-        "        missed = missed or self._may_miss(register, offered, now_ms)\n",
-        "",
+        "        return ballot != register.promised or now_ms - self._opened_ms <= longest_ms",
+        "        return ballot != register.promised and longest_ms > 0",
+    ),
+    Mutant(
+        "the promise of a store on a new disk counts as any other",
+        "dafka/groups/proposer.py",
+        "        return known >= self.majority or (not known and len(promises) >= self.majority)",
+        "        return len(promises) >= self.majority",
     ),
     Mutant(
         "a promise is not on disk",
