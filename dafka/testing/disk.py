@@ -92,6 +92,7 @@ class SimLog(MemoryLog):
         forgets: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`."""
+        assert not trims or not (batches or skips), "what is taken in drops nothing"
         self._disk.begin()
         super().append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
         self._disk.commit(partial(self._commit, batches, trims, skips, entries, forgets))

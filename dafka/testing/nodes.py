@@ -235,7 +235,7 @@ class SimStore(SimNode[None, Never]):
         self._forget_after_ms = forget_after_ms
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
-        self._view = SimLog(log, self.disk, self._written)
+        self._view = SimLog(log, self.disk, self.written)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
 
@@ -245,7 +245,7 @@ class SimStore(SimNode[None, Never]):
             self.world.history.record(Reopened(self.world.now_ms, self.name, partition, end))
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
         self.server = SimQueryServer(self)
-        self._view = SimLog(self.log, self.disk, self._written)
+        self._view = SimLog(self.log, self.disk, self.written)
         role = StoreRole(
             self._view,
             self.server,
@@ -300,12 +300,13 @@ class SimStore(SimNode[None, Never]):
             with suppress(StorageError):
                 self._view.append((), trims={partition: sequence})
 
-    def _written(
+    def written(
         self,
         batches: Sequence[Batch],
         trimmed: Iterable[Partition],
         skipped: Mapping[Partition, range],
     ) -> None:
+        """A transaction is on disk: what it has appended, dropped some of, and passed over."""
         now_ms, history = self.world.now_ms, self.world.history
         for partition in trimmed:
             extent = extent_of(self.log, partition)
