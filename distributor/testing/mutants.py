@@ -282,10 +282,10 @@ MUTANTS = [
         "    return 1",
     ),
     Mutant(
-        "a store drops a member that it hears",
+        "a store takes a member for dead before its session is over",
         "dafka/groups/acceptor.py",
-        "        if missed or request.ballot < register.promised:",
-        "        if request.ballot < register.promised:",
+        "    return not heard.left and now_ms - heard.at_ms <= heard.about.session_ms",
+        "    return not heard.left and 2 * (now_ms - heard.at_ms) <= heard.about.session_ms",
     ),
     Mutant(
         "a store takes what it has promised not to",
