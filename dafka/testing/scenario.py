@@ -16,7 +16,7 @@ from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retention
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
-from dafka.testing.history import Fault
+from dafka.testing.history import Fault, Positioned
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
 from dafka.testing.strangers import SimLiar
@@ -40,6 +40,21 @@ BACK_MS_MAX = 1_500
 
 NEW_DISK_MS = 300
 """So long at least one that comes back with a new disk: by then its end is known to all."""
+
+SMALL_BYTES = 1_000
+"""The buffer of consumers in some runs: a few batches."""
+
+SENT_MS = 2_000
+"""By then a record is stored where nothing goes wrong, and what is dropped is off the disk."""
+
+HESITATING_EVERY = 6
+"""Of so many seeds one ends with a store that is suspended when it is needed."""
+
+HESITATION_MS = 4_000
+"""So long a store is suspended that a consumer has to wait for."""
+
+ORPHANS = 10
+"""Batches of a producer that no store has: more than that buffer takes."""
 
 FORGETTING_EVERY = 3
 """Of so many seeds one has retention of everything, and stores that forget what it has emptied."""
@@ -237,6 +252,48 @@ class ScenarioCluster:
                 node.crash()
             self.world.after(back_ms, node.boot)
 
+    def orphan(self) -> None:
+        """Let a producer die when consumers have what it has sent, and no store does."""
+        producer = self.producers[0]
+        if not producer.awake:
+            return
+        for store in self.stores:
+            if store.alive:
+                store.crash()
+                self.world.after(BACK_MS_MAX, store.boot)
+        for _ in range(ORPHANS):
+            producer.send(TOPICS[0], 5)
+        self.world.run_until(self.world.now_ms + 2 * self.world.faults.delay_ms_max)
+        if producer.alive:
+            producer.crash()
+            self.world.after(BACK_MS_MAX, producer.boot)
+
+    def hesitates(self) -> list[Anomaly]:
+        """A consumer lacks what one store has dropped, and the other, which is suspended, has.
+
+        Returns:
+            That it has gone on without, which it may only do when nobody answers for longer.
+        """
+        producer, consumer = self.producers[0], self.consumers[0]
+        world, began_ms = self.world, self.world.now_ms
+        world.cut(producer.name, consumer.name, both=False)
+        producer.send(TOPICS[0], 3)
+        world.run_until(began_ms + SENT_MS)
+        partition = Partition(TOPICS[0], producer.address)
+        self.stores[0].trim(partition, self.stores[0].log.ends()[partition])
+        world.run_until(began_ms + 2 * SENT_MS)
+        self.stores[1].suspend(HESITATION_MS)
+        world.cuts.clear()
+        producer.send(TOPICS[0], 1)
+        world.run_until(world.now_ms + 3 * HESITATION_MS)
+        return [
+            Anomaly(Name.SKIP, f"{consumer.name} did not wait for {self.stores[1].name}: {event}")
+            for event in world.history
+            if isinstance(event, Positioned)
+            and (event.process, event.partition) == (consumer.name, partition)
+            and event.at_ms >= began_ms
+        ]
+
     def untold(self) -> list[Anomaly]:
         """Which of the twins waits for ever, and nobody says that there are two."""
         told = any(TWINS in store.disputed for store in self.stores)
@@ -278,6 +335,8 @@ def run(seed: int) -> Outcome:
         anomalies += dropped_young(world.history, {AGED: traits.age_ms}, cluster.late_ms)
     anomalies += starved(world.history, cluster.world.healed_ms)
     anomalies += cluster.untold()
+    if seed % HESITATING_EVERY == 1 and not traits.eager and not anomalies:
+        anomalies += cluster.hesitates()
     crashes = sum(isinstance(event, Fault) for event in world.history)
     records = sum(end for store in cluster.stores for end in store.log.ends().values())
     return Outcome(tuple(anomalies), records, crashes, world.fingerprint)
@@ -287,6 +346,8 @@ def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) ->
     """Let things go wrong, then heal them; whether all has settled in time."""
     world = cluster.world
     _traffic(cluster, chance.randint(10, 50), 100, harm=not healthy)
+    if cluster.traits.buffer_bytes_max == SMALL_BYTES and not healthy:
+        cluster.orphan()
     if cluster.traits.lasting:
         _traffic(cluster, 7, 2 * QUIET_MS // 7, harm=False)
         cluster.one_more_producer()
@@ -307,7 +368,7 @@ def _settles(cluster: ScenarioCluster) -> bool:
     world = cluster.world
     for producer in cluster.producers:
         producer.send(TOPICS[0], 1)  # so that no run proves nothing
-    if cluster.traits.buffer_bytes_max < REST_MS:
+    if cluster.traits.buffer_bytes_max == SMALL_BYTES:
         _traffic(cluster, 25, 2_000, harm=False)  # some wait for room, and must not wait for ever
     healed_ms = world.now_ms
     while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
@@ -332,7 +393,7 @@ def _random_traits(chance: random.Random, faults: Faults) -> Traits:
     min_acks = chance.randint(1, 2)
     return Traits(
         min_acks=min_acks,
-        buffer_bytes_max=chance.choice((1_000, 1 << 25, 1 << 25)),
+        buffer_bytes_max=chance.choice((SMALL_BYTES, 1 << 25, 1 << 25)),
         age_ms=chance.choice((5_000, 20_000, 40_000)),
         twins=chance.random() < 0.25,
         eager=chance.choice((0.0, 0.5, 1.0)) if sound else 0.0,
