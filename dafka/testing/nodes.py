@@ -16,7 +16,7 @@ from dafka.node.producer import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
-from dafka.protocol.events import Consumed, Received, Submitted
+from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
 from dafka.records.batch import BatchBuilder, Run, values_of
@@ -238,6 +238,8 @@ class SimStore(SimNode[None, Never]):
         self._view = SimLog(log, self.disk, self.written)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
+        self.forbidden: set[str] = set()
+        """Topics of which it takes nothing from anybody, as where keys do not permit it."""
 
     def build(self) -> tuple[StoreRole, StoreMachine]:
         """A store that has just opened its log."""
@@ -276,6 +278,8 @@ class SimStore(SimNode[None, Never]):
 
     def arrive(self, side: None, event: Event) -> None:
         """Something has come from a mesh, maybe damaged."""
+        if self.forbidden and _topics(event) & self.forbidden:
+            return
         faults, chance = self.world.faults, self.world.random
         if isinstance(event, Received) and faults.corruption > chance.random():
             event = _corrupted(event, chance)
@@ -317,6 +321,15 @@ class SimStore(SimNode[None, Never]):
             history.record(SkippedOver(now_ms, self.name, partition, gap.start, gap.stop))
         for batch in batches:
             history.record(Durable(now_ms, self.name, batch.partition, batch.end))
+
+
+def _topics(event: Event) -> set[str]:
+    """Which topics an event from a mesh tells of."""
+    if isinstance(event, Received):
+        return {getattr(event.message, "topic", "")}
+    if isinstance(event, ReceivedTogether):
+        return {getattr(message, "topic", "") for message in event.messages}
+    return set()
 
 
 def _corrupted(event: Received, chance: Random) -> Received:
