@@ -240,10 +240,15 @@ MUTANTS = [
         "        for partition, end in {}.items():",
     ),
     Mutant(
-        "a silent target is not left",
+        "a target that is silent, and takes nothing, is not left",
         "distributor/link/target.py",
-        "        if self.current in self._lost or gone or silent_ms >= patience_ms:",
-        "        if self.current in self._lost:",
+        "        if self.current in self._lost or gone or silent_ms >= patience_ms:\n"
+        "            # A target that rests may still take more than one that is dead.\n"
+        "            return self._fail_over(now_ms, resting=True)\n"
+        "        if self._stuck_ms >= patience_ms and",
+        "        if self.current in self._lost:\n"
+        "            return self._fail_over(now_ms, resting=True)\n"
+        "        if self._stuck_ms < 0 and",
     ),
     Mutant(
         "a target that takes nothing is not left",
