@@ -170,7 +170,7 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         world: World,
         name: str,
         mesh: SimMesh,
-        stores: list[SimStore],
+        stores: Sequence[SimStore],
         owners: Owners,
         processed: Processed,
         settings: Settings,
