@@ -235,7 +235,7 @@ class SimStore(SimNode[None, Never]):
         self._forget_after_ms = forget_after_ms
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
-        self._view = SimLog(log, self.disk, self.written)
+        self._view: RecordLog = SimLog(log, self.disk, self.written)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
         self.forbidden: set[str] = set()
@@ -247,7 +247,7 @@ class SimStore(SimNode[None, Never]):
             self.world.history.record(Reopened(self.world.now_ms, self.name, partition, end))
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
         self.server = SimQueryServer(self)
-        self._view = SimLog(self.log, self.disk, self.written)
+        self._view = self.opened()
         role = StoreRole(
             self._view,
             self.server,
@@ -257,6 +257,10 @@ class SimStore(SimNode[None, Never]):
             clock=self.clock,
         )
         return role, role.machine
+
+    def opened(self) -> RecordLog:
+        """Its log, as a process that opens it has it."""
+        return SimLog(self.log, self.disk, self.written)
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""

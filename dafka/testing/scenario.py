@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import random
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dafka.model import Partition
 from dafka.node.loop import NodeFailedError
@@ -17,6 +20,7 @@ from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retention
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
 from dafka.testing.history import Fault, Positioned
+from dafka.testing.lmdb_store import LmdbStore
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
 from dafka.testing.strangers import SimLiar
@@ -40,6 +44,9 @@ BACK_MS_MAX = 1_500
 
 NEW_DISK_MS = 300
 """So long at least one that comes back with a new disk: by then its end is known to all."""
+
+LMDB_EVERY = 16
+"""Of so many seeds one has a store on a real log."""
 
 SMALL_BYTES = 1_000
 """The buffer of consumers in some runs: a few batches."""
@@ -124,9 +131,16 @@ class ScenarioCluster:
         seed: Everything random comes from it.
         faults: What goes wrong until they are healed.
         traits: What is particular about it.
+        directory: Where the second store has a real log, if it has one.
     """
 
-    def __init__(self, seed: int, faults: Faults, traits: Traits = Traits()) -> None:
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults,
+        traits: Traits = Traits(),
+        directory: Path | None = None,
+    ) -> None:
         self.world = World(seed, faults)
         self.mesh = mesh = SimMesh(self.world)
         self.traits = traits
@@ -137,6 +151,7 @@ class ScenarioCluster:
             for number in range(2)
         ]
         kept = Retention(topics=AGED, age_ms=traits.age_ms)
+        forget_after_ms = FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS
         self.stores = [
             SimStore(
                 self.world,
@@ -144,10 +159,14 @@ class ScenarioCluster:
                 mesh,
                 MemoryLog(f"S{number}"),
                 retention=[kept],
-                forget_after_ms=FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS,
+                forget_after_ms=forget_after_ms,
             )
             for number in range(2)
         ]
+        if directory is not None:
+            log = MemoryLog("S1")
+            real = LmdbStore(self.world, "S1", mesh, log, directory, forget_after_ms, [kept])
+            self.stores[1] = real
         all_topics = (*TOPICS, AGED)
         room = traits.buffer_bytes_max
         self.consumers = [
@@ -320,8 +339,17 @@ def run(seed: int) -> Outcome:
     traits = _random_traits(chance, faults)
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
-    cluster = ScenarioCluster(seed, faults, traits)
-    world = cluster.world
+    with TemporaryDirectory() if seed % LMDB_EVERY == 1 else nullcontext() as directory:
+        cluster = ScenarioCluster(
+            seed, faults, traits, None if directory is None else Path(directory)
+        )
+        return _outcome(cluster, seed, chance, healthy=healthy)
+
+
+def _outcome(
+    cluster: ScenarioCluster, seed: int, chance: random.Random, *, healthy: bool
+) -> Outcome:
+    world, traits = cluster.world, cluster.traits
     anomalies = []
     try:
         if not _lives(cluster, chance, healthy=healthy):
@@ -337,6 +365,10 @@ def run(seed: int) -> Outcome:
     anomalies += cluster.untold()
     if seed % HESITATING_EVERY == 1 and not traits.eager and not anomalies:
         anomalies += cluster.hesitates()
+    if isinstance(cluster.stores[1], LmdbStore):
+        cluster.stores[1].crash()
+        cluster.stores[1].boot()  # so that it is compared
+        cluster.stores[1].crash()
     crashes = sum(isinstance(event, Fault) for event in world.history)
     records = sum(end for store in cluster.stores for end in store.log.ends().values())
     return Outcome(tuple(anomalies), records, crashes, world.fingerprint)
