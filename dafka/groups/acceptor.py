@@ -11,9 +11,11 @@ taken is on disk before it is answered.
 One rule is ours: a store refuses a membership that lacks a member it hears. A member may do its
 work as long as so many stores have heard it lately that every majority has one of them, so nobody
 can be declared dead who may still work. Who is heard is in memory only, so a store hears members of
-the membership it has and no others: one that has just started takes all of them for heard. One that
-has no membership may have lost it with its disk, and does not know whom it has heard: it takes none
-before a session is over.
+the membership it has and no others: one that has just started takes all of them for heard.
+
+One that has no membership is *blank*: it may have lost one with its disk, and with it whom it has
+heard and what it has promised. It takes none before a session is over, and then only one whose
+ballot it has promised since: what that is made from is no older than its disk (ADR 30).
 """
 
 from __future__ import annotations
@@ -119,9 +121,9 @@ class Registers:
             name not in offered.members and _alive(heard, now_ms)
             for name, heard in register.heard.items()
         )
-        missed = missed or self._may_miss(register, offered, now_ms)
-        # Phase 2. Only a higher promise stands in the way: this store need not be one of those that
-        # have promised this ballot.
+        missed = missed or self._may_miss(register, request.ballot, offered, now_ms)
+        # Phase 2. Only a higher promise stands in the way: unless it is blank, this store need not
+        # be one of those that have promised this ballot.
         if missed or request.ballot < register.promised:
             return Accepted(False, register.promised)
         self._write(request.group, register, request.ballot, offered)
@@ -152,10 +154,18 @@ class Registers:
         """
         return self._roster(group, self._register(group, now_ms), now_ms, renewed=False)
 
-    def _may_miss(self, register: _Register, offered: Membership, now_ms: int) -> bool:
-        """Whether a disk that was here before may have heard a member whose session still runs."""
+    def _may_miss(
+        self, register: _Register, ballot: Ballot, offered: Membership, now_ms: int
+    ) -> bool:
+        """Whether a disk that was here before may know better.
+
+        It may have heard a member whose session still runs, or taken part in a round that does, or
+        know of a later membership than who offers one that was agreed on long ago.
+        """
+        if register.accepted > NO_BALLOT:
+            return False
         longest_ms = max((one.session_ms for one in offered.members.values()), default=0)
-        return register.accepted == NO_BALLOT and now_ms - self._opened_ms <= longest_ms
+        return ballot != register.promised or now_ms - self._opened_ms <= longest_ms
 
     def _hear(self, register: _Register, beat: Beat, now_ms: int) -> bool:
         heard = register.heard.get(beat.member)

@@ -126,7 +126,7 @@ class MemberMachine:
         self._address = address
         self._about = about
         self._stores = stores
-        self._proposer = Proposer(group, stores)
+        self._proposer = Proposer(group, stores, about.session_ms)
         self._beat_ms = min(BEAT_MS_MAX, about.session_ms // 5)
         self._life = 1
         self._asked: dict[int, _Asked] = {}
@@ -145,6 +145,8 @@ class MemberMachine:
         """The last generation in which it has given back what is not its own."""
         self._settled = 0
         """The last one in which everybody has."""
+        self._blank_ms: dict[int, int] = {}
+        """Stores without a membership, and since when that is known, or was proposed against."""
         self._wrong_since_ms: int | None = None
         self._next_beat_ms = 0
         self._farewells: set[int] = set()
@@ -315,9 +317,10 @@ class MemberMachine:
 
     def _hear(self, asked: _Asked, beat: Beat, roster: Roster, now_ms: int) -> list[MemberEffect]:
         before = self._rosters.get(asked.store)
-        if before is not None and roster.accepted < before.accepted:
+        if before is not None and NO_BALLOT < roster.accepted < before.accepted:
             return []
         self._rosters[asked.store] = roster
+        self._blank_since(asked.store, roster, now_ms)
         self._proposer.met(roster.accepted)
         if self.state is MemberState.LEAVING:
             return self._goodbye(asked) if beat.leaving else []
@@ -332,6 +335,12 @@ class MemberMachine:
             request = Accept(self._group, self._ballot, encode(self._membership))
             effects.append(self._ask(asked.store, request, now_ms))
         return effects + self._settle()
+
+    def _blank_since(self, store: int, roster: Roster, now_ms: int) -> None:
+        if roster.accepted == NO_BALLOT:
+            self._blank_ms.setdefault(store, now_ms)
+        else:
+            self._blank_ms.pop(store, None)
 
     def _goodbye(self, asked: _Asked) -> list[MemberEffect]:
         self._farewells.add(asked.store)
@@ -387,7 +396,7 @@ class MemberMachine:
             return False
         if self.state is MemberState.JOINING:
             return True
-        if not self._faulty() and not self._shares_badly(now_ms):
+        if not self._faulty(now_ms) and not self._shares_badly(now_ms):
             self._wrong_since_ms = None
             return False
         if self._wrong_since_ms is None:
@@ -415,7 +424,7 @@ class MemberMachine:
         wanted = {topic for member in members.values() for topic in member.topics}
         return evened(self.partitions if wanted <= {*self._about.topics} else (), members, moved)
 
-    def _faulty(self) -> bool:
+    def _faulty(self, now_ms: int) -> bool:
         current = [one for one in self._rosters.values() if one.accepted >= self._ballot]
         if len(current) < self._proposer.majority:
             return False
@@ -426,6 +435,8 @@ class MemberMachine:
         others = self._membership.members.keys() - {self.id}
         return (
             any(silent.get(name, 0) >= self._proposer.majority for name in others)
+            # A store that has lost its disk takes only what is proposed anew, after a session.
+            or any(now_ms - at_ms > self._about.session_ms for at_ms in self._blank_ms.values())
             # Somebody died before all had taken what it proposed.
             or any(one.accepted > self._ballot for one in current)
             # Somebody outside has committed, and what members commit would lose against that.
@@ -485,6 +496,7 @@ class MemberMachine:
             return []
         membership, granted = agreed
         self._wrong_since_ms, self._uneven = None, False
+        self._blank_ms = dict.fromkeys(self._blank_ms, now_ms)
         effects = self._learn(request.ballot, membership)
         for store, asked_ms in granted.items():
             self._renew(store, asked_ms)

@@ -6,6 +6,11 @@ already is among what they have accepted. Phase 2: it offers a membership that i
 (`Accept`), and once a quorum has accepted, it is chosen. The quorum of both is more than half of
 the stores, so any two have a store in common.
 
+A store that has taken no membership may have lost its disk, and with it what it has taken and
+promised: it is *blank*. Its promise says nothing of what was chosen (ADR 30). A round ends when a
+session is over, so that a store that comes back blank and takes nothing for so long meets none in
+which it has promised something before.
+
 Source: Lamport, "Paxos Made Simple", section 2.2.
 """
 
@@ -17,6 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.groups.membership import (
+    NO_BALLOT,
     Accept,
     Ballot,
     Prepare,
@@ -28,7 +34,7 @@ from dafka.limits import GROUP_NUMBER_MAX
 from dafka.protocol.machine import Lifecycle
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from dafka.groups.membership import Accepted, Membership, Promise
 
@@ -79,10 +85,13 @@ class Proposer:
     Args:
         group: Whose membership it is about.
         stores: How many stores there are.
+        session_ms: How long a round may take at most.
     """
 
-    def __init__(self, group: str, stores: int) -> None:
+    def __init__(self, group: str, stores: int, session_ms: int) -> None:
         self._group = group
+        self._stores = stores
+        self._session_ms = session_ms
         self.majority = majority_of(stores)
         """The quorum of both phases."""
         self.blocking = blocking_of(stores)
@@ -121,7 +130,7 @@ class Proposer:
         self._lifecycle.become(ProposerState.PREPARING)
         # Above all that it knows of, or it is refused; of two with one number the name decides.
         self._number += 1
-        patience_ms = _PATIENCE_MS << min(self._failures, _DOUBLINGS_MAX)
+        patience_ms = min(_PATIENCE_MS << min(self._failures, _DOUBLINGS_MAX), self._session_ms)
         self._round = _Round(Ballot(self._number, proposer), now_ms + patience_ms)
         return Prepare(self._group, self._round.ballot)
 
@@ -133,11 +142,24 @@ class Proposer:
         current = self._round
         if current is None or ballot != current.ballot or current.offered is not None:
             return ()  # it answers a round that is over, or a phase
+        if now_ms >= current.due_ms:
+            return ()  # so is this one, though nothing has come of it yet
         if promise.promised != ballot:
             self._refused(current, store, now_ms)
             return ()
         current.promises[store] = promise
-        return current.promises.values() if len(current.promises) >= self.majority else ()
+        return current.promises.values() if self._is_quorum(current.promises) else ()
+
+    def _is_quorum(self, promises: Mapping[int, Promise]) -> bool:
+        """Whether one of these stores knows whatever may have been chosen.
+
+        Of more than half that are not blank one does; so does one of all. Where nobody knows of
+        any membership, there is none yet.
+        """
+        known = sum(promise.accepted > NO_BALLOT for promise in promises.values())
+        if len(promises) == self._stores:
+            return True
+        return known >= self.majority or (not known and len(promises) >= self.majority)
 
     def offer(self, membership: Membership) -> Accept:
         """Go on to phase 2 with a membership made from what a quorum has accepted.

@@ -85,8 +85,8 @@ class MeshPort(Protocol):
     def unlisten(self, message_id: MessageId, key: str) -> None:
         """Take a subscription back."""
 
-    def wake(self, now_ms: int) -> list[Notice]:
-        """Do what time has made due."""
+    def wake(self, now_ms: int) -> Iterable[Event | Notice]:
+        """Do what time has made due; returns what has come of it, as for `take`."""
 
     def wakeup_ms(self) -> int | None:
         """When to call `wake`."""
@@ -283,11 +283,10 @@ class Turn(Generic[S, E]):
         self._wake_meshes(now_ms)
 
     def _wake_meshes(self, now_ms: int, *, first: bool = False) -> None:
-        for mesh in self._meshes.values():
+        for side, mesh in self._meshes.items():
             due_ms = mesh.wakeup_ms()
             if first or (due_ms is not None and due_ms <= now_ms):
-                for notice in mesh.wake(now_ms):
-                    self._notice(notice)
+                self.take(side, mesh.wake(now_ms))
                 metrics.PEERS.labels(self._role.name, self._address).set(
                     sum(each.peers for each in self._meshes.values())
                 )

@@ -30,6 +30,7 @@ from dafka.protocol.effects import (
 from dafka.protocol.events import (
     Consumed,
     Event,
+    PeerLeft,
     PeerListened,
     Received,
     ReceivedTogether,
@@ -227,7 +228,7 @@ class ConsumerMachine:
                 return self._unassign(event.partition)
             case Woke():
                 return self._wake(now_ms)
-            case PeerListened():
+            case PeerListened() | PeerLeft():
                 return []
             case _:
                 raise AssertionError(event)

@@ -35,6 +35,15 @@ class PeerListened(Value, frozen=True):
     key: str
 
 
+class PeerLeft(Value, frozen=True):
+    """The connection to a peer is gone, or somebody else is where it was.
+
+    What it has said may hold no more: a store may come back without its disk, and as another.
+    """
+
+    address: str
+
+
 class Woke(Value, frozen=True):
     """Time has passed: a `wakeup_ms` has come, or the node just started."""
 
@@ -148,6 +157,7 @@ Event = (
     Received
     | ReceivedTogether
     | PeerListened
+    | PeerLeft
     | Woke
     | TurnEnded
     | Submitted

@@ -16,6 +16,7 @@ from dafka.protocol.effects import Dropped, Effect, Listen, Publish, Stored, Wan
 from dafka.protocol.events import (
     Event,
     Mirrored,
+    PeerLeft,
     PeerListened,
     Received,
     ReceivedTogether,
@@ -78,6 +79,10 @@ class MirrorMachine:
                 return [effect for one in event.messages for effect in self._receive(one)]
             case PeerListened():
                 return self._welcome(event)
+            case PeerLeft():
+                for partition in self._unacked.left(event.address):
+                    self._heads.moved(partition, now_ms)
+                return []
             case Woke():
                 return self._wake(now_ms)
             case _:

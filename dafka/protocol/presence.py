@@ -21,7 +21,7 @@ from dafka.errors import WireError
 from dafka.limits import PEERS_MAX
 from dafka.model import Reach
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import Woke
+from dafka.protocol.events import PeerLeft, Woke
 from dafka.wire.beacon import NodeBeacon, TowerBeacon, peer_endpoint
 
 if TYPE_CHECKING:
@@ -114,7 +114,9 @@ class TwinHeard:
 
 
 PresenceEvent = Heard | ConnectionChanged | Woke
-PresenceEffect = Announce | Connect | Disconnect | TowerAway | TowerBack | TwinHeard | Dropped
+PresenceEffect = (
+    Announce | Connect | Disconnect | PeerLeft | TowerAway | TowerBack | TwinHeard | Dropped
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +142,8 @@ PRESENCE = PresenceSettings()
 
 @dataclass(slots=True)
 class _Peer:
+    address: str
+    """Empty while it is not known whose the key is that is tried."""
     seen_ms: int
     """When its last beacon came, or its connection came or went."""
     key: str
@@ -192,9 +196,10 @@ class PresenceMachine:
             case ConnectionChanged(endpoint, alive):
                 peer = self._peers.get(endpoint)
                 # What ends before it has come to be is no sign of life, only another attempt.
-                if peer is not None and (alive or peer.connected):
-                    peer.connected, peer.seen_ms, peer.tried_ms = alive, now_ms, now_ms
-                return []
+                if peer is None or not (alive or peer.connected):
+                    return []
+                peer.connected, peer.seen_ms, peer.tried_ms = alive, now_ms, now_ms
+                return [] if alive else [PeerLeft(peer.address)]
             case Woke():
                 return self._wake(now_ms)
 
@@ -220,14 +225,15 @@ class PresenceMachine:
         if peer is not None:
             if peer.key == beacon.key:
                 peer.seen_ms = now_ms
-                return []
+                before, peer.address = peer.address, beacon.address
+                return [] if before in ("", beacon.address) else [PeerLeft(before)]
             return self._rival(peer, beacon, now_ms)
         if (
             len(self._peers) >= self._settings.peers_max
             or self._unproved(beacon.key) >= UNPROVED_MAX
         ):
             return [Dropped("too many peers")]
-        self._peers[beacon.endpoint] = _Peer(now_ms, beacon.key, now_ms)
+        self._peers[beacon.endpoint] = _Peer(beacon.address, now_ms, beacon.key, now_ms)
         connect = Connect(beacon.endpoint, beacon.key)
         greeting_ms = self._greeting_ms(now_ms)
         if greeting_ms > now_ms:
@@ -245,6 +251,7 @@ class PresenceMachine:
         del peer.rivals[following]
         peer.rivals[peer.key] = peer.tried_ms
         peer.key, peer.tried_ms, peer.seen_ms = following, now_ms, now_ms
+        peer.address = ""
         return [Disconnect(beacon.endpoint), Connect(beacon.endpoint, following)]
 
     def _unproved(self, key: str) -> int:
@@ -324,9 +331,11 @@ class PresenceMachine:
             for endpoint, peer in self._peers.items()
             if not peer.connected and now_ms - peer.seen_ms >= patience_ms
         ]
+        effects: list[PresenceEffect] = []
         for endpoint in gone:
-            del self._peers[endpoint]
-        return [Disconnect(endpoint) for endpoint in gone]
+            peer = self._peers.pop(endpoint)
+            effects += [Disconnect(endpoint), PeerLeft(peer.address)]
+        return effects
 
 
 def tower_beacon(

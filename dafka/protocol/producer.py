@@ -29,6 +29,7 @@ from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Event,
+    PeerLeft,
     PeerListened,
     Received,
     ReceivedTogether,
@@ -163,22 +164,16 @@ class ProducerMachine:
                 return [effect for one in event.messages for effect in self._receive(one, now_ms)]
             case PeerListened():
                 return self._welcome(event)
+            case PeerLeft():
+                for partition in self._unacked.left(event.address):
+                    self._due.moved(partition, now_ms)
+                return []
             case Woke():
                 return self._wake(now_ms)
             case TurnEnded():
                 return self._flush()
-            case Appended():
-                assert event.token == self._token
-                self._lifecycle.become(ProducerState.IDLE)
-                durable, self._appending = self._appending, []
-                return self._publish(durable, now_ms)
-            case AppendFailed():
-                assert event.token == self._token
-                self._lifecycle.become(ProducerState.REFUSED)
-                # Nothing of it is published, and nothing behind it may overtake it.
-                self._staged, self._appending = self._appending + self._staged, []
-                self._retry_due_ms = now_ms + SPOOL_RETRY_MS
-                return []
+            case Appended() | AppendFailed():
+                return self._append_ended(event, now_ms)
             case _:
                 raise AssertionError(event)
 
@@ -227,6 +222,18 @@ class ProducerMachine:
         self._token += 1
         self._appending, self._staged = self._staged, []
         return [Append(self._token, tuple(self._appending))]
+
+    def _append_ended(self, event: Appended | AppendFailed, now_ms: int) -> list[Effect]:
+        assert event.token == self._token
+        if isinstance(event, Appended):
+            self._lifecycle.become(ProducerState.IDLE)
+            durable, self._appending = self._appending, []
+            return self._publish(durable, now_ms)
+        self._lifecycle.become(ProducerState.REFUSED)
+        # Nothing of it is published, and nothing behind it may overtake it.
+        self._staged, self._appending = self._appending + self._staged, []
+        self._retry_due_ms = now_ms + SPOOL_RETRY_MS
+        return []
 
     def _publish(self, batches: Iterable[Batch], now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

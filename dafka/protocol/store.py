@@ -43,6 +43,7 @@ from dafka.protocol.events import (
     Event,
     HoleSkipped,
     PartitionsForgotten,
+    PeerLeft,
     PeerListened,
     RangeRead,
     Recalled,
@@ -132,7 +133,7 @@ class StoreMachine:
                 return self._compared(event, now_ms)
             case HoleSkipped():
                 return self._skip_hole(event, now_ms)
-            case PeerListened():
+            case PeerListened() | PeerLeft():
                 return self._hello(event)
             case Woke():
                 return self._wake(now_ms)
@@ -483,8 +484,9 @@ class StoreMachine:
         head = self._durable[partition]
         return Publish(messages.DirectHead(requester, topic, address, head, self._address))
 
-    def _hello(self, event: PeerListened) -> list[Effect]:
-        if event.id is not MessageId.STORE_HELLO or not event.key:
+    def _hello(self, event: PeerListened | PeerLeft) -> list[Effect]:
+        """Greet a consumer that listens for it. Who has left is waited for as who is silent."""
+        if isinstance(event, PeerLeft) or event.id is not MessageId.STORE_HELLO or not event.key:
             return []
         return [Publish(messages.StoreHello(event.key, self._address))]
 

@@ -106,6 +106,17 @@ class Unacked:
         del window.batches[:count]
         return stored, freed
 
+    def left(self, store: str) -> list[Partition]:
+        """A store has left: what it has acknowledged does not count until it says so again.
+
+        Else one that comes back without its disk, and under another name, would count twice.
+
+        Returns:
+            The partitions of which something is unstored that it has to be asked about.
+        """
+        acked = self._acked.pop(store, {})
+        return [partition for partition in acked if self._windows[partition].batches]
+
     def _ends(self, partition: Partition) -> list[int]:
         """How far each store that has acknowledged something of a partition has it."""
         return [acked[partition] for acked in self._acked.values() if partition in acked]

@@ -88,6 +88,10 @@ class Name(Enum):
     VACUOUS = "vacuous"
 
 
+LOSS_MS_MAX = 11_000
+"""By then everybody knows that a disk is lost who is not suspended for longer. Until then it counts
+for what is acknowledged: it had been when it said so. Never beside the one in its place."""
+
 KNOWN_MS = 31_000
 """By then a consumer knows which partitions there were before it."""
 
@@ -226,6 +230,8 @@ class _Judge:
         self.highest_read: dict[Partition, int] = {}
         self.lowest_kept: dict[Partition, int] = {}
         self.durable: dict[Partition, dict[str, int]] = defaultdict(dict)
+        self.lost: dict[tuple[str, Partition], tuple[int, int]] = {}
+        """Until when a store's last disk counts that was lost, and what it had."""
         self.heads: dict[tuple[str, Partition], int] = {}
         self.starts: dict[tuple[str, Partition], int] = {}
         self.gaps: dict[tuple[str, Partition], list[range]] = defaultdict(list)
@@ -281,12 +287,24 @@ class _Judge:
             self.judge_durability(partition, event, event.sequence + len(sent.values))
 
     def judge_durability(self, partition: Partition, event: Acknowledged, end: int) -> None:
-        disks = sum(one >= end for one in self.durable[partition].values())
+        disks = sum(one >= end for one in self.ends(partition, event.at_ms))
         if disks < event.min_acks:
             self.add(
                 Name.ACK_NOT_DURABLE,
                 f"{_place(partition, end - 1)} acknowledged with {disks} of {event.min_acks} disks",
             )
+
+    def ends(self, partition: Partition, at_ms: int) -> Iterable[int]:
+        """How far each store has a partition on disk, as far as can be known at a time."""
+        ends = self.durable[partition]
+        if not self.lost:
+            return ends.values()
+        gone = {
+            node: end
+            for (node, lost), (until_ms, end) in self.lost.items()
+            if lost == partition and at_ms < until_ms
+        }
+        return [max(ends.get(node, 0), gone.get(node, 0)) for node in {**ends, **gone}]
 
     def take_consumer(self, event: Began | Ended | Positioned | Polled) -> None:
         if isinstance(event, Began):
@@ -323,7 +341,7 @@ class _Judge:
         if (
             reader.stored
             and self.durability
-            and max(self.durable[partition].values(), default=0) < end
+            and max(self.ends(partition, event.at_ms), default=0) < end
         ):
             self.add(Name.NOT_STORED, f"{where}, which no store has up to {end}")
         self.take_read(reader, event)
@@ -415,12 +433,13 @@ class _Judge:
             ends = self.durable[event.partition]
             ends[event.node] = max(event.end, ends.get(event.node, 0))
         elif isinstance(event, DiskLost):
-            self.forget(event.node)
+            self.forget(event.node, event.at_ms)
 
-    def forget(self, node: str) -> None:
+    def forget(self, node: str, at_ms: int) -> None:
         """A store begins again: what it had and has told of that binds it to nothing."""
-        for ends in self.durable.values():
-            ends.pop(node, None)
+        for partition, ends in self.durable.items():
+            if node in ends:
+                self.lost[node, partition] = at_ms + LOSS_MS_MAX, ends.pop(node)
         for known in (self.heads, self.starts, self.gaps):
             for key in [key for key in known if key[0] == node]:
                 del known[key]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dafka.storage.log import TableEntry
     from dafka.testing.world import SimNode
 
+    Written = Callable[[Sequence[Batch], Iterable[Partition], Mapping[Partition, range]], None]
+
 
 class SimDisk:
     """Transactions of one process, one after the other."""
@@ -40,10 +42,14 @@ class SimDisk:
         Raises:
             StorageError: It is refused, as by a full disk.
         """
+        if not self.takes():
+            raise StorageError("cannot append: the disk is full")
+
+    def takes(self) -> bool:
+        """Take the time of a transaction; whether it is not refused."""
         world = self._node.world
         self._node.busy(world.random.randint(0, world.faults.disk_ms_max))
-        if self.full or world.faults.refusal > world.random.random():
-            raise StorageError("cannot append: the disk is full")
+        return not self.full and world.faults.refusal <= world.random.random()
 
     def commit(self, action: Callable[[], None]) -> None:
         """Do what was begun, when its time is over."""
@@ -55,6 +61,11 @@ class SimDisk:
         for _ in range(self._node.world.random.randint(0, len(self._under_way))):
             self._commit()
         self._under_way.clear()
+
+    def land(self) -> None:
+        """Keep all that is under way."""
+        while self._under_way:
+            self._commit()
 
     def _commit(self) -> None:
         self._under_way.popleft()()
@@ -74,7 +85,7 @@ class SimLog(MemoryLog):
         self,
         held: MemoryLog,
         disk: SimDisk,
-        written: Callable[[Sequence[Batch], Iterable[Partition], Mapping[Partition, range]], None],
+        written: Written,
     ) -> None:
         super().__init__(held.identity)
         self.load(held)
@@ -92,25 +103,32 @@ class SimLog(MemoryLog):
         forgets: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`."""
+        assert not trims or not (batches or skips), "what is taken in drops nothing"
         self._disk.begin()
         super().append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
-        self._disk.commit(partial(self._commit, batches, trims, skips, entries, forgets))
+        held = self._held
+        change = partial(
+            held.append, batches, trims=trims, skips=skips, entries=entries, forgets=forgets
+        )
+        self._disk.commit(partial(landed, held, change, batches, trims, skips, self._written))
 
-    def _commit(
-        self,
-        batches: Sequence[Batch],
-        trims: Mapping[Partition, int],
-        skips: Mapping[Partition, int],
-        entries: Sequence[TableEntry],
-        forgets: Collection[Partition],
-    ) -> None:
-        extents = {one: extent_of(self._held, one) for one in skips}
-        skipped = {
-            one: range(0 if extent is None else extent.head + 1, skips[one])
-            for one, extent in extents.items()
-        }
-        self._held.append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
-        self._written(batches, trims, skipped)
+
+def landed(
+    held: MemoryLog,
+    change: Callable[[], None],
+    batches: Sequence[Batch],
+    trims: Mapping[Partition, int],
+    skips: Mapping[Partition, int],
+    written: Written,
+) -> None:
+    """Make a change of what is on disk, and tell of it."""
+    extents = {one: extent_of(held, one) for one in skips}
+    skipped = {
+        one: range(0 if extent is None else extent.head + 1, skips[one])
+        for one, extent in extents.items()
+    }
+    change()
+    written(batches, trims, skipped)
 
 
 class SimSpool(MemorySpool):

@@ -12,8 +12,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Never
 
 from dafka.cluster import Cluster
-from dafka.groups.commit import checked_group
-from dafka.groups.events import Expelled, GroupEvent, PartitionAssigned, Revoked
+from dafka.groups.commit import TOPIC as OFFSETS
+from dafka.groups.commit import checked_group, decode
+from dafka.groups.commit_table import commits_of
+from dafka.groups.events import (
+    Committed,
+    Expelled,
+    GroupEvent,
+    PartitionAssigned,
+    PublishCommits,
+    Rebalanced,
+    Revoked,
+)
 from dafka.groups.membership import blocking_of
 from dafka.model import Partition
 from dafka.node.delivery import Delivery
@@ -28,9 +38,13 @@ from dafka.testing.queries import SimQueryLine
 from dafka.testing.world import SimMesh, SimNode, World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from dafka.groups.consumer import GroupMachine
-    from dafka.model import Record
+    from dafka.model import Batch, Record
+    from dafka.node.store import StoreRole
     from dafka.protocol.effects import Stored
+    from dafka.protocol.store import StoreMachine
     from dafka.testing.membership import Owners
     from dafka.transport.keys import Credentials
 
@@ -39,6 +53,33 @@ TOPIC = "orders"
 
 PAGE = 3
 """Commits in one answer: few, so that there are several pages."""
+
+
+class GroupStore(SimStore):
+    """A store of which it is seen that no commit takes the place of one of a later generation."""
+
+    _epochs: dict[Partition, int]
+
+    def build(self) -> tuple[StoreRole, StoreMachine]:
+        """A store that has just opened its log."""
+        self._epochs = {}
+        return super().build()
+
+    def written(
+        self,
+        batches: Sequence[Batch],
+        trimmed: Iterable[Partition],
+        skipped: Mapping[Partition, range],
+    ) -> None:
+        """Note what is on disk, and look at the commits."""
+        super().written(batches, trimmed, skipped)
+        if not any(batch.partition.topic == OFFSETS for batch in batches):
+            return
+        for record in commits_of(self.log, GROUP, 1_000):
+            key, commit = decode(*record)
+            before = self._epochs.get(key.partition, 0)
+            assert commit.epoch >= before, f"{self.name}: {commit} holds, not that of {before}"
+            self._epochs[key.partition] = commit.epoch
 
 
 class CommitProducer(SimNode[None, Never]):
@@ -100,6 +141,14 @@ class Processed:
         """For each record when it was processed, and by whom."""
         self.ends: dict[str, list[int]] = {}
         """When members died or were expelled, or did nothing from then on until they were."""
+        self.committed: dict[Partition, tuple[int, int]] = {}
+        """What was acknowledged to members that holds: its epoch and the position."""
+
+    def commit(self, commits: PublishCommits) -> None:
+        """Stores have acknowledged these."""
+        for partition, position in commits.positions.items():
+            before = self.committed.get(partition, (0, 0))
+            self.committed[partition] = max(before, (commits.epoch, position))
 
     def repeated(self, within_ms: int) -> int:
         """How many were processed again, after their member's end; all in time before that."""
@@ -121,7 +170,7 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         world: World,
         name: str,
         mesh: SimMesh,
-        stores: list[SimStore],
+        stores: Sequence[SimStore],
         owners: Owners,
         processed: Processed,
         settings: Settings,
@@ -138,6 +187,10 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         self._working: Record | None = None
         """What the application has been handed and is not done with."""
         self._drained = 0
+        self._publishing: dict[int, PublishCommits] = {}
+        """By their tokens, the commits that are not acknowledged yet."""
+        self._known: dict[Partition, tuple[int, int]] = {}
+        """What was acknowledged to anybody when it began to ask what the group has committed."""
         self._owned: set[Partition] = set()
         self._told: set[Partition] = set()
         """Those of them that it may work on, as far as `Owners` know: not while it is suspended."""
@@ -177,6 +230,7 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         self._working = None
         self._drained = 0
         self._stopped_ms = None
+        self._publishing = {}
         self.left = False
         return self._role, self._role.machine
 
@@ -203,6 +257,22 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         self._committer.suspend(milliseconds)
         super().suspend(milliseconds)
 
+    def cut(self, stores: Iterable[SimStore]) -> None:
+        """Let neither its questions nor its commits get to these stores, nor what they answer back.
+
+        What it commits meanwhile lands once this is mended, when it may have been replaced.
+        """
+        self.mend()
+        for store in stores:
+            self.unreachable.add(store.name)
+            self.world.cut(self._committer.name, store.name, both=True)
+
+    def mend(self) -> None:
+        """Let it reach all stores again."""
+        self.unreachable.clear()
+        cuts, name = self.world.cuts, self._committer.name
+        self.world.cuts = {pair for pair in cuts if name not in pair}
+
     def close(self, *, failed: bool) -> None:
         """End in order, the application being done with what it has or failing at it."""
         assert self._role is not None
@@ -218,6 +288,8 @@ class GroupConsumer(SimNode[None, GroupEvent]):
         """Hand an event over."""
         if isinstance(event, Revoked):
             self._give_back(event)
+        elif isinstance(event, Committed):
+            self._processed.commit(self._publishing.pop(event.token))
         super().post(side, event)
 
     def performed(self, side: None, effect: object, completed: object) -> None:
@@ -227,9 +299,15 @@ class GroupConsumer(SimNode[None, GroupEvent]):
             if self.left:
                 return  # begun before its machine was told to close: nobody asks for records
             assert effect.partition not in self._owned
+            _, committed = self._known.get(effect.partition, (0, 0))
+            assert effect.position >= committed, f"{effect} is behind what was committed"
             self._owned.add(effect.partition)
             if not self._role.overslept:
                 self._take(effect.partition)
+        elif isinstance(effect, Rebalanced):
+            self._known = dict(self._processed.committed)
+        elif isinstance(effect, PublishCommits):
+            self._publishing[effect.token] = effect
         elif isinstance(completed, Revoked):
             self._give_back(completed)
         elif isinstance(effect, Expelled):

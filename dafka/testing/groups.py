@@ -14,11 +14,22 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dafka.groups.commit import CommitKey
+from dafka.groups.commit_table import commit_of
+from dafka.groups.membership import blocking_of
 from dafka.query.service import AnswerBounds
 from dafka.storage.memory import MemoryLog
-from dafka.testing.group_nodes import PAGE, TOPIC, GroupConsumer, Processed, Settings
+from dafka.testing.group_nodes import (
+    GROUP,
+    PAGE,
+    TOPIC,
+    GroupConsumer,
+    GroupStore,
+    Processed,
+    Settings,
+)
 from dafka.testing.membership import Owners
-from dafka.testing.nodes import SimProducer, SimStore
+from dafka.testing.nodes import SimProducer
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, SimMesh, World
 
@@ -31,6 +42,12 @@ SETTLING_MS_MAX = 180_000
 
 SUSPENDED_MS_MAX = 10_000
 """How long a machine is suspended at most: several sessions."""
+
+JOINED_MS = 1_000
+"""Behind a session all members have joined, as a rule: before that little can go wrong."""
+
+CUT_MS_MAX = 10_000
+"""How long a member is cut off from stores at most."""
 
 WRONG_MS = 3_600_000
 """By how much a clock is wrong that is."""
@@ -69,7 +86,7 @@ def run(seed: int) -> GroupsOutcome:
     mesh = SimMesh(world)
     names = [f"S{number}" for number in range(chance.choice((1, 2, 3)))]
     stores = [
-        SimStore(world, name, mesh, MemoryLog(name), AnswerBounds(rows=PAGE)) for name in names
+        GroupStore(world, name, mesh, MemoryLog(name), AnswerBounds(rows=PAGE)) for name in names
     ]
     producers = [SimProducer(world, f"P{number}", mesh, spooled=True) for number in range(4)]
     owners, processed = Owners(), Processed()
@@ -82,17 +99,20 @@ def run(seed: int) -> GroupsOutcome:
         GroupConsumer(world, f"C{number}", mesh, stores, owners, processed, settings)
         for number in range(chance.randint(1, 4))
     ]
-    nodes: list[SimStore | SimProducer | GroupConsumer] = [*stores, *producers, *members]
+    nodes: list[GroupStore | SimProducer | GroupConsumer] = [*stores, *producers, *members]
     for node in nodes:
         node.boot()
+    world.run_until(settings.session_ms + JOINED_MS)
     for _ in range(chance.randint(10, 40)):
         world.run_until(world.now_ms + chance.randint(0, 1_000))
         chance.choice(producers).send(TOPIC, chance.randint(1, 20))
         _happen(chance, chance.choice(members), chance.choice(stores), stores, sound=sound)
+        _check_commits(stores, processed)
     faults.heal()
     for member in members:
-        member.unreachable.clear()
+        member.mend()
     sent = _settle(world, stores, producers, members, processed)
+    _check_commits(stores, processed)
     # A commit is under way for so long at most: to the store, to its disk, and back.
     commit_ms = settings.auto_commit_ms + settings.record_ms_max + 20
     repeated = processed.repeated(commit_ms if sound else SETTLING_MS_MAX)
@@ -101,7 +121,7 @@ def run(seed: int) -> GroupsOutcome:
 
 def _settle(
     world: World,
-    stores: list[SimStore],
+    stores: list[GroupStore],
     producers: list[SimProducer],
     members: list[GroupConsumer],
     processed: Processed,
@@ -129,11 +149,22 @@ def _settle(
     raise AssertionError(f"not settled: {sum(ends.values())} records, {len(processed.times)} seen")
 
 
+def _check_commits(stores: list[GroupStore], processed: Processed) -> None:
+    """See that what was acknowledged to members is on enough disks: whoever asks hears of it."""
+    for partition, committed in processed.committed.items():
+        found = [commit_of(store.log, CommitKey(GROUP, partition)) for store in stores]
+        holding = sum(
+            commit is not None and (commit.epoch, commit.position or 0) >= committed
+            for commit in found
+        )
+        assert holding >= blocking_of(len(stores)), f"{partition}: {committed} of {found}"
+
+
 def _happen(
     chance: random.Random,
     member: GroupConsumer,
-    store: SimStore,
-    stores: list[SimStore],
+    store: GroupStore,
+    stores: list[GroupStore],
     *,
     sound: bool,
 ) -> None:
@@ -146,7 +177,8 @@ def _happen(
     if chance.random() < 0.2:
         _mistime(chance, member if sound else chance.choice((member, store)))
         return
-    what = chance.choice(("crash", "close", "", "", *(() if sound else ("store", "cut", "mend"))))
+    unsound = () if sound else ("store", "cut", "cut")
+    what = chance.choice(("crash", "close", "", "", *unsound))
     if what == "crash":
         member.crash()
     elif what == "close" and not member.left:
@@ -154,12 +186,11 @@ def _happen(
     elif what == "store":
         store.crash() if store.alive else store.boot()
     elif what == "cut":
-        member.unreachable = {one.name for one in stores if chance.random() < 0.5}
-    elif what == "mend":
-        member.unreachable.clear()
+        member.cut([one for one in stores if chance.random() < 0.7])
+        member.world.after(chance.randint(1, CUT_MS_MAX), member.mend)
 
 
-def _mistime(chance: random.Random, node: GroupConsumer | SimStore) -> None:
+def _mistime(chance: random.Random, node: GroupConsumer | GroupStore) -> None:
     """Suspend a machine, or set its clock."""
     if node.awake and chance.random() < 0.5:
         node.suspend(chance.randint(1, SUSPENDED_MS_MAX))

@@ -26,7 +26,7 @@ from dafka.groups.events import (
     Released,
 )
 from dafka.groups.member import MemberMachine
-from dafka.groups.membership import Accept, Beat, Member, Prepare
+from dafka.groups.membership import NO_BALLOT, Accept, Beat, Member, Prepare, majority_of
 from dafka.model import Partition
 from dafka.protocol.events import Woke
 from dafka.storage.memory import MemoryLog
@@ -76,6 +76,11 @@ class Keeper:
     def crash(self) -> None:
         """Die."""
         self.registers = None
+
+    @property
+    def blank(self) -> bool:
+        """Whether no membership is on its disk."""
+        return Registers(self.log, 0).roster(GROUP, 0).accepted == NO_BALLOT
 
     def lose_disk(self) -> None:
         """Die, and what is on disk is gone."""
@@ -131,10 +136,14 @@ class SimMember:
         self._owners = owners
         self._session_ms = session_ms
         self.unreachable: set[str] = set()
-        """Stores that it cannot reach at present."""
+        """Stores that it cannot reach at present, nor they it."""
+        self.unheard: set[str] = set()
+        """Stores that it cannot reach, while their answers to what it asked before still come."""
         self.incarnation = 0
         self._clocks = world.machine()
         self._asleep_until_ms = 0
+        self.doze_ms = 0
+        """For so long it is suspended when it has asked next, and no store hears it afterwards."""
         self.machine: MemberMachine | None = None
         self._assigned: Assigned | None = None
         self.owned: set[Partition] = set()
@@ -192,6 +201,11 @@ class SimMember:
         self._owners.take(generation, partition, self.name)
         self._told.add(partition)
 
+    def mend(self) -> None:
+        """Let it reach all stores again."""
+        self.unreachable.clear()
+        self.unheard.clear()
+
     def leave(self) -> None:
         """Give everything back and say goodbye."""
         assert self.machine is not None
@@ -226,6 +240,13 @@ class SimMember:
         if self.machine is not None:
             self.machine.check()
             self._plan()
+            if self.doze_ms and any(isinstance(effect, Ask) for effect in effects):
+                self._doze()
+
+    def _doze(self) -> None:
+        milliseconds, self.doze_ms = self.doze_ms, 0
+        self.suspend(milliseconds)
+        self.unheard = {keeper.name for keeper in self._keepers}
 
     def _release(self, assigned: Assigned) -> None:
         if self._assigned is not assigned or self.machine is None:
@@ -263,7 +284,7 @@ class SimMember:
     def _ask(self, ask: Ask) -> None:
         keeper = self._keepers[ask.store]
         chance, faults = self.world.random, self.world.faults
-        if keeper.name in self.unreachable:
+        if keeper.name in self.unreachable | self.unheard:
             return
         for _ in range(2 if chance.random() < faults.duplication else 1):
             if chance.random() >= faults.loss:
@@ -343,6 +364,11 @@ def run(seed: int) -> AgreementOutcome:
         _happen(chance, chance.choice(members), chance.choice(keepers), keepers, owners)
         if chance.random() < 0.2:
             _suspend(chance, chance.choice(members), chance.choice(keepers), 3 * session_ms)
+        owning = [member for member in members if member.owned and member.awake]
+        if len(owning) > 1 and chance.random() < 0.5:
+            # The others are undisturbed until they have what is its own.
+            chance.choice(owning).doze_ms = chance.randint(session_ms // 4, 3 * session_ms // 4)
+            world.run_until(world.now_ms + 3 * session_ms)
     faults.heal()
     for keeper in keepers:
         if keeper.registers is None:
@@ -351,7 +377,7 @@ def run(seed: int) -> AgreementOutcome:
     while not _settled(members, owners):
         assert world.now_ms < healed_ms + SETTLING_MS_MAX, "not settled"
         for member in members:
-            member.unreachable.clear()
+            member.mend()
             if member.machine is None:
                 member.boot()
         world.run_until(world.now_ms + 50)
@@ -379,15 +405,20 @@ def _happen(
         keeper.boot()
     elif what == "store":
         keeper.crash()
-    elif what == "disk" and len(all_) == 1:
-        # One of several would break what Paxos rests on: that nobody forgets what he has promised.
-        owners.renumbered = True
+    elif what == "disk" and _may_lose(keeper, all_):
+        owners.renumbered = len(all_) == 1  # what was agreed on is lost with it
         keeper.lose_disk()
         keeper.boot()
     elif what == "cut":
         member.unreachable = {one.name for one in all_ if chance.random() < 0.5}
     elif what == "mend":
-        member.unreachable = set()
+        member.mend()
+
+
+def _may_lose(keeper: Keeper, all_: list[Keeper]) -> bool:
+    """Whether enough others have what was agreed on: of several as many are lost as may be down."""
+    blank = {one.name for one in all_ if one.blank}
+    return len(blank | {keeper.name}) <= max(1, len(all_) - majority_of(len(all_)))
 
 
 def _suspend(chance: random.Random, member: SimMember, keeper: Keeper, most_ms: int) -> None:

@@ -16,7 +16,7 @@ from dafka.node.producer import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
-from dafka.protocol.events import Consumed, Received, Submitted
+from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
 from dafka.records.batch import BatchBuilder, Run, values_of
@@ -235,9 +235,11 @@ class SimStore(SimNode[None, Never]):
         self._forget_after_ms = forget_after_ms
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
-        self._view = SimLog(log, self.disk, self._written)
+        self._view: RecordLog = SimLog(log, self.disk, self.written)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
+        self.forbidden: set[str] = set()
+        """Topics of which it takes nothing from anybody, as where keys do not permit it."""
 
     def build(self) -> tuple[StoreRole, StoreMachine]:
         """A store that has just opened its log."""
@@ -245,7 +247,7 @@ class SimStore(SimNode[None, Never]):
             self.world.history.record(Reopened(self.world.now_ms, self.name, partition, end))
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
         self.server = SimQueryServer(self)
-        self._view = SimLog(self.log, self.disk, self._written)
+        self._view = self.opened()
         role = StoreRole(
             self._view,
             self.server,
@@ -256,10 +258,19 @@ class SimStore(SimNode[None, Never]):
         )
         return role, role.machine
 
+    def opened(self) -> RecordLog:
+        """Its log, as a process that opens it has it."""
+        return SimLog(self.log, self.disk, self.written)
+
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
         self.disk.crash()
         super().crash()
+
+    @property
+    def address(self) -> str:
+        """That of its disk."""
+        return self.log.identity
 
     def lose_disk(self) -> None:
         """Die, and have an empty disk from then on."""
@@ -271,6 +282,8 @@ class SimStore(SimNode[None, Never]):
 
     def arrive(self, side: None, event: Event) -> None:
         """Something has come from a mesh, maybe damaged."""
+        if self.forbidden and _topics(event) & self.forbidden:
+            return
         faults, chance = self.world.faults, self.world.random
         if isinstance(event, Received) and faults.corruption > chance.random():
             event = _corrupted(event, chance)
@@ -295,12 +308,13 @@ class SimStore(SimNode[None, Never]):
             with suppress(StorageError):
                 self._view.append((), trims={partition: sequence})
 
-    def _written(
+    def written(
         self,
         batches: Sequence[Batch],
         trimmed: Iterable[Partition],
         skipped: Mapping[Partition, range],
     ) -> None:
+        """A transaction is on disk: what it has appended, dropped some of, and passed over."""
         now_ms, history = self.world.now_ms, self.world.history
         for partition in trimmed:
             extent = extent_of(self.log, partition)
@@ -311,6 +325,15 @@ class SimStore(SimNode[None, Never]):
             history.record(SkippedOver(now_ms, self.name, partition, gap.start, gap.stop))
         for batch in batches:
             history.record(Durable(now_ms, self.name, batch.partition, batch.end))
+
+
+def _topics(event: Event) -> set[str]:
+    """Which topics an event from a mesh tells of."""
+    if isinstance(event, Received):
+        return {getattr(event.message, "topic", "")}
+    if isinstance(event, ReceivedTogether):
+        return {getattr(message, "topic", "") for message in event.messages}
+    return set()
 
 
 def _corrupted(event: Received, chance: Random) -> Received:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import random
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dafka.model import Partition
 from dafka.node.loop import NodeFailedError
@@ -16,7 +19,8 @@ from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retention
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
-from dafka.testing.history import Fault
+from dafka.testing.history import Fault, Positioned
+from dafka.testing.lmdb_store import LmdbStore
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
 from dafka.testing.strangers import SimLiar
@@ -37,6 +41,27 @@ SETTLING_MS_MAX = 180_000
 
 BACK_MS_MAX = 1_500
 """How long a crashed node stays away."""
+
+NEW_DISK_MS = 300
+"""So long at least one that comes back with a new disk: by then its end is known to all."""
+
+LMDB_EVERY = 16
+"""Of so many seeds one has a store on a real log."""
+
+SMALL_BYTES = 1_000
+"""The buffer of consumers in some runs: a few batches."""
+
+SENT_MS = 2_000
+"""By then a record is stored where nothing goes wrong, and what is dropped is off the disk."""
+
+HESITATING_EVERY = 6
+"""Of so many seeds one ends with a store that is suspended when it is needed."""
+
+HESITATION_MS = 4_000
+"""So long a store is suspended that a consumer has to wait for."""
+
+ORPHANS = 10
+"""Batches of a producer that no store has: more than that buffer takes."""
 
 FORGETTING_EVERY = 3
 """Of so many seeds one has retention of everything, and stores that forget what it has emptied."""
@@ -84,6 +109,8 @@ class Traits:
         wrong_ms: By how much the clock of one machine is wrong.
         lasting: Whether it goes on for some time, and then one more producer comes.
         forgetting: Whether retention takes all topics, and stores forget what it has emptied.
+        losing: Whether one of the stores loses its disk, again and again. What producers wait for
+            two stores for, the other has then.
     """
 
     min_acks: int = 1
@@ -94,6 +121,7 @@ class Traits:
     wrong_ms: int = 0
     lasting: bool = False
     forgetting: bool = False
+    losing: bool = False
 
 
 class ScenarioCluster:
@@ -103,9 +131,16 @@ class ScenarioCluster:
         seed: Everything random comes from it.
         faults: What goes wrong until they are healed.
         traits: What is particular about it.
+        directory: Where the second store has a real log, if it has one.
     """
 
-    def __init__(self, seed: int, faults: Faults, traits: Traits = Traits()) -> None:
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults,
+        traits: Traits = Traits(),
+        directory: Path | None = None,
+    ) -> None:
         self.world = World(seed, faults)
         self.mesh = mesh = SimMesh(self.world)
         self.traits = traits
@@ -116,6 +151,7 @@ class ScenarioCluster:
             for number in range(2)
         ]
         kept = Retention(topics=AGED, age_ms=traits.age_ms)
+        forget_after_ms = FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS
         self.stores = [
             SimStore(
                 self.world,
@@ -123,10 +159,14 @@ class ScenarioCluster:
                 mesh,
                 MemoryLog(f"S{number}"),
                 retention=[kept],
-                forget_after_ms=FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS,
+                forget_after_ms=forget_after_ms,
             )
             for number in range(2)
         ]
+        if directory is not None:
+            log = MemoryLog("S1")
+            real = LmdbStore(self.world, "S1", mesh, log, directory, forget_after_ms, [kept])
+            self.stores[1] = real
         all_topics = (*TOPICS, AGED)
         room = traits.buffer_bytes_max
         self.consumers = [
@@ -223,8 +263,55 @@ class ScenarioCluster:
             chance.choice(awake).suspend(chance.randint(1, SUSPENDED_MS_MAX))
         elif awake:
             node = chance.choice(awake)
-            node.crash()
-            self.world.after(chance.randint(1, BACK_MS_MAX), node.boot)
+            back_ms = chance.randint(1, BACK_MS_MAX)
+            if self.traits.losing and node is self.stores[0]:
+                self.stores[0].lose_disk()
+                back_ms = max(back_ms, NEW_DISK_MS)
+            else:
+                node.crash()
+            self.world.after(back_ms, node.boot)
+
+    def orphan(self) -> None:
+        """Let a producer die when consumers have what it has sent, and no store does."""
+        producer = self.producers[0]
+        if not producer.awake:
+            return
+        for store in self.stores:
+            if store.alive:
+                store.crash()
+                self.world.after(BACK_MS_MAX, store.boot)
+        for _ in range(ORPHANS):
+            producer.send(TOPICS[0], 5)
+        self.world.run_until(self.world.now_ms + 2 * self.world.faults.delay_ms_max)
+        if producer.alive:
+            producer.crash()
+            self.world.after(BACK_MS_MAX, producer.boot)
+
+    def hesitates(self) -> list[Anomaly]:
+        """A consumer lacks what one store has dropped, and the other, which is suspended, has.
+
+        Returns:
+            That it has gone on without, which it may only do when nobody answers for longer.
+        """
+        producer, consumer = self.producers[0], self.consumers[0]
+        world, began_ms = self.world, self.world.now_ms
+        world.cut(producer.name, consumer.name, both=False)
+        producer.send(TOPICS[0], 3)
+        world.run_until(began_ms + SENT_MS)
+        partition = Partition(TOPICS[0], producer.address)
+        self.stores[0].trim(partition, self.stores[0].log.ends()[partition])
+        world.run_until(began_ms + 2 * SENT_MS)
+        self.stores[1].suspend(HESITATION_MS)
+        world.cuts.clear()
+        producer.send(TOPICS[0], 1)
+        world.run_until(world.now_ms + 3 * HESITATION_MS)
+        return [
+            Anomaly(Name.SKIP, f"{consumer.name} did not wait for {self.stores[1].name}: {event}")
+            for event in world.history
+            if isinstance(event, Positioned)
+            and (event.process, event.partition) == (consumer.name, partition)
+            and event.at_ms >= began_ms
+        ]
 
     def untold(self) -> list[Anomaly]:
         """Which of the twins waits for ever, and nobody says that there are two."""
@@ -252,8 +339,17 @@ def run(seed: int) -> Outcome:
     traits = _random_traits(chance, faults)
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
-    cluster = ScenarioCluster(seed, faults, traits)
-    world = cluster.world
+    with TemporaryDirectory() if seed % LMDB_EVERY == 1 else nullcontext() as directory:
+        cluster = ScenarioCluster(
+            seed, faults, traits, None if directory is None else Path(directory)
+        )
+        return _outcome(cluster, seed, chance, healthy=healthy)
+
+
+def _outcome(
+    cluster: ScenarioCluster, seed: int, chance: random.Random, *, healthy: bool
+) -> Outcome:
+    world, traits = cluster.world, cluster.traits
     anomalies = []
     try:
         if not _lives(cluster, chance, healthy=healthy):
@@ -267,6 +363,12 @@ def run(seed: int) -> Outcome:
         anomalies += dropped_young(world.history, {AGED: traits.age_ms}, cluster.late_ms)
     anomalies += starved(world.history, cluster.world.healed_ms)
     anomalies += cluster.untold()
+    if seed % HESITATING_EVERY == 1 and not traits.eager and not anomalies:
+        anomalies += cluster.hesitates()
+    if isinstance(cluster.stores[1], LmdbStore):
+        cluster.stores[1].crash()
+        cluster.stores[1].boot()  # so that it is compared
+        cluster.stores[1].crash()
     crashes = sum(isinstance(event, Fault) for event in world.history)
     records = sum(end for store in cluster.stores for end in store.log.ends().values())
     return Outcome(tuple(anomalies), records, crashes, world.fingerprint)
@@ -276,6 +378,9 @@ def _lives(cluster: ScenarioCluster, chance: random.Random, *, healthy: bool) ->
     """Let things go wrong, then heal them; whether all has settled in time."""
     world = cluster.world
     _traffic(cluster, chance.randint(10, 50), 100, harm=not healthy)
+    small = cluster.traits.buffer_bytes_max == SMALL_BYTES
+    if small and not healthy and not cluster.traits.eager:
+        cluster.orphan()
     if cluster.traits.lasting:
         _traffic(cluster, 7, 2 * QUIET_MS // 7, harm=False)
         cluster.one_more_producer()
@@ -296,7 +401,7 @@ def _settles(cluster: ScenarioCluster) -> bool:
     world = cluster.world
     for producer in cluster.producers:
         producer.send(TOPICS[0], 1)  # so that no run proves nothing
-    if cluster.traits.buffer_bytes_max < REST_MS:
+    if cluster.traits.buffer_bytes_max == SMALL_BYTES:
         _traffic(cluster, 25, 2_000, harm=False)  # some wait for room, and must not wait for ever
     healed_ms = world.now_ms
     while not cluster.settled() and world.now_ms < healed_ms + SETTLING_MS_MAX:
@@ -318,14 +423,18 @@ def _traffic(cluster: ScenarioCluster, sends: int, pause_ms_max: int, *, harm: b
 def _random_traits(chance: random.Random, faults: Faults) -> Traits:
     # Where answers get lost or are in vain, so are those that would give the lie to a liar.
     sound = not (faults.loss or faults.corruption or faults.refusal)
+    min_acks = chance.randint(1, 2)
+    twins = chance.random() < 0.25
     return Traits(
-        min_acks=chance.randint(1, 2),
-        buffer_bytes_max=chance.choice((1_000, 1 << 25, 1 << 25)),
+        min_acks=min_acks,
+        buffer_bytes_max=chance.choice((SMALL_BYTES, 1 << 25, 1 << 25)),
         age_ms=chance.choice((5_000, 20_000, 40_000)),
-        twins=chance.random() < 0.25,
+        twins=twins,
         eager=chance.choice((0.0, 0.5, 1.0)) if sound else 0.0,
         wrong_ms=chance.choice((0, 60_000, 3_600_000)),
         lasting=chance.random() < 0.3,
+        # Of two producers under one address a store on a new disk may believe the other one.
+        losing=chance.random() < 0.5 and min_acks == 2 and not twins,
     )
 
 

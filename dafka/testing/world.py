@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, cast
 
 from dafka.node.loop import NodeFailedError
 from dafka.node.turn import E, S, Turn
-from dafka.protocol.events import PeerListened, Received, ReceivedTogether
+from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether
 from dafka.protocol.foreign import Shape, Singles
 from dafka.testing.clocks import BOOTED_MS_MAX, SimClock
 from dafka.testing.history import Fault, History
@@ -177,9 +177,12 @@ class SimMesh:
                     self._send(member, PeerListened(message_id, key))
 
     def leave(self, member: SimMeshPort) -> None:
-        """Disconnect a node."""
+        """Disconnect a node; all others notice, behind the last that it has said."""
         self._members.pop(member, None)
         self._prefixes.pop(member, None)
+        left = PeerLeft(member.address)
+        for other in self._members:
+            self._world.after(self._world.faults.delay_ms_max, partial(other.arrive, left))
 
     def listen(self, member: SimMeshPort, message_id: MessageId, key: str) -> None:
         """Subscribe a node."""
@@ -236,6 +239,7 @@ class SimMeshPort:
 
     def __init__(self, node: SimNode[S, E], side: S, mesh: SimMesh) -> None:
         self.name = node.name
+        self.address = node.address
         self._mesh = mesh
         self._arrive = partial(node.arrive, side)
         self._wall_ms = node.clock.wall_ms
@@ -325,6 +329,11 @@ class SimNode(Generic[S, E]):
     def build(self) -> tuple[Role[S, E], Machine[Any, Any]]:
         """Return a role as in a fresh process, and the machine in it."""
         raise NotImplementedError
+
+    @property
+    def address(self) -> str:
+        """What it says it is in a mesh."""
+        return self.name
 
     def published(self, message: Message) -> None:
         """Something is being said: for those who keep a history."""

@@ -15,7 +15,7 @@ import zmq
 from dafka.errors import MisuseError, RecordError, WireError
 from dafka.model import Reach, TowerEndpoints, mark_of
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import PeerListened, Received, ReceivedTogether, Woke
+from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether, Woke
 from dafka.protocol.foreign import Shape, Singles
 from dafka.protocol.presence import (
     Announce,
@@ -140,7 +140,9 @@ class Mesh:
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
         """Sockets to poll for reading; when one is readable, `receive` from it."""
-        return [self._publisher, *self._subscribers.sockets, *self._beacons_in.values()]
+        subscribers = self._subscribers
+        own = [self._publisher, *self._beacons_in.values()]
+        return [*own, *subscribers.sockets, *subscribers.reports]
 
     @property
     def changed(self) -> int:
@@ -191,7 +193,7 @@ class Mesh:
 
     def receive(
         self, socket: zmq.Socket[bytes], now_ms: int, wall_ms: int = 0
-    ) -> Iterator[PeerListened | Received | ReceivedTogether | Notice]:
+    ) -> Iterator[PeerListened | PeerLeft | Received | ReceivedTogether | Notice]:
         """Yield what has arrived at one of the sockets, at most a turn's worth.
 
         Args:
@@ -206,14 +208,28 @@ class Mesh:
         if tower is not None:
             yield from self._receive_beacons(tower, socket, now_ms)
             return
+        reported = self._subscribers.reported(socket)
+        if reported is not None:
+            subscriber, changes = reported
+            # What a peer has said while it was there comes first.
+            yield from self._receive_published(subscriber, now_ms, wall_ms)
+            for endpoint, alive in changes:
+                changed = ConnectionChanged(endpoint, alive)
+                yield from self._perform(self._presence.handle(changed, now_ms))
+            return
         if socket is self._publisher or self.foreign:
             # Who asks for single records is known by what it is subscribed to.
             yield from self._receive_subscriptions(now_ms)
             self._open_up(now_ms)
         if socket is not self._publisher:
-            arrived = self._receive_messages(self._subscribers.sender(socket), socket)
-            yield from self._singles.inbound(arrived, wall_ms)
-            self._open_up(now_ms)
+            yield from self._receive_published(socket, now_ms, wall_ms)
+
+    def _receive_published(
+        self, socket: zmq.Socket[bytes], now_ms: int, wall_ms: int
+    ) -> Iterator[Received | ReceivedTogether | Dropped]:
+        arrived = self._receive_messages(self._subscribers.sender(socket), socket)
+        yield from self._singles.inbound(arrived, wall_ms)
+        self._open_up(now_ms)
 
     def _receive_messages(
         self, sender: Sender, socket: zmq.Socket[bytes]
@@ -239,15 +255,13 @@ class Mesh:
                 yield Dropped("not permitted")
             taken += max(1, len(messages))
 
-    def wake(self, now_ms: int) -> list[Notice]:
+    def wake(self, now_ms: int) -> list[PeerLeft | Notice]:
         """Send the beacons that are due, and leave the peers that are gone.
 
         Raises:
             MisuseError: Whoever else is in the cluster speaks the other dialect.
         """
         self._open_up(now_ms)
-        for endpoint, alive in self._subscribers.changes():
-            self._presence.handle(ConnectionChanged(endpoint, alive), now_ms)
         notices = self._perform(self._presence.handle(Woke(), now_ms))
         if self._watch is not None and self._watch.met_others(now_ms):
             notices.append(Dropped("other dialect"))
@@ -356,7 +370,7 @@ class Mesh:
 
     def _receive_beacons(
         self, tower: str, socket: zmq.Socket[bytes], now_ms: int
-    ) -> Iterator[Notice]:
+    ) -> Iterator[PeerLeft | Notice]:
         reach = Reach.of_tower(tower)
         for _ in range(MESSAGES_PER_TURN_MAX):
             frames = receive_frames(socket)
@@ -379,9 +393,9 @@ class Mesh:
                 beacon = replace(beacon, endpoint=endpoint)
                 yield from self._perform(self._presence.handle(Heard(beacon, tower), now_ms))
 
-    def _perform(self, effects: list[PresenceEffect]) -> list[Notice]:
-        """Do what presence asks for; returns what is worth a notice."""
-        notices: list[Notice] = []
+    def _perform(self, effects: list[PresenceEffect]) -> list[PeerLeft | Notice]:
+        """Do what presence asks for; returns what others have to know."""
+        notices: list[PeerLeft | Notice] = []
         for effect in effects:
             match effect:
                 case Announce():
@@ -395,7 +409,7 @@ class Mesh:
                 case TowerAway():
                     self._connect_again(effect.tower)
                     notices.append(effect)
-                case TowerBack() | TwinHeard() | Dropped():
+                case PeerLeft() | TowerBack() | TwinHeard() | Dropped():
                     notices.append(effect)
         return notices
 

@@ -360,8 +360,9 @@ class Connections:
         self._socket = socket
         name = f"inproc://dafka.connections.{next(_names)}"
         socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._reports = sockets.monitor()
-        self._reports.connect(name)
+        self.socket = sockets.monitor()
+        """Readable when there are changes."""
+        self.socket.connect(name)
 
     def changes(self) -> Iterator[tuple[str, bool]]:
         """Yield the endpoints whose connection has come to be (True) or gone since the last call.
@@ -370,7 +371,7 @@ class Connections:
         """
         while True:
             try:
-                frames = self._reports.recv_multipart(zmq.NOBLOCK)
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             report = parse_monitor_message(frames)
@@ -380,4 +381,4 @@ class Connections:
     def close(self) -> None:
         """Stop listening; before the socket itself is closed."""
         self._socket.monitor(None, 0)
-        self._reports.close(0)
+        self.socket.close(0)

@@ -20,8 +20,6 @@ from dafka.transport.curve import prove
 from dafka.transport.sockets import Connections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dafka.transport.keys import Credentials
 
 
@@ -40,6 +38,7 @@ class Subscribers:
         """What is subscribed to, and how often."""
         self._senders: dict[zmq.Socket[bytes], Sender] = {}
         self._connections: dict[Sender, tuple[zmq.Socket[bytes], Connections]] = {}
+        self._reports: dict[zmq.Socket[bytes], Sender] = {}
         self._connected: dict[str, Sender] = {}
         """By endpoint."""
         self.changed = 0
@@ -50,6 +49,21 @@ class Subscribers:
     def sockets(self) -> list[zmq.Socket[bytes]]:
         """All that are open."""
         return list(self._senders)
+
+    @property
+    def reports(self) -> list[zmq.Socket[bytes]]:
+        """For each of them, the one that is readable when its connections have changed."""
+        return list(self._reports)
+
+    def reported(
+        self, socket: zmq.Socket[bytes]
+    ) -> tuple[zmq.Socket[bytes], list[tuple[str, bool]]] | None:
+        """Of one of `reports`, whose it is and what `Connections.changes` says; else None."""
+        sender = self._reports.get(socket)
+        if sender is None:
+            return None
+        subscriber, connections = self._connections[sender]
+        return subscriber, list(connections.changes())
 
     def sender(self, socket: zmq.Socket[bytes]) -> Sender:
         """Whom what arrives at one of `sockets` comes from."""
@@ -109,11 +123,6 @@ class Subscribers:
         if sender.mark and sender not in self._connected.values():
             self._close(sender)
 
-    def changes(self) -> Iterator[tuple[str, bool]]:
-        """Yield what `Connections.changes` does, of all sockets."""
-        for _, connections in self._connections.values():
-            yield from connections.changes()
-
     def close(self) -> None:
         """Leave all peers."""
         for sender in list(self._connections):
@@ -125,12 +134,15 @@ class Subscribers:
             for _ in range(count):
                 socket.subscribe(prefix)
         self._senders[socket] = sender
-        self._connections[sender] = socket, Connections(socket)
+        connections = Connections(socket)
+        self._connections[sender] = socket, connections
+        self._reports[connections.socket] = sender
         self.changed += 1
 
     def _close(self, sender: Sender) -> None:
         socket, connections = self._connections.pop(sender)
         del self._senders[socket]
+        del self._reports[connections.socket]
         connections.close()
         socket.close(0)
         self.changed += 1

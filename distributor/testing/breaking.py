@@ -38,8 +38,14 @@ their targets one after the other, and one that took nothing rests for 24 s."""
 WHOLE_MS = 240_000
 """The same of all clusters, once nothing is broken any more; rests double."""
 
-KINDS = "silent", "full", "relay"
-"""No process of the target runs; its disk refuses; its links do not run."""
+KINDS = "silent", "full", "relay", "topic"
+"""No process of the target runs; its disk refuses; its links do not run; it takes nothing of a
+topic, for so long that links do not try any more for a while."""
+
+TOPIC, FORBIDDEN = "flights", "weather"
+
+FORBIDDEN_S = 15
+"""How much longer records come then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ def run(seed: int) -> BreakingOutcome:
     plan = plan_of(replace(topology, clusters=clusters))
     sim = SimWorld(plan, seed, faults, settings=LEAVING)
     for cluster in sim.clusters.values():
-        cluster.producers[0].send("flights", 1)
+        cluster.producers[0].send(TOPIC, 1)
     sim.world.run_until(4_000)
     link = chance.choice([one for one in sim.links if len(one.link.targets) > 1] or sim.links)
     kind = chance.choice(KINDS)
@@ -78,6 +84,7 @@ def run(seed: int) -> BreakingOutcome:
     around_ms = _go_round(sim, link, target, kind)
     problems = [] if around_ms >= 0 else [f"others do not go on while {target.name} is broken"]
     target.store.disk.full = False
+    target.store.forbidden.clear()
     for node in sim.nodes:
         if not node.alive:
             node.boot()
@@ -97,7 +104,9 @@ def _break(sim: SimWorld, target: SimCluster, kind: str) -> None:
         "silent": [*target.stores, *target.producers, *links],
         "full": [],
         "relay": [*links],
+        "topic": [],
     }
+    target.store.forbidden.update({FORBIDDEN} if kind == "topic" else ())
     for node in down[kind]:
         node.crash()
 
@@ -106,10 +115,13 @@ def _go_round(sim: SimWorld, link: SimLink, target: SimCluster, kind: str) -> in
     """Send at the link's source; how long until all others have it, in ms; -1 if they do not."""
     source = sim.clusters[link.link.source]
     (producer, *_) = source.producers
-    for _ in range(SENDING_S):
-        producer.send("flights", 1)
+    if kind == "topic":
+        producer.send(FORBIDDEN, 1)
+    for _ in range(SENDING_S + (FORBIDDEN_S if kind == "topic" else 0)):
+        producer.send(TOPIC, 1)
         sim.world.run_until(sim.world.now_ms + 1_000)
-    others = [one for one in sim.clusters.values() if one is not target or kind == "relay"]
+    takes = kind in ("relay", "topic")
+    others = [one for one in sim.clusters.values() if one is not target or takes]
     sent_ms = sim.world.now_ms
     while sim.world.now_ms < sent_ms + AROUND_MS:
         heads = source.store.log.heads()
@@ -117,6 +129,7 @@ def _go_round(sim: SimWorld, link: SimLink, target: SimCluster, kind: str) -> in
             one.store.log.heads().get(partition) == heads[partition]
             for one in others
             for partition in producer.partitions
+            if partition.topic == TOPIC
         ):
             return sim.world.now_ms - sent_ms
         sim.world.run_until(sim.world.now_ms + 250)

@@ -149,6 +149,12 @@ MUTANTS = [
         "        stored = max(ends)",
     ),
     Mutant(
+        "what a store has said counts when it has come back without its disk",
+        "dafka/protocol/unacked.py",
+        "        acked = self._acked.pop(store, {})",
+        "        acked = self._acked.get(store, {})",
+    ),
+    Mutant(
         "a producer forgets everything with the first ACK",
         "dafka/protocol/unacked.py",
         'count = bisect_right(window.batches, stored, key=attrgetter("end"))',
@@ -234,10 +240,15 @@ MUTANTS = [
         "        for partition, end in {}.items():",
     ),
     Mutant(
-        "a silent target is not left",
+        "a target that is silent, and takes nothing, is not left",
         "distributor/link/target.py",
-        "        if self.current in self._lost or gone or silent_ms >= patience_ms:",
-        "        if self.current in self._lost:",
+        "        if self.current in self._lost or gone or silent_ms >= patience_ms:\n"
+        "            # A target that rests may still take more than one that is dead.\n"
+        "            return self._fail_over(now_ms, resting=True)\n"
+        "        if self._stuck_ms >= patience_ms and",
+        "        if self.current in self._lost:\n"
+        "            return self._fail_over(now_ms, resting=True)\n"
+        "        if self._stuck_ms < 0 and",
     ),
     Mutant(
         "a target that takes nothing is not left",
@@ -276,10 +287,10 @@ MUTANTS = [
         "    return 1",
     ),
     Mutant(
-        "a store drops a member that it hears",
+        "a store takes a member for dead before its session is over",
         "dafka/groups/acceptor.py",
-        "        if missed or request.ballot < register.promised:",
-        "        if request.ballot < register.promised:",
+        "    return not heard.left and now_ms - heard.at_ms <= heard.about.session_ms",
+        "    return not heard.left and 2 * (now_ms - heard.at_ms) <= heard.about.session_ms",
     ),
     Mutant(
         "a store takes what it has promised not to",
@@ -290,8 +301,14 @@ MUTANTS = [
     Mutant(
         "a store on a new disk does not wait for leases of the old one",
         "dafka/groups/acceptor.py",
-        "        missed = missed or self._may_miss(register, offered, now_ms)\n",
-        "",
+        "        return ballot != register.promised or now_ms - self._opened_ms <= longest_ms",
+        "        return ballot != register.promised and longest_ms > 0",
+    ),
+    Mutant(
+        "the promise of a store on a new disk counts as any other",
+        "dafka/groups/proposer.py",
+        "        return known >= self.majority or (not known and len(promises) >= self.majority)",
+        "        return len(promises) >= self.majority",
     ),
     Mutant(
         "a promise is not on disk",

@@ -7,7 +7,7 @@ import random
 from dafka.errors import WireError
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import PeerListened, Received, Woke
+from dafka.protocol.events import PeerLeft, PeerListened, Received, Woke
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import Envelope
 from dafka.testing.mutation import edited, random_edits
@@ -102,7 +102,7 @@ class Peers:
     def event(self):
         if self.chance.random() < 0.1:
             key = self.pick("", self.topic(), self.address())
-            return PeerListened(self.pick(*MessageId), key)
+            return self.pick(PeerListened(self.pick(*MessageId), key), PeerLeft(self.address()))
         return self.received() if self.chance.random() < 0.8 else Woke()
 
 

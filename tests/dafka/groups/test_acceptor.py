@@ -47,6 +47,11 @@ def take(registers, ballot, membership, now_ms):
     return registers.accept(Accept("g", ballot, membership), now_ms).granted
 
 
+def propose(registers, ballot, membership, now_ms):
+    registers.prepare(Prepare("g", ballot), now_ms)
+    return take(registers, ballot, membership, now_ms)
+
+
 def test_an_empty_register(registers):
     promise = registers.prepare(Prepare("g", FIRST), 0)
     assert promise == (FIRST, NO_BALLOT, b"", 0, ())
@@ -78,22 +83,32 @@ def test_nothing_of_a_lower_ballot_is_taken(registers):
 
 
 def test_groups_have_nothing_to_do_with_one_another(registers):
-    assert take(registers, SECOND, of(1, "B"), 0)
+    assert propose(registers, SECOND, of(1, "B"), 0)
+    registers.prepare(Prepare("h", FIRST), 0)
     assert registers.accept(Accept("h", FIRST, of(1, "A")), 0).granted
     assert registers.roster("h", 0).membership == of(1, "A")
 
 
 def test_a_store_on_a_new_disk_waits_for_the_session_of_whom_the_old_one_may_have_heard(log):
     registers = Registers(log, 500)
-    assert not take(registers, FIRST, of(1, "A"), 1_500)
-    assert take(registers, FIRST, of(1, "A"), 1_501)
+    assert not propose(registers, FIRST, of(1, "A"), 1_500)
+    assert propose(registers, FIRST, of(1, "A"), 1_501)
     assert take(registers, SECOND, of(2, "A", "B"), 1_501), "it knows now whom it hears"
     again = Registers(log, 1_600)
     assert take(again, THIRD, of(3, "A", "B", "C"), 1_600), "it has its membership from the disk"
 
 
+def test_a_store_on_a_new_disk_takes_only_what_it_has_promised_since(log, registers):
+    assert not take(registers, SECOND, of(1, "B"), 0), "it may have been agreed on long ago"
+    registers.prepare(Prepare("g", THIRD), 0)
+    assert not take(registers, SECOND, of(1, "B"), 0)
+    again = Registers(log, 0)
+    assert take(again, THIRD, of(2, "A", "B"), LONG_AGO_MS), "promised on this disk"
+    assert take(again, Ballot(4, "B"), of(3, "B", "A"), LONG_AGO_MS), "it is no blank any more"
+
+
 def test_what_was_promised_and_taken_is_on_disk(log, registers):
-    assert take(registers, FIRST, of(1, "A"), 0)
+    assert propose(registers, FIRST, of(1, "A"), 0)
     registers.prepare(Prepare("g", THIRD), 0)
     again = Registers(log, 0)
     assert again.prepare(Prepare("g", SECOND), 0)[:3] == (THIRD, FIRST, of(1, "A"))
@@ -104,31 +119,32 @@ def test_a_promise_that_the_disk_refuses_is_none(registers, log, monkeypatch):
     def broken(*_, **__):
         raise StorageError("disk full")
 
+    assert propose(registers, FIRST, of(1, "A"), 0)
     with monkeypatch.context() as patched:
         patched.setattr(log, "append", broken)
         with pytest.raises(StorageError):
             registers.prepare(Prepare("g", SECOND), 0)
         with pytest.raises(StorageError):
-            take(registers, SECOND, of(1, "B"), 0)
+            take(registers, SECOND, of(2, "A", "B"), 0)
     assert take(registers, FIRST, of(1, "A"), 0)
 
 
 def test_a_membership_that_lacks_somebody_who_is_heard_is_not_taken(registers):
-    assert take(registers, FIRST, of(1, "A", "B"), 0)
+    assert propose(registers, FIRST, of(1, "A", "B"), 0)
     assert registers.beat(Beat("g", "B", 0), 900).renewed
     assert not take(registers, THIRD, of(2, "A"), 1_900)
     assert take(registers, THIRD, of(2, "A"), 1_901)
 
 
 def test_who_was_dropped_is_not_heard_any_more(registers):
-    assert take(registers, FIRST, of(1, "A", "B"), 0)
+    assert propose(registers, FIRST, of(1, "A", "B"), 0)
     assert take(registers, THIRD, of(2, "A"), 1_001)
     assert not registers.beat(Beat("g", "B", 1), 1_002).renewed
     assert [pulse.member for pulse in registers.roster("g", 1_002).pulses] == ["A"]
 
 
 def test_who_says_goodbye_is_not_waited_for(registers):
-    assert take(registers, FIRST, of(1, "A", "B"), 0)
+    assert propose(registers, FIRST, of(1, "A", "B"), 0)
     assert not registers.beat(Beat("g", "B", 1, leaving=True), 10).renewed
     assert not registers.beat(Beat("g", "B", 1), 20).renewed
     assert registers.roster("g", 30).pulses[1] == Pulse("B", 20, False, 1)
@@ -136,7 +152,7 @@ def test_who_says_goodbye_is_not_waited_for(registers):
 
 
 def test_a_store_that_has_just_started_takes_everybody_for_alive(log, registers):
-    assert take(registers, FIRST, of(1, "A", "B"), 0)
+    assert propose(registers, FIRST, of(1, "A", "B"), 0)
     again = Registers(log, 0)
     assert [name for name, _ in again.prepare(Prepare("g", SECOND), 50_000).alive] == ["A", "B"]
     assert not take(again, THIRD, of(2, "A"), 51_000)
@@ -144,13 +160,13 @@ def test_a_store_that_has_just_started_takes_everybody_for_alive(log, registers)
 
 
 def test_whoever_proposes_is_alive(registers):
-    assert take(registers, FIRST, of(1, "A"), 0)
+    assert propose(registers, FIRST, of(1, "A"), 0)
     assert take(registers, THIRD, of(1, "A"), 5_000)
     assert registers.prepare(Prepare("g", Ballot(4, "B")), 6_000).alive == (("A", ABOUT),)
 
 
 def test_what_members_have_released_is_told(registers):
-    assert take(registers, FIRST, of(5, "A", "B"), 0)
+    assert propose(registers, FIRST, of(5, "A", "B"), 0)
     registers.beat(Beat("g", "A", 5), 100)
     registers.beat(Beat("g", "A", 4), 200)  # overtaken on the way
     assert registers.roster("g", 300).pulses == (Pulse("A", 100, True, 5), Pulse("B", 300, True, 0))
@@ -166,6 +182,7 @@ def test_the_epoch_of_commits_is_told(registers, log, committed):
 def test_no_more_groups_than_there_is_room_for(log):
     registers = Registers(log, -LONG_AGO_MS, groups_max=2)
     for group in ("a", "b"):
+        registers.prepare(Prepare(group, FIRST), 0)
         assert registers.accept(Accept(group, FIRST, of(1, "A")), 0).granted
     with pytest.raises(WireError, match="membership"):
         registers.roster("c", 500)

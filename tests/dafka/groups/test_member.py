@@ -219,8 +219,21 @@ def test_a_store_that_was_away_learns_what_it_has_missed():
     (member,) = group.join("A")
     assert group.stores[2].roster("g", 0).membership == b""
     group.away = set()
-    group.run(member, ms=500)
+    generation = member.machine.generation
+    group.run(member, ms=2 * SESSION_MS)
     assert group.stores[2].roster("g", group.now_ms).membership != b""
+    assert member.machine.generation == generation, "nobody pauses for it"
+
+
+def test_a_store_that_never_takes_anything_is_proposed_to_once_a_session():
+    group = Group(3)
+    (member,) = group.join("A")
+    group.stores[2] = Registers(MemoryLog("EF" * 16), 1 << 40)
+    before = group.stores[0].roster("g", group.now_ms).accepted.number
+    group.run(member, ms=10 * SESSION_MS)
+    rounds = group.stores[0].roster("g", group.now_ms).accepted.number - before
+    assert 5 <= rounds <= 10
+    assert member.machine.settled
 
 
 def test_leaving_is_quick_and_the_others_take_over_at_once(group):

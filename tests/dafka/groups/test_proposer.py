@@ -9,23 +9,24 @@ from dafka.groups.proposer import PROPOSER_STATES, Proposer, ProposerState
 from dafka.limits import GROUP_NUMBER_MAX
 from tests.support.lifecycles import assert_follows
 
+SESSION_MS = 5_000
 OFFERED = Membership(1, 3, {"A": Member((), 1_000)})
 
 
-def promise(ballot):
-    return Promise(ballot, NO_BALLOT, b"", 0, ())
+def promise(ballot, accepted=NO_BALLOT):
+    return Promise(ballot, accepted, b"", 0, ())
 
 
 @pytest.fixture
 def proposer():
-    return Proposer("g", 3)
+    return Proposer("g", 3, SESSION_MS)
 
 
 @pytest.mark.parametrize(
     ("stores", "majority", "blocking"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 3)]
 )
 def test_how_many_stores_are_needed(stores, majority, blocking):
-    proposer = Proposer("g", stores)
+    proposer = Proposer("g", stores, SESSION_MS)
     assert (proposer.majority, proposer.blocking) == (majority, blocking)
 
 
@@ -43,6 +44,35 @@ def test_a_round(proposer):
     assert proposer.accepted(1, accept.ballot, granted, 3, 5) == (OFFERED, {0: 3, 1: 3})
     assert proposer.ballot is None
     assert proposer.due_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("stores", "known", "blank", "enough"),
+    [
+        (3, 2, 0, True),
+        (3, 1, 1, False),
+        (3, 1, 2, True),
+        (3, 0, 2, True),
+        (5, 2, 2, False),
+        (5, 3, 0, True),
+        (2, 1, 1, True),
+        (1, 0, 1, True),
+    ],
+)
+def test_a_blank_store_says_nothing_of_what_was_chosen(stores, known, blank, enough):
+    proposer = Proposer("g", stores, SESSION_MS)
+    ballot = proposer.begin("B", 0).ballot
+    found = ()
+    for store in range(known + blank):
+        accepted = Ballot(1, "A") if store < known else NO_BALLOT
+        found = proposer.promised(store, ballot, promise(ballot, accepted), 1)
+    assert bool(found) == enough
+
+
+def test_promises_that_come_when_the_round_is_over_do_not_count(proposer):
+    ballot = proposer.begin("A", 0).ballot
+    for store in range(3):
+        assert not proposer.promised(store, ballot, promise(ballot), proposer.due_ms)
 
 
 def test_one_store_that_refuses_is_not_enough_to_give_up(proposer):
@@ -91,20 +121,20 @@ def test_it_rests_longer_every_time_but_not_for_ever(proposer):
     assert max(rests) > 100
 
 
-def test_a_round_may_take_longer_every_time_but_not_for_ever(proposer):
+def test_a_round_may_take_longer_every_time_but_no_longer_than_a_session(proposer):
     waits = []
     for now_ms in range(0, 20_000_000, 1_000_000):
         proposer.begin("A", now_ms)
         waits.append(proposer.due_ms - now_ms)
         proposer.fail(now_ms)
     assert waits[:3] == [200, 400, 800]
-    assert waits[-1] == 6_400
+    assert waits[-1] == SESSION_MS
 
 
 def test_two_that_fail_together_do_not_come_back_together():
     rests = set()
     for name in "ABCDEF":
-        proposer = Proposer("g", 3)
+        proposer = Proposer("g", 3, SESSION_MS)
         proposer.begin(name, 0)
         proposer.fail(0)
         rests.add(proposer.due_ms)

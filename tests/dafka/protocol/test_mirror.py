@@ -6,7 +6,7 @@ import pytest
 
 from dafka.model import Partition
 from dafka.protocol.effects import Dropped, Listen, Publish, Stored, Wanted
-from dafka.protocol.events import Consumed, Mirrored, PeerListened, Received, Woke
+from dafka.protocol.events import Consumed, Mirrored, PeerLeft, PeerListened, Received, Woke
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -21,8 +21,8 @@ def mirror():
     return machine
 
 
-def ack(end):
-    return Received(messages.Ack("flights", "AA", "S1", end - 1))
+def ack(end, store="S1"):
+    return Received(messages.Ack("flights", "AA", store, end - 1))
 
 
 def heads(effects):
@@ -161,3 +161,15 @@ def test_messages_for_others_are_dropped(mirror):
 def test_an_event_of_another_role_is_a_bug(mirror):
     with pytest.raises(AssertionError):
         mirror.handle(Consumed(1), 0)
+
+
+def test_a_store_that_has_left_is_asked_again_when_it_is_back(batch):
+    mirror = MirrorMachine(MirrorSettings(min_acks=2))
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    mirror.handle(ack(42), 10)
+    mirror.handle(Woke(), 10_000)
+    assert mirror.handle(PeerLeft("S1"), 10_000) == []
+    assert mirror.wakeup_ms() == 11_000
+    assert mirror.handle(ack(42, store="S2"), 10_500) == []
+    assert [type(one) for one in mirror.handle(ack(42), 11_010)] == [Stored]
+    mirror.check()

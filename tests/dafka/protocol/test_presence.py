@@ -7,7 +7,7 @@ import pytest
 from dafka.limits import PEERS_MAX
 from dafka.model import Reach
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import Woke
+from dafka.protocol.events import PeerLeft, Woke
 from dafka.protocol.presence import (
     RIVALS_MAX,
     TRIAL_MS,
@@ -329,3 +329,22 @@ def test_a_peer_too_many_is_counted(presence):
     for number in range(PEERS_MAX):
         presence.handle(heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}")), 0)
     assert presence.handle(YOU, 0) == [Dropped("too many peers")]
+
+
+def test_who_has_no_connection_any_more_has_left_and_who_never_had_one_when_it_is_given_up(
+    presence,
+):
+    presence.handle(YOU, 0)
+    presence.handle(heard(TowerBeacon("INSIDE", "inproc://a")), 0)
+    presence.handle(ConnectionChanged(PEER, True), 10)
+    assert presence.handle(ConnectionChanged(PEER, False), 20) == [PeerLeft("YOU")]
+    gone = [one for one in presence.handle(Woke(), 61_000) if isinstance(one, PeerLeft)]
+    assert gone == [PeerLeft("YOU"), PeerLeft("INSIDE")]
+
+
+def test_who_is_replaced_at_its_endpoint_has_left(presence):
+    presence.handle(YOU, 0)
+    presence.handle(ConnectionChanged(PEER, True), 10)
+    other = heard(TowerBeacon("YOU, without its disk", PEER))
+    assert presence.handle(other, 20) == [PeerLeft("YOU")]
+    assert presence.handle(other, 30) == []

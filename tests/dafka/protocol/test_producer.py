@@ -20,6 +20,7 @@ from dafka.protocol.events import (
     Appended,
     AppendFailed,
     Consumed,
+    PeerLeft,
     PeerListened,
     Received,
     Submitted,
@@ -503,3 +504,15 @@ def test_of_very_many_who_ask_in_vain_the_last_are_remembered(waiting):
         in_vain(waiting, 0, 10, requester=f"R{number}")
     assert in_vain(waiting, 0, 10 + VAIN_MS, requester="R1") == [HoleFound(P, 0, 2)]
     assert in_vain(waiting, 0, 10 + VAIN_MS, requester="R0") == []
+
+
+def test_a_store_that_has_left_is_asked_again_when_it_is_back():
+    producer = ProducerMachine("AA", ProducerSettings(min_acks=2))
+    producer.handle(submitted(), 0)
+    producer.handle(ack(2), 10)
+    producer.handle(Woke(), 10_000)
+    assert producer.handle(PeerLeft("S1"), 10_000) == []
+    assert producer.wakeup_ms() == 11_000
+    assert producer.handle(ack(2, store="S1, without its disk"), 10_500) == []
+    assert [type(one) for one in producer.handle(ack(2, store="S2"), 10_600)] == [Stored]
+    producer.check()

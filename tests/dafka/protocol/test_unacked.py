@@ -122,3 +122,19 @@ def test_pending_names_the_last_sequence_of_what_is_unstored(batch):
     unacked.acked(P, "S1", 2)
     assert unacked.pending() == {}
     assert unacked.end(P) == 2
+
+
+def test_a_store_that_has_left_does_not_count_beside_the_one_that_has_its_place(batch):
+    unacked = window(batch, (0, 2), (2, 2), min_acks=2)
+    assert unacked.acked(P, "S1", 4) is None
+    assert unacked.left("S1") == [P]
+    assert unacked.acked(P, "S1, without its disk", 4) is None
+    assert unacked.acked(P, "S2", 2) == (2, len(batch(0, 2).content))
+
+
+def test_what_enough_stores_have_said_is_not_taken_back(batch):
+    unacked = window(batch, (0, 2), (2, 2), min_acks=2)
+    for store in ("S1", "S2"):
+        unacked.acked(P, store, 4)
+    assert unacked.left("S1") == unacked.left("S2") == unacked.left("S3") == []
+    assert unacked.stored(P) == 4

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from dafka.model import Partition
-from dafka.testing.checker import KNOWN_MS, Anomaly, Name, check, condensed, vacuous
+from dafka.testing.checker import (
+    KNOWN_MS,
+    LOSS_MS_MAX,
+    Anomaly,
+    Name,
+    check,
+    condensed,
+    vacuous,
+)
 from dafka.testing.history import (
     Acknowledged,
     Began,
@@ -205,9 +213,18 @@ def test_a_store_with_a_new_disk_begins_again_and_is_owed_everything():
     assert names(events) == set()
     without = [event for event in events if getattr(event, "node", "") != "s2"]
     assert names([*without, *begun[:1]]) >= {Name.UNSEEN}
-    acknowledged = [Sent(8, 3, "p", "orders", (b"4",)), Acknowledged(8, 3, "AA", 4, 1)]
-    durable = Durable(8, "s2", P, 5)
-    assert Name.ACK_NOT_DURABLE in names(before(SETTLED, durable, DiskLost(8, "s2"), *acknowledged))
+
+
+def test_a_disk_that_is_lost_counts_until_that_can_be_known_and_never_beside_the_next_one():
+    had = [Sent(8, 3, "p", "orders", (b"4",)), Durable(8, "s2", P, 5), DiskLost(8, "s2")]
+
+    def named(*later):
+        return names(before(SETTLED, *had, *later)) & {Name.ACK_NOT_DURABLE}
+
+    assert not named(Acknowledged(9, 3, "AA", 4, 1))
+    assert named(Acknowledged(8 + LOSS_MS_MAX, 3, "AA", 4, 1))
+    assert named(Durable(9, "s2", P, 5), Acknowledged(9, 3, "AA", 4, 2))
+    assert not named(Durable(9, "s1", P, 5), Acknowledged(9, 3, "AA", 4, 2))
 
 
 def test_a_partition_may_end_with_what_was_passed_over_or_taken():

@@ -103,3 +103,11 @@ def test_what_others_see_waits_for_the_write_before_it():
     assert seen == ["before"]
     here.idle_at(20)
     assert seen == ["before", {PLACE: 0}]
+
+
+def test_what_is_taken_in_drops_nothing():
+    here = Machine()
+    with pytest.raises(AssertionError, match="drops nothing"):
+        here.view.append([batch(0)], trims={PLACE: 0})
+    with pytest.raises(AssertionError, match="drops nothing"):
+        here.view.append([], trims={PLACE: 3}, skips={PLACE: 3})

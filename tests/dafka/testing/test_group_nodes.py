@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.groups.events import PublishCommits
 from dafka.model import Partition
 from dafka.testing.group_nodes import Processed
 
@@ -28,3 +29,10 @@ def test_what_a_living_member_has_processed_may_not_be_repeated():
     processed.times[PLACE] = [(10, "C0.1"), (500, "C1.1")]
     with pytest.raises(AssertionError, match="lives"):
         processed.repeated(1_000)
+
+
+def test_of_what_is_acknowledged_the_last_generation_holds():
+    processed = Processed()
+    for epoch, position in ((2, 7), (1, 9), (2, 8)):
+        processed.commit(PublishCommits(1, epoch, {PLACE[0]: position}, {}))
+    assert processed.committed == {PLACE[0]: (2, 8)}

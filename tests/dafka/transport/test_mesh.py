@@ -14,7 +14,7 @@ from dafka.errors import MisuseError
 from dafka.model import Endpoint, TowerEndpoints
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Dropped
-from dafka.protocol.events import PeerListened, Received, ReceivedTogether
+from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import PresenceSettings
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
@@ -412,3 +412,17 @@ def test_nobody_unsubscribes_another_peer(keyed, verb):
     keyed.queue(keyed.nobody, b"\0" + ORDERS)
     keyed.read()
     assert keyed.hears(keyed.reader)
+
+
+def test_who_ends_has_left_behind_the_last_that_it_has_said(world, pair, until):
+    speaker, _ = pair
+    said = [messages.DirectHead("me", "orders", "AB" * 16, number) for number in range(100)]
+    for message in said:
+        speaker.publish(message)
+    speaker.flush()
+    world.meshes.remove(speaker)
+    speaker.close(WAIT_MS)
+    found = []
+    until(lambda: found.extend(world.turn()[0]) or PeerLeft("AA") in found)
+    before = found[: found.index(PeerLeft("AA"))]
+    assert messages_in(before) == said
