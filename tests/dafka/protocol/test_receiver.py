@@ -193,6 +193,17 @@ def test_the_wait_begins_anew_when_something_has_come(inflow, batch):
     assert now_ms - asked_ms == 3 * FETCH_SILENCE_MS, "one with, one without, one of rest"
 
 
+def test_silence_is_judged_when_woken_and_not_by_who_has_still_to_read(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    late_ms = 10 * FETCH_SILENCE_MS  # it has written for so long
+    assert inflow.fetches(late_ms) == []
+    inflow.offer(batch(0, 4))
+    assert inflow.fetches(late_ms) == []
+    inflow.answered(P, "S1", 9)
+    assert [(one.sequence, one.store) for one in inflow.fetches(late_ms)] == [(4, "S1")]
+
+
 def test_an_unanswerable_fetch_gives_its_place_to_others(batch):
     inflow = Inflow("ME")
     lacking(inflow, UNKNOWN, 0)
