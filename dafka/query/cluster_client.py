@@ -79,6 +79,10 @@ class ClusterClient:
             self._clients[endpoint] = client
         return client
 
+    def prefer(self, endpoint: str) -> None:
+        """Ask this one of the stores first."""
+        self._order = tuple(sorted(self._order, key=lambda one: one != endpoint))
+
     def all(self, ask: Callable[[StoreClient], T]) -> Answers[T]:
         """Ask every store; return what is answered, and why the rest is not."""
         return self._answers(ask, len(self._cluster.stores))
