@@ -535,6 +535,8 @@ class ConsumerMachine:
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
+        if not self._full:
+            self._inflow.wake(now_ms)
         if self.state is ConsumerState.NEW:
             self._lifecycle.become(ConsumerState.LIVE)
             effects += self._greet()

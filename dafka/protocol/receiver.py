@@ -426,7 +426,6 @@ class Inflow:
     def fetches(self, now_ms: int, room: int = FETCHED_BYTES_MAX) -> list[messages.Fetch]:
         """The FETCHes to send now, for as many bytes as there is room for at most."""
         fetches: list[messages.Fetch] = []
-        self._stores.fell_silent(self._gaps.expire(now_ms))
         while (due := self._gaps.due(room)) is not None:
             partition, rest_ms = due
             stream = self._streams[partition]
@@ -458,8 +457,15 @@ class Inflow:
         return messages.Fetch(topic, address, self._requester, stream.expected, count, store)
 
     def wakeup_ms(self) -> int | None:
-        """When `fetches` has something to do because time has passed; sometimes nothing then."""
+        """When `wake` has something to do; sometimes nothing then."""
         return self._gaps.wakeup_ms()
+
+    def wake(self, now_ms: int) -> None:
+        """Give up what has brought nothing for long. What has come is to be taken in before.
+
+        A store that has written for a second would else take for silence what waits to be read.
+        """
+        self._stores.fell_silent(self._gaps.expire(now_ms))
 
     def misses(self, size: int) -> bool:
         """Whether more than so many bytes are known of and not received; an estimate.

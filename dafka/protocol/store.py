@@ -492,6 +492,7 @@ class StoreMachine:
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
+        self._inflow.wake(now_ms)
         if not self._greeted:
             self._greeted = True
             effects += self._greet()

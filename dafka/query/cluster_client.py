@@ -24,7 +24,7 @@ class Answers(Generic[T]):
     """What the stores of a cluster have answered.
 
     Attributes:
-        given: By the store's query port, in the order of the cluster's.
+        given: By the store's query port.
         failures: Why there is none, of the others.
     """
 
@@ -42,7 +42,8 @@ class ClusterClient:
 
     Policies: `first` takes the first that answers, `first_with` the first that has it, `best` the
     greatest answer of all, `majority` those of more than half, `all` whatever is answered. Stores
-    are connected to when they are first asked.
+    are connected to when they are first asked, in the order of the cluster's; who does not answer
+    is the last to be asked from then on.
 
     Args:
         cluster: Which.
@@ -65,6 +66,7 @@ class ClusterClient:
         self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
         self._connect = connect
         self._clients: dict[str, StoreClient] = {}
+        self._order = cluster.stores
 
     def store(self, endpoint: str = "") -> StoreClient:
         """Return one of the stores, by its query port; the cluster's first without it."""
@@ -76,6 +78,10 @@ class ClusterClient:
             )
             self._clients[endpoint] = client
         return client
+
+    def prefer(self, endpoint: str) -> None:
+        """Ask this one of the stores first."""
+        self._order = tuple(sorted(self._order, key=lambda one: one != endpoint))
 
     def all(self, ask: Callable[[StoreClient], T]) -> Answers[T]:
         """Ask every store; return what is answered, and why the rest is not."""
@@ -147,13 +153,14 @@ class ClusterClient:
     def _answers(self, ask: Callable[[StoreClient], T], stores_max: int) -> Answers[T]:
         given: dict[str, T] = {}
         failures: dict[str, QueryError] = {}
-        for endpoint in self._cluster.stores:
+        for endpoint in self._order:
             if len(given) == stores_max:
                 break
             try:
                 given[endpoint] = ask(self.store(endpoint))
             except QueryError as error:
                 failures[endpoint] = error
+        self._order = tuple(sorted(self._order, key=failures.__contains__))
         return Answers(given, failures)
 
     def close(self) -> None:

@@ -338,10 +338,16 @@ class Poller:
         self._poller.unregister(pollable)
         del self._handlers[pollable]
 
-    def turn(self, timeout_ms: int) -> None:
-        """Wait for the first, at most `timeout_ms`, and call the handlers of all that are ready."""
-        for pollable, _ in self._poller.poll(timeout_ms):
+    def turn(self, timeout_ms: int) -> bool:
+        """Wait for the first, at most `timeout_ms`, and call the handlers of all that are ready.
+
+        Returns:
+            Whether anything was.
+        """
+        ready = self._poller.poll(timeout_ms)
+        for pollable, _ in ready:
             self._handlers[pollable]()
+        return bool(ready)
 
 
 _names = count()

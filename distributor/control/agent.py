@@ -36,6 +36,7 @@ from distributor.link.events import StopReason
 from distributor.link.node import LinkNode
 from distributor.link.target import ClusterLost, Pause, Retarget, TargetSettings
 from distributor.offsets.node import OffsetsNode
+from distributor.survey import ASKED_AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +75,8 @@ class SteeredLink:
         self._failure: DafkaError | None = None
         self._node = LinkNode(topology, link)
         self._offsets = OffsetsNode(topology, link)
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="dafka-probe")
+        at_once = min(len(link.targets), ASKED_AT_ONCE_MAX)
+        self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="dafka-probe")
         self._stores = ClusterStores(topology, link)
         settings = TargetSettings(
             failover_after_ms=topology.links.failover_after_ms,

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Mapping
 
     from dafka.model import Partition
 
@@ -42,42 +42,33 @@ class _Stood(NamedTuple):
 
 
 class RelayWatch:
-    """The other targets of one link.
+    """The other targets of one link."""
 
-    Args:
-        targets: All of them.
-        heads: What a cluster has of what the link carries; None if it does not answer.
-    """
-
-    def __init__(
-        self, targets: tuple[str, ...], heads: Callable[[str], Mapping[Partition, int] | None]
-    ) -> None:
-        self._targets = targets
-        self._heads = heads
+    def __init__(self) -> None:
         self._stood: dict[str, _Stood] = {}
         self._served: deque[tuple[int, int]] = deque(maxlen=LOOKS_MAX)
         """How far the served one had come, and when."""
 
-    def look(self, served: str, well: Collection[str], now_ms: int) -> tuple[str, int]:
+    def look(
+        self, served: str, heads: Mapping[str, Mapping[Partition, int]], now_ms: int
+    ) -> tuple[str, int]:
         """Return who has been starved for longest, and how long, in ms; 0 if nobody is.
 
         Args:
             served: The target that the link aims at.
-            well: Those that give a sign of life: who does not is not starved but sick.
+            heads: What each target has of what the link carries, as far as they answer: who does
+                not is not starved but sick.
             now_ms: The time.
         """
-        ours = self._heads(served) if served in well else None
-        found = {
-            name: self._heads(name)
-            for name in self._targets
-            if ours is not None and name != served and name in well
-        }
-        if ours is not None:
-            self._served.append((_end(ours), now_ms))
+        ours = heads.get(served)
+        if ours is None:
+            self._stood = {}
+            return "", 0
+        self._served.append((_end(ours), now_ms))
         self._stood = {
             name: self._now(name, ours, theirs, now_ms)
-            for name, theirs in found.items()
-            if ours is not None and theirs is not None
+            for name, theirs in heads.items()
+            if name != served
         }
         waited = ((stood.starved_ms(now_ms), name) for name, stood in self._stood.items())
         longest_ms, who = max(waited, default=(0, ""))

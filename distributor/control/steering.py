@@ -7,7 +7,7 @@ the thread is the agent's, or the simulator's.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROBE_INTERVAL_MS = 1_000
-"""How often the targets are asked for a sign of life."""
+"""How often the targets are asked for a sign of life, and what they have."""
 
 STUCK_MS = 3_000
 """A target that takes nothing for so long is said to be stuck: an acknowledgement takes some
@@ -58,8 +58,8 @@ LATE_PARTS = 4
 this part of the time: slow, though it takes something all the while. What fills the buffers of a
 link that catches up is stored seconds after it was sent."""
 
-RELAY_INTERVAL_MS = 1_000
-"""How often it is looked whether the other targets get what the served one takes."""
+PROBE_AGAIN_MS = 100
+"""How soon they are asked again where that may decide that the served one is left."""
 
 BARRIER_INTERVAL_MS = 200
 """How often the clusters behind a target are asked whether they have everything."""
@@ -90,8 +90,17 @@ class SteeredNode(Protocol):
         """Which of its clusters it has not found, for people; empty if both are there."""
 
 
+class _Look(NamedTuple):
+    """What a target has answered; its heads are None if it did not, or was not asked."""
+
+    probed: Probed
+    heads: Mapping[Partition, int] | None = None
+
+
 class ClusterStores:
-    """The stores of a topology's clusters, as far as steering asks them. Used by one thread.
+    """The stores of a topology's clusters, as far as steering asks them.
+
+    Different clusters may be asked at once, each by one thread.
 
     Args:
         topology: Where they are declared.
@@ -169,7 +178,7 @@ class Steering:
         node: SteeredNode,
         stores: ClusterStores,
         *,
-        probe: Callable[[Callable[[str], Probed], tuple[str, ...]], Iterable[Probed]] = map,
+        probe: Callable[[Callable[[str], _Look], tuple[str, ...]], Iterable[_Look]] = map,
         probe_interval_ms: int = PROBE_INTERVAL_MS,
         clock: Clock = CLOCK,
     ) -> None:
@@ -187,10 +196,9 @@ class Steering:
         self.switches = 0
         self._barrier = ""
         """What the barrier waits for."""
-        self._relays = RelayWatch(link.targets, stores.carried)
-        self._relays_due_ms = self._probe_due_ms
-        self._well: set[str] = set()
-        """Targets that gave a sign of life last time."""
+        self._relays = RelayWatch()
+        self._silent: set[str] = set()
+        """Targets that gave no sign of life last time."""
 
     @property
     def state(self) -> str:
@@ -281,21 +289,31 @@ class Steering:
         targets = self._link.targets
         if len(targets) < 2:
             return  # nothing depends on it
-        for probed in self._apply(self._probed, targets):
-            (self._well.add if probed.well else self._well.discard)(probed.target)
+        heads: dict[str, Mapping[Partition, int]] = {}
+        for probed, held in self._apply(self._look_at, targets):
+            (self._silent.discard if probed.well else self._silent.add)(probed.target)
+            if held is not None:
+                heads[probed.target] = held
             self.handle(probed)
         self.handle(Stuck(self._stuck_ms))
-        if self._now_ms() >= self._relays_due_ms and self.aim.state is TargetState.SERVING:
-            self._relays_due_ms = self._now_ms() + RELAY_INTERVAL_MS
-            self._look_at_relays()
+        if self.aim.state is TargetState.SERVING:
+            self._look_at_relays(heads)
+        left_ms = self.aim.patience_left_ms(self._now_ms())
+        if left_ms > 0:
+            soon_ms = self._now_ms() + max(left_ms, PROBE_AGAIN_MS)
+            self._probe_due_ms = min(self._probe_due_ms, soon_ms)
 
-    def _probed(self, name: str) -> Probed:
-        well = self._stores.is_well(name)
-        return Probed(name, well, gone=not well and self._stores.are_gone(name))
+    def _look_at(self, name: str) -> _Look:
+        # Whether it is gone is known at once, and no sign of life would be waited for.
+        gone = name in self._silent and self._stores.are_gone(name)
+        if gone or not self._stores.is_well(name):
+            return _Look(Probed(name, well=False, gone=gone or self._stores.are_gone(name)))
+        serving = self.aim.state is TargetState.SERVING
+        return _Look(Probed(name, well=True), self._stores.carried(name) if serving else None)
 
-    def _look_at_relays(self) -> None:
+    def _look_at_relays(self, heads: Mapping[str, Mapping[Partition, int]]) -> None:
         served = self.aim.current
-        who, for_ms = self._relays.look(served, self._well, self._now_ms())
+        who, for_ms = self._relays.look(served, heads, self._now_ms())
         self.handle(Starved(for_ms))
         if self.aim.current != served:
             facts = {"target": served, "starved": who, "for_ms": for_ms}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, RefusedError
 from dafka.process.clock import CLOCK
+from dafka.query.client import SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.transport.request import QueryClient
 from distributor.link.events import HeadsRead, HeadsUnread
@@ -120,7 +121,9 @@ class Holdings:
         timeout_ms: int | None = None,
     ) -> None:
         self.cluster = cluster.name
-        self._stores = ClusterClient(Cluster.declared(cluster), timeout_ms, connect)
+        declared = Cluster.declared(cluster)
+        self._stores = ClusterClient(declared, timeout_ms, connect)
+        self._signs = ClusterClient(declared, SIGN_TIMEOUT_MS, connect)
         self._views = {store.query: StoreView(wants) for store in cluster.stores}
         self.store = cluster.stores[0].query
         """The query port of the store that last spoke for the cluster."""
@@ -133,9 +136,15 @@ class Holdings:
     def ask(self) -> bool:
         """Bring this up to date; False if no store answered.
 
-        The stores are asked in turn; the first that answers speaks for all. Another one may have
-        more or less. Less is repeated and ignored, more is repaired among the stores.
+        The stores are asked in turn, from the first on that gives a sign of life; the first that
+        answers speaks for all. Another one may have more or less. Less is repeated and ignored,
+        more is repaired among the stores.
         """
+        try:
+            if len(self._views) > 1:  # what it holds may take one long to say
+                self._stores.prefer(self._signs.first(self._sign))
+        except QueryError:
+            pass  # they may be busy
         try:
             self.store = self._stores.first(self._ask)
         except QueryError:
@@ -174,10 +183,20 @@ class Holdings:
     def close(self) -> None:
         """Release the connections."""
         self._stores.close()
+        self._signs.close()
 
     def _ask(self, client: StoreClient) -> str:
         try:
             self._views[client.endpoint].read(client)
+        except QueryError as error:
+            self._unsaid(client, error)
+            raise
+        return client.endpoint
+
+    def _sign(self, client: StoreClient) -> str:
+        """Where one is that answers at all."""
+        try:
+            client.health()
         except QueryError as error:
             self._unsaid(client, error)
             raise

@@ -219,6 +219,12 @@ class TargetMachine:
         """When a barrier or a pause has lasted for too long; silence is told by `Probed`."""
         return self._hold_due_ms
 
+    def patience_left_ms(self, now_ms: int) -> int:
+        """How long until the target is left if it goes on like this; 0 or less: it is overdue."""
+        silent_ms = now_ms - self._alive_ms
+        left_ms = self._patience_ms(now_ms) - max(silent_ms, self._stuck_ms, self._starved_ms)
+        return min(left_ms, self._gone_ms - silent_ms) if self._gone else left_ms
+
     def check(self) -> None:
         """Assert that it aims at one of its targets, and that its state says what it waits for."""
         assert self.current in self._targets
@@ -254,7 +260,7 @@ class TargetMachine:
             return [self._resume()] if over else []
         patience_ms = self._patience_ms(now_ms)
         silent_ms = now_ms - self._alive_ms
-        gone = self._gone and silent_ms >= self._settings.failover_after_ms // 2
+        gone = self._gone and silent_ms >= self._gone_ms
         if self.current in self._lost or gone or silent_ms >= patience_ms:
             # A target that rests may still take more than one that is dead.
             return self._fail_over(now_ms, resting=True)
@@ -267,6 +273,10 @@ class TargetMachine:
         if self.holding or self._pinned or not self._settings.failback:
             return []
         return self._fail_back(now_ms)
+
+    @property
+    def _gone_ms(self) -> int:
+        return self._settings.failover_after_ms // 2
 
     def _patience_ms(self, now_ms: int) -> int:
         whole_ms = self._settings.failover_after_ms

@@ -14,7 +14,7 @@ from dafka.model import address_of
 from dafka.node.loop import STUCK_MS, Node, NodeFailedError
 from dafka.protocol.effects import Dropped, Listen, Publish
 from dafka.protocol.events import PeerListened, Received, TurnEnded, Woke
-from dafka.transport.mesh import Mesh
+from dafka.transport.mesh import MESSAGES_PER_TURN_MAX, Mesh
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -129,6 +129,36 @@ def test_a_due_timer_wakes_the_role(run, until):
     role.wakeup = 0
     run(role)
     until(lambda: len(role.of(Woke)) >= 3)
+
+
+class SlowToEnd(Recorder):
+    """A role whose turns end slowly where something has come; it counts those."""
+
+    def __init__(self, end_s, **answers):
+        super().__init__(**answers)
+        self.came = []
+        """How much had come by the end of each such turn."""
+        self._end_s = end_s
+
+    def handle(self, side, event, now_ms):
+        if isinstance(event, TurnEnded) and len(self.of(Received)) > sum(self.came):
+            self.came.append(len(self.of(Received)) - sum(self.came))
+            time.sleep(self._end_s)
+        return super().handle(side, event, now_ms)
+
+
+def test_the_longer_a_turn_takes_to_end_the_more_the_next_takes_in(run, until):
+    message = messages.DirectRecords("me", "orders", "AB" * 16, 7, 1, b"content")
+    listener = SlowToEnd(0.4, listen=[Listen(MessageId.DIRECT_RECORDS, "me")])
+    speaker = Recorder(one=[Publish(message)], more=[Publish(message)] * 900)
+    run(listener, 1).post(None, "listen")
+    node = run(speaker, 2)
+    until(lambda: PeerListened(MessageId.DIRECT_RECORDS, "me") in speaker.of(PeerListened))
+    node.post(None, "one")
+    until(lambda: listener.came)
+    node.post(None, "more")
+    until(lambda: sum(listener.came) == 901)
+    assert max(listener.came) > 2 * MESSAGES_PER_TURN_MAX
 
 
 def test_another_file_descriptor_makes_events(run, until):

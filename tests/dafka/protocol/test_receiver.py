@@ -52,6 +52,12 @@ UNKNOWN = FETCHED_BYTES_MAX // FETCH_ANSWER_BYTES_MAX
 """FETCHes under way as long as no record was seen."""
 
 
+def fetched(inflow, now_ms, room=FETCHED_BYTES_MAX):
+    """The FETCHes of a node that is woken, and has nothing left to take in."""
+    inflow.wake(now_ms)
+    return inflow.fetches(now_ms, room)
+
+
 @pytest.fixture
 def inflow():
     inflow = Inflow("ME")
@@ -71,7 +77,7 @@ def test_what_arrives_in_order_is_ready_at_once(inflow, batch):
     assert inflow.offer(batch(0, 2)) is None
     assert inflow.offer(batch(2)) is None
     assert taken(inflow) == [(0, 2), (2, 1)]
-    assert inflow.fetches(0) == []
+    assert fetched(inflow, 0) == []
 
 
 def test_what_was_received_before_is_a_duplicate(inflow, batch):
@@ -84,10 +90,10 @@ def test_exactly_the_missing_range_is_fetched_once(inflow, batch):
     inflow.offer(batch(0, 2))
     inflow.offer(batch(7))
     inflow.offer(batch(9))
-    fetches = inflow.fetches(0)
+    fetches = fetched(inflow, 0)
     assert ranges(fetches) == [(2, 5)]
     assert (fetches[0].requester, fetches[0].topic, fetches[0].address) == ("ME", "flights", "AA")
-    assert inflow.fetches(0) == []
+    assert fetched(inflow, 0) == []
 
 
 def test_a_closed_gap_frees_what_waited_behind_it(inflow, batch):
@@ -96,7 +102,7 @@ def test_a_closed_gap_frees_what_waited_behind_it(inflow, batch):
     assert taken(inflow) == []
     inflow.offer(batch(0, 2))
     assert taken(inflow) == [(0, 2), (2, 2), (4, 2)]
-    assert inflow.fetches(0) == []
+    assert fetched(inflow, 0) == []
     inflow.check()
 
 
@@ -110,16 +116,16 @@ def test_a_batch_that_overlaps_is_taken_from_where_it_is_new(inflow, batch):
 
 def test_a_head_makes_what_is_missing_known(inflow):
     inflow.heard(P, 9)
-    assert ranges(inflow.fetches(0)) == [(0, 10)]
+    assert ranges(fetched(inflow, 0)) == [(0, 10)]
     assert inflow.head(P) == 9
 
 
 def test_a_fetch_asks_for_no_more_than_a_batch_may_hold(inflow, batch):
     inflow.heard(P, 10**12)
-    assert ranges(inflow.fetches(0)) == [(0, PROBE_RECORDS)]
+    assert ranges(fetched(inflow, 0)) == [(0, PROBE_RECORDS)]
     inflow.offer(batch(0, 10))
     inflow.answered(P, None, 10**12)
-    assert ranges(inflow.fetches(0, room=10**12)) == [(10, BATCH_RECORDS_MAX)]
+    assert ranges(fetched(inflow, 0, room=10**12)) == [(10, BATCH_RECORDS_MAX)]
 
 
 def lacking(inflow, count, head):
@@ -134,7 +140,7 @@ def lacking(inflow, count, head):
 def test_of_what_nobody_knows_the_size_of_only_a_few_are_asked_for():
     inflow = Inflow("ME")
     lacking(inflow, UNKNOWN + 1, 0)
-    assert len(inflow.fetches(0)) == UNKNOWN
+    assert len(fetched(inflow, 0)) == UNKNOWN
 
 
 def test_of_few_partitions_more_is_asked_for_than_of_many(inflow, batch):
@@ -142,12 +148,12 @@ def test_of_few_partitions_more_is_asked_for_than_of_many(inflow, batch):
     inflow.offer(batch(0))
     room = 800 * size
     lacking(inflow, 3, PROBE_RECORDS)
-    assert [fetch.count for fetch in inflow.fetches(0, room)] == [100] * 3
+    assert [fetch.count for fetch in fetched(inflow, 0, room)] == [100] * 3
     few = Inflow("ME")
     few.start(P, 0)
     few.offer(batch(0))
     lacking(few, 20, 9)
-    assert [fetch.count for fetch in few.fetches(0, room)] == [10] * 20
+    assert [fetch.count for fetch in fetched(few, 0, room)] == [10] * 20
 
 
 def test_what_is_asked_for_fits_into_the_room(inflow, batch):
@@ -155,9 +161,9 @@ def test_what_is_asked_for_fits_into_the_room(inflow, batch):
     inflow.offer(batch(0))
     lacking(inflow, 20, 9)
     room = 50 * size
-    assert [fetch.count for fetch in inflow.fetches(0, room)] == [6] * 9
-    assert inflow.fetches(0, room) == []
-    assert len(inflow.fetches(0, 2 * room)) == 5
+    assert [fetch.count for fetch in fetched(inflow, 0, room)] == [6] * 9
+    assert fetched(inflow, 0, room) == []
+    assert len(fetched(inflow, 0, 2 * room)) == 5
 
 
 def test_what_is_missing_is_as_large_as_what_came(inflow, batch):
@@ -168,56 +174,67 @@ def test_what_is_missing_is_as_large_as_what_came(inflow, batch):
     lacking(inflow, 2, 4)
     assert inflow.misses(20 * size - 1)
     assert not inflow.misses(20 * size)
-    assert inflow.fetches(0)
+    assert fetched(inflow, 0)
     assert inflow.misses(20 * size - 1), "asked for is not had"
-    inflow.fetches(FETCH_SILENCE_MS)
+    fetched(inflow, FETCH_SILENCE_MS)
     assert not inflow.misses(1), "it was asked for in vain"
 
 
 def test_the_wait_begins_anew_when_something_has_come(inflow, batch):
     inflow.heard(P, 9)
     while (now_ms := inflow.wakeup_ms() or 0) < 30_000:
-        inflow.fetches(now_ms)
-    while not inflow.fetches(now_ms):
+        fetched(inflow, now_ms)
+    while not fetched(inflow, now_ms):
         now_ms = inflow.wakeup_ms()
     inflow.offer(batch(0, 4))  # and what would have said that this is all was lost
     asked_ms = now_ms
-    while not inflow.fetches(now_ms):
+    while not fetched(inflow, now_ms):
         now_ms = inflow.wakeup_ms()
     assert now_ms - asked_ms == 3 * FETCH_SILENCE_MS, "one with, one without, one of rest"
+
+
+def test_silence_is_judged_when_woken_and_not_by_who_has_still_to_read(inflow, batch):
+    inflow.heard(P, 9)
+    inflow.fetches(0)
+    late_ms = 10 * FETCH_SILENCE_MS  # it has written for so long
+    assert inflow.fetches(late_ms) == []
+    inflow.offer(batch(0, 4))
+    assert inflow.fetches(late_ms) == []
+    inflow.answered(P, "S1", 9)
+    assert [(one.sequence, one.store) for one in inflow.fetches(late_ms)] == [(4, "S1")]
 
 
 def test_an_unanswerable_fetch_gives_its_place_to_others(batch):
     inflow = Inflow("ME")
     lacking(inflow, UNKNOWN, 0)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.start(P, 0)
     inflow.heard(P, 0)
-    assert inflow.fetches(0) == []
-    assert [fetch.topic for fetch in inflow.fetches(FETCH_SILENCE_MS)] == ["flights"]
+    assert fetched(inflow, 0) == []
+    assert [fetch.topic for fetch in fetched(inflow, FETCH_SILENCE_MS)] == ["flights"]
 
 
 def test_an_answered_window_is_followed_by_the_next_at_once(inflow, batch):
     inflow.heard(P, 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.offer(batch(0, 4))
     inflow.answered(P, "S1", 9)
-    assert ranges(inflow.fetches(0)) == [(4, 6)]
+    assert ranges(fetched(inflow, 0)) == [(4, 6)]
 
 
 def test_an_answer_that_brought_nothing_is_not_followed_at_once(inflow):
     inflow.heard(P, 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.answered(P, "S1", 9)
-    assert inflow.fetches(0) == []
+    assert fetched(inflow, 0) == []
 
 
 def late(inflow, head=99):
     """A stream that has asked long enough for log starts to be believed."""
     inflow.heard(P, head)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     now_ms = 0
-    while not (inflow.fetches(now_ms) and now_ms >= SETTLING_MS):
+    while not (fetched(inflow, now_ms) and now_ms >= SETTLING_MS):
         now_ms = inflow.wakeup_ms()
     return now_ms
 
@@ -231,7 +248,7 @@ def test_what_every_known_store_lacks_is_skipped(inflow, batch):
     inflow.offer(batch(60))
     inflow.skip(P, 40)
     inflow.check()
-    (fetch,) = inflow.fetches(now_ms)
+    (fetch,) = fetched(inflow, now_ms)
     assert (fetch.sequence, fetch.store) == (40, None)
     assert inflow.expected(P) == 40
 
@@ -251,7 +268,7 @@ def test_a_store_that_is_gone_holds_a_skip_up_for_six_windows_only(inflow):
     tries = 1
     while inflow.log_start(P, "S1", 50, now_ms) is None:
         now_ms = inflow.wakeup_ms()
-        tries += bool(inflow.fetches(now_ms))
+        tries += bool(fetched(inflow, now_ms))
         assert now_ms < 60_000
     assert tries == 6
     assert now_ms > 8_000, "one that is started again meanwhile is asked first"
@@ -260,15 +277,15 @@ def test_a_store_that_is_gone_holds_a_skip_up_for_six_windows_only(inflow):
 def test_a_store_not_heard_of_for_long_is_not_waited_for(inflow):
     inflow.heard_from("GONE", 0)
     inflow.heard(P, 99)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.start(P, 0)
-    inflow.fetches(STORE_SILENCE_MS)
+    fetched(inflow, STORE_SILENCE_MS)
     assert inflow.log_start(P, "S1", 50, STORE_SILENCE_MS) == 50
 
 
 def test_nothing_is_skipped_before_stores_can_have_been_found(inflow):
     inflow.heard(P, 99)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     assert inflow.log_start(P, "S1", 50, SETTLING_MS - 1) is None
 
 
@@ -285,16 +302,16 @@ def test_a_skip_closes_the_gap_before_what_waits(inflow, batch):
     inflow.offer(batch(20, 5))
     inflow.skip(P, 18)
     inflow.check()
-    assert ranges(inflow.fetches(0)) == [(18, 2)]
+    assert ranges(fetched(inflow, 0)) == [(18, 2)]
     inflow.skip(P, 20)
     assert taken(inflow) == [(20, 5)]
 
 
 def test_an_answer_that_still_flows_is_waited_for(inflow, batch):
     inflow.heard(P, 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.offer(batch(0))
-    assert inflow.fetches(FETCH_SILENCE_MS) == []
+    assert fetched(inflow, FETCH_SILENCE_MS) == []
     assert inflow.wakeup_ms() == 2 * FETCH_SILENCE_MS
 
 
@@ -322,7 +339,7 @@ def test_small_batches_are_bounded_by_their_number(inflow, batch):
 
 def test_nothing_is_skipped_while_what_lies_before_waits(inflow, batch):
     inflow.heard(P, 99)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.offer(batch(0, 5))
     assert inflow.log_start(P, "S1", 50, SETTLING_MS) is None
     inflow.take(P)
@@ -331,7 +348,7 @@ def test_nothing_is_skipped_while_what_lies_before_waits(inflow, batch):
 
 def test_invented_senders_of_a_log_start_do_not_pile_up(inflow):
     inflow.heard(P, 99)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     for number in range(3 * STORES_MAX):
         inflow.log_start(P, f"S{number}", 50, 0)
     assert len(inflow._gaps.window(P).without) == STORES_MAX
@@ -344,7 +361,7 @@ def test_starting_again_forgets_what_was_received(inflow, batch):
     inflow.check()
     assert taken(inflow) == []
     assert inflow.head(P) == 6
-    assert ranges(inflow.fetches(0)) == [(2, 5)]
+    assert ranges(fetched(inflow, 0)) == [(2, 5)]
 
 
 def test_taking_stops_at_a_bound(inflow, batch):

@@ -97,8 +97,14 @@ def inflow():
     return inflow
 
 
+def fetched(inflow, now_ms, room=FETCHED_BYTES_MAX):
+    """The FETCHes of a node that is woken, and has nothing left to take in."""
+    inflow.wake(now_ms)
+    return inflow.fetches(now_ms, room)
+
+
 def asked(inflow, now_ms=0):
-    return [(fetch.sequence, fetch.store) for fetch in inflow.fetches(now_ms)]
+    return [(fetch.sequence, fetch.store) for fetch in fetched(inflow, now_ms)]
 
 
 def test_the_store_whose_answer_was_of_use_is_asked_alone_from_then_on(inflow, batch):
@@ -125,20 +131,20 @@ def test_the_first_store_that_says_it_has_it_is_asked_alone(inflow):
 
 def test_a_store_that_has_no_more_is_left_at_once(inflow, batch):
     inflow.heard(P, 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.offer(batch(0, 4))
     inflow.answered(P, "S1", 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.answered(P, "S1", 3)
     assert asked(inflow) == [(4, None)]
 
 
 def test_a_store_that_falls_silent_is_left_in_time(inflow, batch):
     inflow.heard(P, 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.offer(batch(0, 4))
     inflow.answered(P, "S1", 9)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     assert asked(inflow, FETCH_SILENCE_MS) == []
     assert asked(inflow, 2 * FETCH_SILENCE_MS) == [(4, None)]
 
@@ -153,7 +159,7 @@ def test_a_store_that_falls_silent_is_left_by_all_partitions_until_it_speaks(bat
         inflow.answered(place, "S1", 0)
     now_ms = alone = 0
     while inflow.lacking:
-        for fetch in inflow.fetches(now_ms):
+        for fetch in fetched(inflow, now_ms):
             if fetch.store is None:
                 inflow.offer(batch(0, partition=Partition(fetch.topic, fetch.address)))
             else:
@@ -170,7 +176,7 @@ def test_a_store_that_has_given_all_it_was_asked_for_is_asked_for_the_rest_at_on
     inflow.heard_from("S1", 0)
     inflow.heard(P, 3)
     inflow.stored(P, "S1", 3)
-    assert [fetch.count for fetch in inflow.fetches(0)] == [4]
+    assert [fetch.count for fetch in fetched(inflow, 0)] == [4]
     inflow.heard(P, 9)
     inflow.offer(batch(0, 2))
     assert asked(inflow) == []
@@ -184,7 +190,7 @@ def test_a_store_whose_answer_was_cut_short_has_not_fallen_silent(inflow, batch)
     inflow.heard_from("S1", 0)
     inflow.heard(P, 3)
     inflow.stored(P, "S1", 3)
-    inflow.fetches(0)
+    fetched(inflow, 0)
     inflow.offer(batch(0, 2))
     assert asked(inflow, FETCH_SILENCE_MS) == []
     assert asked(inflow, 2 * FETCH_SILENCE_MS) == []

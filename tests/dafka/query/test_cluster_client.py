@@ -50,6 +50,20 @@ def test_the_first_that_answers_speaks_for_all(ask):
         ask("dead-1", "dead-2").first(value)
 
 
+def test_who_did_not_answer_is_asked_last_from_then_on(ask):
+    stores = ask("dead-1", "live-2", "dead-3")
+    assert [stores.first(value) for _ in range(3)] == [2, 2, 2]
+    assert (stores.store("dead-1").asked, stores.store("dead-3").asked) == (1, 0)
+    assert list(stores.all(value).failures) == ["dead-3", "dead-1"]
+
+
+def test_one_may_be_preferred(ask):
+    stores = ask("live-1", "live-2", "live-3")
+    stores.prefer("live-3")
+    assert stores.first(value) == 3
+    assert stores.some(value, 2) == [3, 1]
+
+
 def test_the_first_that_has_it(ask):
     assert ask("dead-1", "live-0", "live-3").first_with(positive) == 3
     assert ask("live-0", "live-0").first_with(positive) is None

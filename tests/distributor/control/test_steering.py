@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,8 @@ from dafka.model import Partition
 from dafka.process.clock import Clock
 from distributor.control.steering import (
     BARRIER_INTERVAL_MS,
-    RELAY_INTERVAL_MS,
+    PROBE_AGAIN_MS,
+    PROBE_INTERVAL_MS,
     ClusterStores,
     Steering,
 )
@@ -67,9 +69,9 @@ class FakeStores:
 
 
 class Steered:
-    def __init__(self, **settings):
+    def __init__(self, stores=None, **settings):
         self.now_ms = -60_000
-        self.node, self.stores = FakeNode(), FakeStores()
+        self.node, self.stores = FakeNode(), stores or FakeStores()
         clock = Clock(now_ms=lambda: self.now_ms)
         self.steering = Steering(
             LINK, TargetSettings(**settings), self.node, self.stores, clock=clock
@@ -144,9 +146,68 @@ def test_a_target_that_relays_nothing_to_another_is_left(caplog):
     for second in range(6):
         assert here.node.opened == []
         here.stores.held = {"c2": {ORDERS: second}, "c3": {ORDERS: 0}}
-        here.look(after_ms=RELAY_INTERVAL_MS)
+        here.look(after_ms=PROBE_INTERVAL_MS)
     assert here.node.opened == ["c3"]
     assert "target was left, it relays nothing to another" in caplog.text
+
+
+class Relayed(FakeStores):
+    """Records that come to c2 all the time, and on to c3 until that ends.
+
+    Args:
+        end_ms: When nothing is relayed any more.
+    """
+
+    def __init__(self, end_ms):
+        super().__init__()
+        self._end_ms = end_ms
+        self._answer_ms = cycle((40, 20, 3, 1, 25))
+        self.here = None
+        """Whose clock answers put forward: the one takes longer than the other."""
+
+    def is_well(self, name):
+        self.here.now_ms += next(self._answer_ms)
+        return super().is_well(name)
+
+    def carried(self, name):
+        now_ms = self.here.now_ms
+        return {ORDERS: (now_ms if name == "c2" else min(now_ms, self._end_ms)) // 20}
+
+
+@pytest.mark.parametrize("end_ms", range(9_000, 11_000, 130))
+def test_a_relay_that_ends_is_noticed_with_the_next_look_and_left_when_patience_is(end_ms):
+    here = Steered(Relayed(end_ms), failover_after_ms=5_000)
+    here.stores.here = here
+    while not here.node.opened and here.now_ms < 60_000:
+        here.look(after_ms=here.steering.wait_ms())
+    noticed_ms = PROBE_INTERVAL_MS + 100
+    assert 4_900 < here.now_ms - end_ms < 5_000 + noticed_ms + PROBE_AGAIN_MS
+
+
+def test_a_target_that_takes_nothing_is_left_when_patience_is_over_and_not_a_second_later():
+    here = Steered(failover_after_ms=5_000)
+    here.look()
+    while not here.node.opened and here.now_ms < 60_000:
+        here.node.stuck_ms = here.now_ms - 700
+        here.look(after_ms=here.steering.wait_ms())
+    assert here.now_ms - 700 <= 5_000 + PROBE_AGAIN_MS + BARRIER_INTERVAL_MS
+
+
+def test_where_there_is_nowhere_to_go_targets_are_looked_at_as_ever():
+    here = Steered(failover_after_ms=2_000)
+    here.stores.held = {"c2": None, "c3": None}
+    for _ in range(5):
+        here.look(after_ms=1_000)
+    assert here.steering._probe_due_ms - here.now_ms == PROBE_INTERVAL_MS
+
+
+def test_who_is_gone_is_not_asked_for_a_sign_of_life(here):
+    asked = []
+    here.stores.is_well = lambda name: bool(asked.append(name))
+    here.stores.gone = {"c3"}
+    here.look()
+    here.look(after_ms=1_000)
+    assert asked == ["c2", "c3", "c2"]
 
 
 def test_a_silent_target_is_left_for_one_that_answers():

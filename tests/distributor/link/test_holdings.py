@@ -26,6 +26,9 @@ class Silent:
     ranges = changes
     ranges_of = changes
 
+    def health(self):
+        raise QueryError("silent")
+
 
 class Answering(Silent):
     """A store, without a socket; counts how often it was asked for everything."""
@@ -54,6 +57,9 @@ class Answering(Silent):
         self.named.append(set(partitions))
         ends = self.log.ends()
         return {place: self.kept(place) for place in partitions if place in ends}
+
+    def health(self):
+        return None
 
     def kept(self, place):
         extent = extent_of(self.log, place)
@@ -194,9 +200,33 @@ def test_the_first_that_answers_speaks_for_all_and_another_begins_anew(survey, c
     assert holdings.ask()
     assert (holdings.store, holdings.said.heads) == ("two", {A: 2, B: 0})
     assert "a store does not say what it holds" in caplog.text
-    stores["one"] = one
+    stores["one"], stores["two"] = one, Silent()
     assert holdings.ask()
     assert (holdings.store, holdings.said.heads) == ("one", {A: 4})
+
+
+def test_who_gives_no_sign_of_life_is_not_asked_what_it_holds(survey):
+    asked = []
+
+    class Frozen(Silent):
+        def changes(self, since):
+            asked.append(since)  # which may take ten seconds
+            raise QueryError("silent")
+
+    holdings, _ = survey(one=Frozen(), two=Answering(batch(A, 0, 3)))
+    assert holdings.ask()
+    assert holdings.said.heads == {A: 2}
+    assert asked == []
+
+
+def test_who_says_what_it_holds_counts_where_none_gives_a_sign_of_life_in_time(survey):
+    class Busy(Answering):
+        def health(self):
+            raise QueryError("not within 900 ms")
+
+    holdings, _ = survey(one=Busy(batch(A, 0, 3)), two=Silent())
+    assert holdings.ask()
+    assert holdings.said.heads == {A: 2}
 
 
 def test_a_store_that_was_replaced_by_an_older_version_is_asked_for_all(survey):
