@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
@@ -129,7 +130,7 @@ class ConsumerMachine:
         self.topics = settings.topics
         """Those it subscribes to; none means all."""
         self._settings = settings
-        self._inflow = Inflow(address, settings.bounds)
+        self._inflow = Inflow(address, settings.bounds, stored=settings.committed)
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
         self._durable = HighWatermarks(settings.bounds.partitions)
@@ -310,7 +311,8 @@ class ConsumerMachine:
             return [*effects, Dropped(reason), *self._overrun(message, now_ms)]
         if reason is not None:
             return [*effects, Dropped(reason)]
-        return effects + self._deliver(partition)
+        asked = isinstance(message, messages.DirectRecords | messages.DirectRecord)
+        return effects + self._deliver(partition, batch if asked else None)
 
     def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
         """There was no room for a batch: if too many such come live, no more for a while."""
@@ -372,7 +374,7 @@ class ConsumerMachine:
         if partition not in self._next:
             effects = self._begin(partition, message.sequence + 1, message.sequence, now_ms)
         if isinstance(message, messages.DirectHead) and message.store is not None:
-            effects += self._committed(partition, message.sequence + 1, now_ms)
+            effects += self._committed(partition, message, now_ms)
         if partition in self._next:
             self._learn(partition, message.sequence)
             if isinstance(message, messages.Head) and message.stored:
@@ -389,12 +391,13 @@ class ConsumerMachine:
         if not self._settings.committed or end <= self._durable.end(partition):
             return []
         topic, address = partition
-        return [Publish(messages.Fetch(topic, address, self.address, SEQUENCE_MAX, 1))]
+        anybody = messages.ANY_STORE
+        return [Publish(messages.Fetch(topic, address, self.address, SEQUENCE_MAX, 1, anybody))]
 
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         """A store has more of a partition, which may still be on its way here."""
         partition = Partition(ack.topic, ack.address)
-        effects = self._committed(partition, ack.sequence + 1, now_ms)
+        effects = self._committed(partition, ack, now_ms)
         if partition in self._next:
             self._inflow.stored(partition, ack.store, ack.sequence)
             self._await(partition, now_ms)
@@ -451,12 +454,15 @@ class ConsumerMachine:
             del self._next[partition]
         return []
 
-    def _committed(self, partition: Partition, end: int, now_ms: int) -> list[Effect]:
+    def _committed(
+        self, partition: Partition, said: messages.Ack | messages.DirectHead, now_ms: int
+    ) -> list[Effect]:
         if not self._settings.committed or not self._subscribed(partition):
             return []
+        end = said.sequence + 1
         if end <= self._durable.end(partition):
             return []
-        if not self._durable.reached(partition, end):
+        if not self._durable.reached(partition, said):
             return [Dropped("too many partitions")]
         self._inflow.proved(partition)
         effects: list[Effect] = []
@@ -466,13 +472,26 @@ class ConsumerMachine:
             effects += self._deliver(partition)
         return effects
 
-    def _deliver(self, partition: Partition) -> list[Effect]:
+    def _deliver(self, partition: Partition, stored: Batch | None = None) -> list[Effect]:
+        """Hand out what may be; `stored` has just come from a store, if only those are asked."""
+        if not self._settings.committed:
+            return self._handed(self._inflow.take(partition))
+        bound = self._durable.end(partition)
+        ready = self._inflow.take(partition, bound)
+        waiting = self._inflow.first(partition)
+        sure = [*takewhile(lambda one: one is stored or not self._durable.doubts(one), ready)]
+        effects = self._handed(sure)
+        if len(sure) < len(ready) or (waiting is not None and self._durable.doubts(waiting)):
+            self._inflow.start(partition, self._next[partition])
+            self._learn(partition, bound - 1)
+        return effects
+
+    def _handed(self, batches: list[Batch]) -> list[Effect]:
         effects: list[Effect] = []
-        bound = self._durable.end(partition) if self._settings.committed else None
-        for batch in self._inflow.take(partition, bound):
+        for batch in batches:
             self._buffered += len(batch.content)
-            effects.append(Deliver(batch, self._next[partition]))
-            self._next[partition] = batch.end
+            effects.append(Deliver(batch, self._next[batch.partition]))
+            self._next[batch.partition] = batch.end
         return effects
 
     def _wake(self, now_ms: int) -> list[Effect]:

@@ -10,8 +10,8 @@ of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 * never while the node holds more bytes than its bound. What then arrives live is dropped: the
   heads are remembered, so it is asked for later. A drop is slow, never wrong;
 * of the one store that was the first to say it has it, or whose answer was the first of use; of
-  everybody when none is known or that one has no more. Several answers to each FETCH would be as
-  many times the traffic.
+  everybody, or of every store, when none is known or that one has no more. Several answers to each
+  FETCH would be as many times the traffic.
 
 What nobody has any more (retention) is skipped, but only when every store that was heard of lately
 has said so, or nobody has anything else to say for some time.
@@ -110,11 +110,15 @@ class Inflow:
     Args:
         requester: The node's own address, where answers are sent to.
         bounds: Of what peers name.
+        stored: Whether only stores are asked: what they have not is of no use.
     """
 
-    def __init__(self, requester: str, bounds: PeerBounds = PEER_BOUNDS) -> None:
+    def __init__(
+        self, requester: str, bounds: PeerBounds = PEER_BOUNDS, *, stored: bool = False
+    ) -> None:
         self._requester = requester
         self._bounds = bounds
+        self._everybody = messages.ANY_STORE if stored else None
         self._streams: dict[Partition, Stream] = {}
         self._gaps = Gaps(self._streams)
         self._hearsay = Hearsay(bounds.hearsay_all)
@@ -164,6 +168,11 @@ class Inflow:
         self._gaps.forget(partition)
         self._note_gap(partition, self._streams[partition])
         return True
+
+    def first(self, partition: Partition) -> Batch | None:
+        """What is to be taken next, if it was received."""
+        ready = self._streams[partition].ready
+        return ready[0] if ready else None
 
     def rests(self, partition: Partition) -> bool:
         """Whether nothing of it is on its way, or known of and not here."""
@@ -249,6 +258,7 @@ class Inflow:
         stream = self._streams[partition]
         if stream.store is None and head >= stream.expected:
             stream.store = store
+            self._gaps.narrowed(partition)
 
     def answered(self, partition: Partition, store: str | None, head: int) -> None:
         """Somebody says how far the partition reaches there: an answer to FETCH ends with that.
@@ -428,7 +438,8 @@ class Inflow:
             size = min(self._record_size.bytes_of(fetch.count), FETCH_ANSWER_BYTES_MAX)
             due_ms = now_ms + FETCH_SILENCE_MS
             asked_end = fetch.sequence + fetch.count
-            window = Window(fetch.sequence, asked_end, due_ms, rest_ms, fetch.store, size)
+            asked = None if fetch.store == self._everybody else fetch.store
+            window = Window(fetch.sequence, asked_end, due_ms, rest_ms, asked, size)
             self._gaps.asked(partition, window)
             fetches.append(fetch)
         return fetches
@@ -443,6 +454,7 @@ class Inflow:
         most = min(share, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
         count = min(end - stream.expected, most)
         store = stream.store if self._stores.answers(stream.store) else None
+        store = store or self._everybody
         return messages.Fetch(topic, address, self._requester, stream.expected, count, store)
 
     def wakeup_ms(self) -> int | None:

@@ -1,4 +1,12 @@
-"""How far stores have the partitions of a consumer that takes nothing else."""
+"""How far stores have the partitions of a consumer that takes nothing else.
+
+A sequence alone does not say whose record stands there: two producers may publish under one
+address, and a store keeps what came first. So what is received live counts as stored where it comes
+from the run that a store says its last record comes from, up to that record; a store takes a run's
+records only one after the other. Records of earlier runs, and those of which no run is told, are
+taken from a store. Nothing can be said of bare values, which have no run, and of what a store of
+another make says.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +14,11 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from dafka.limits import PARTITIONS_MAX
+from dafka.records.batch import run_of
 
 if TYPE_CHECKING:
-    from dafka.model import Partition
+    from dafka.model import Batch, Partition
+    from dafka.wire.messages import Ack, DirectHead
 
 LIVE_PATIENCE_MS = 100
 """How long live records may come later than the ACK: on a busy machine some milliseconds."""
@@ -27,6 +37,8 @@ class HighWatermarks:
     def __init__(self, partitions_max: int = PARTITIONS_MAX) -> None:
         self._partitions_max = partitions_max
         self._ends: dict[Partition, int] = {}
+        self._runs: dict[Partition, int | None] = {}
+        """Of the last record below each end, by the word of a store that tells it."""
         self._awaited: OrderedDict[Partition, tuple[int, int]] = OrderedDict()
         """When to ask for what has not come, and up to which sequence."""
 
@@ -34,16 +46,29 @@ class HighWatermarks:
         """Sequence below which a store has everything; 0 if nothing is known."""
         return self._ends.get(partition, 0)
 
-    def reached(self, partition: Partition, end: int) -> bool:
-        """A store has everything below `end`; False if there are too many partitions."""
+    def reached(self, partition: Partition, said: Ack | DirectHead) -> bool:
+        """A store has more than was known; False if there are too many partitions."""
         if partition not in self._ends and len(self._ends) >= self._partitions_max:
             return False
-        self._ends[partition] = end
+        self._ends[partition] = said.sequence + 1
+        if said.store is None:
+            self._runs.pop(partition, None)
+        else:
+            self._runs[partition] = said.run
         return True
+
+    def doubts(self, batch: Batch) -> bool:
+        """Whether stores may have other records in place of some of these."""
+        partition = batch.partition
+        if batch.sequence >= self.end(partition) or partition not in self._runs:
+            return False
+        run = run_of(batch.content)
+        return self._runs[partition] != (run and run.number)
 
     def forget(self, partition: Partition) -> None:
         """Know of no store that has it."""
         self._ends.pop(partition, None)
+        self._runs.pop(partition, None)
         self._awaited.pop(partition, None)
 
     def wait_for(self, partition: Partition, now_ms: int) -> None:

@@ -128,6 +128,7 @@ class ScenarioCluster:
             for number in range(2)
         ]
         all_topics = (*TOPICS, AGED)
+        stored_topics = (*all_topics, TWINS.topic) if traits.twins else all_topics
         room = traits.buffer_bytes_max
         self.consumers = [
             SimConsumer(
@@ -141,7 +142,7 @@ class ScenarioCluster:
             for name, topics, start, committed in (
                 ("C0", all_topics, Start.EARLIEST, False),
                 ("C1", TOPICS[:1], Start.LATEST, False),
-                ("C2", all_topics, Start.EARLIEST, True),
+                ("C2", stored_topics, Start.EARLIEST, True),
             )
         ]
         self.twins = [

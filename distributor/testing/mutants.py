@@ -163,9 +163,14 @@ MUTANTS = [
     Mutant(
         "what no store has is delivered to whom asked for what stores have",
         "dafka/protocol/consumer.py",
-        "        bound = self._durable.end(partition) if self._settings.committed else None\n"
-        "        for",
-        "        bound = None\n        for",
+        "        ready = self._inflow.take(partition, bound)",
+        "        ready = self._inflow.take(partition)",
+    ),
+    Mutant(
+        "the ACK of one producer's record releases another's",
+        "dafka/protocol/watermarks.py",
+        "        return self._runs[partition] != (run and run.number)",
+        "        return False",
     ),
     Mutant(
         "a consumer from the latest on misses the beginning of what is new",
