@@ -37,6 +37,7 @@ from dafka.protocol.events import (
     Unassigned,
     Woke,
 )
+from dafka.protocol.idle import IDLE_AFTER_MS, IdlePartitions
 from dafka.protocol.live_edge import LiveEdge
 from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.receiver import Inflow, arrived
@@ -100,6 +101,8 @@ class ConsumerSettings:
         buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
         heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
             partition of a dead producer is announced by nobody else, and the answer may be lost.
+        idle_after_ms: Of what stands still for so long only the position is kept; not of what is
+            `ASSIGNED`: whoever assigns it also has it forgotten.
         bounds: Of what peers name.
     """
 
@@ -110,6 +113,7 @@ class ConsumerSettings:
     committed: bool = False
     buffer_bytes_max: int = 32 * 1024 * 1024
     heads_interval_ms_max: int = 10_000
+    idle_after_ms: int = IDLE_AFTER_MS
     bounds: PeerBounds = PEER_BOUNDS
 
 
@@ -137,6 +141,9 @@ class ConsumerMachine:
         """How far stores have what (`committed` only)."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
+        self._idle: IdlePartitions | None = None
+        if settings.start is not Start.ASSIGNED:
+            self._idle = IdlePartitions(settings.idle_after_ms)
         self._buffered = 0
         self._lifecycle = Lifecycle(CONSUMER_STATES)
         self._live = LiveEdge(settings.buffer_bytes_max)
@@ -154,6 +161,8 @@ class ConsumerMachine:
                 self._await(partition, now_ms)
         if self._live.is_due(now_ms):
             effects += self._return(now_ms)
+        if self._idle is not None:
+            self._rest(self._idle, now_ms)
         return effects + self._fetches(now_ms)
 
     def _happened(self, event: Event, now_ms: int) -> list[Effect]:
@@ -179,8 +188,8 @@ class ConsumerMachine:
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
         fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
-        awaited_due_ms = self._durable.wakeup_ms()
-        return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
+        others = [self._durable.wakeup_ms(), self._idle.wakeup_ms() if self._idle else None]
+        return earliest(self._inquiry.due_ms, self._live.due_ms, fetch_due_ms, *others)
 
     def check(self) -> None:
         """Assert order and bounds, and that it looks for the live edge while it is not there."""
@@ -189,6 +198,7 @@ class ConsumerMachine:
         assert self._buffered >= 0
         for partition, sequence in self._next.items():
             assert sequence <= self._inflow.expected(partition)
+            assert self._idle is None or partition not in self._idle
         assert not self._next.keys() & self._unpositioned.keys()
 
     @property
@@ -217,7 +227,8 @@ class ConsumerMachine:
     def forget(self, partition: Partition) -> bool:
         """Know nothing more of a partition, until it is heard of again; False if it lacks some."""
         if partition in self._inflow:
-            if not self._inflow.rests(partition):
+            awaited = self._durable.end(partition) > self._inflow.expected(partition)
+            if awaited or not self._inflow.rests(partition):
                 return False
             self._inflow.forget(partition)
         self._next.pop(partition, None)
@@ -240,10 +251,23 @@ class ConsumerMachine:
         room = self._settings.buffer_bytes_max - self._buffered
         return [Publish(fetch) for fetch in self._inflow.fetches(now_ms, room)]
 
-    def _subscribed(self, partition: Partition) -> bool:
-        """ZeroMQ matches prefixes, so messages of other topics arrive too."""
+    def _rest(self, idle: IdlePartitions, now_ms: int) -> None:
+        """Keep only the positions of what stands still."""
+        for partition in idle.due(self._next, now_ms):
+            position = self._next.get(partition)
+            if position is not None and self.forget(partition):
+                idle.rest(partition, position)
+
+    def _concerns(self, partition: Partition, end: int) -> bool:
+        """Whether a partition of such an end is of use, or may be.
+
+        ZeroMQ matches prefixes, so messages of other topics arrive too; and most of what stores
+        list stands still.
+        """
         if partition in self._next:
             return True  # patterns cost as much as all the rest
+        if self._idle is not None and self._idle.stays(partition, end):
+            return False
         if self.topics:
             return partition.topic in self.topics
         return self._settings.wants(partition.topic)
@@ -284,17 +308,16 @@ class ConsumerMachine:
 
     def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if not self._subscribed(partition):
+        last = message.sequence + message.count - 1
+        if not self._concerns(partition, last + 1):
             return []
         if self._settings.committed and isinstance(message, messages.Records) and message.bare:
             # The store has given it another time, which is the one to go by.
-            last = message.sequence + message.count - 1
             return self._heard(messages.Head(*partition, last), now_ms)
         try:
             batch = arrived(message)
         except RecordError as error:
             return [Dropped(error.reason)]
-        last = batch.end - 1
         if partition not in self._next:
             if message.sequence and not self._inflow.named(partition):
                 return [Dropped("too many partitions")]
@@ -364,7 +387,7 @@ class ConsumerMachine:
 
     def _heard(self, message: messages.Head | messages.DirectHead, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if not self._subscribed(partition):
+        if not self._concerns(partition, message.sequence + 1):
             return []
         effects: list[Effect] = []
         if isinstance(message, messages.DirectHead) and message.store is not None:
@@ -427,7 +450,9 @@ class ConsumerMachine:
         """Place a partition that is seen for the first time."""
         if self._live.away or not self._baseline.is_old(now_ms):
             latest = 0  # it is new, so all of it was published since this consumer began
-        position = self._settings.positions.get(partition)
+        position = None if self._idle is None else self._idle.leave(partition)
+        if position is None:
+            position = self._settings.positions.get(partition)
         if position is None and self._settings.start is Start.ASSIGNED:
             known = partition in self._unpositioned
             if not known and len(self._unpositioned) >= self._settings.bounds.partitions:
@@ -457,9 +482,9 @@ class ConsumerMachine:
     def _committed(
         self, partition: Partition, said: messages.Ack | messages.DirectHead, now_ms: int
     ) -> list[Effect]:
-        if not self._settings.committed or not self._subscribed(partition):
-            return []
         end = said.sequence + 1
+        if not self._settings.committed or not self._concerns(partition, end):
+            return []
         if end <= self._durable.end(partition):
             return []
         if not self._durable.reached(partition, said):
@@ -492,6 +517,8 @@ class ConsumerMachine:
             self._buffered += len(batch.content)
             effects.append(Deliver(batch, self._next[batch.partition]))
             self._next[batch.partition] = batch.end
+        if batches and self._idle is not None:
+            self._idle.moved(batches[0].partition)
         return effects
 
     def _wake(self, now_ms: int) -> list[Effect]:

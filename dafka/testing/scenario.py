@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dafka.model import Partition
 from dafka.node.loop import NodeFailedError
 from dafka.protocol.consumer import ConsumerSettings, Start
+from dafka.protocol.idle import IDLE_AFTER_MS
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retention
@@ -83,7 +84,8 @@ class Traits:
         eager: How much a peer lies; 0 for none that does.
         wrong_ms: By how much the clock of one machine is wrong.
         lasting: Whether it goes on for some time, and then one more producer comes.
-        forgetting: Whether retention takes all topics, and stores forget what it has emptied.
+        forgetting: Whether retention takes all topics, stores forget what it has emptied, and
+            consumers what stands still.
     """
 
     min_acks: int = 1
@@ -136,7 +138,11 @@ class ScenarioCluster:
                 name,
                 mesh,
                 ConsumerSettings(
-                    topics=topics, start=start, committed=committed, buffer_bytes_max=room
+                    topics=topics,
+                    start=start,
+                    committed=committed,
+                    buffer_bytes_max=room,
+                    idle_after_ms=FORGETTING_MS if traits.forgetting else IDLE_AFTER_MS,
                 ),
             )
             for name, topics, start, committed in (

@@ -167,6 +167,12 @@ MUTANTS = [
         "        ready = self._inflow.take(partition)",
     ),
     Mutant(
+        "a consumer forgets where partitions go on that stand still",
+        "dafka/protocol/consumer.py",
+        "                idle.rest(partition, position)",
+        "                pass",
+    ),
+    Mutant(
         "the ACK of one producer's record releases another's",
         "dafka/protocol/watermarks.py",
         "        return self._runs[partition] != (run and run.number)",
