@@ -167,6 +167,12 @@ MUTANTS = [
         "        ready = self._inflow.take(partition)",
     ),
     Mutant(
+        "what both ends have forgotten is copied again where it is heard of",
+        "distributor/link/machine.py",
+        "        return [(Side.TARGET, AskHeads(self._named))]",
+        "        return [(Side.TARGET, AskHeads())]",
+    ),
+    Mutant(
         "a consumer forgets where partitions go on that stand still",
         "dafka/protocol/consumer.py",
         "                idle.rest(partition, position)",
