@@ -494,6 +494,7 @@ class ConsumerMachine:
         if partition not in self._next:
             effects = self._begin(partition, end, end - 1, now_ms)
         if partition in self._next:
+            self._inflow.renewed(partition)
             effects += self._deliver(partition)
         return effects
 

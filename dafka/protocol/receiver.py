@@ -258,7 +258,11 @@ class Inflow:
         stream = self._streams[partition]
         if stream.store is None and head >= stream.expected:
             stream.store = store
-            self._gaps.narrowed(partition)
+
+    def renewed(self, partition: Partition) -> None:
+        """A store has come to have more: what was asked for in vain is asked for at once."""
+        self._streams[partition].barren = 0
+        self._gaps.narrowed(partition)
 
     def answered(self, partition: Partition, store: str | None, head: int) -> None:
         """Somebody says how far the partition reaches there: an answer to FETCH ends with that.
