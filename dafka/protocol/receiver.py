@@ -305,6 +305,9 @@ class Inflow:
             The sequence to `skip` to if nobody has more than that, else None.
         """
         window, stream = self._gaps.window(partition), self._streams[partition]
+        is_late = window is None
+        if window is None and (window := self._gaps.late(partition)) is not None:
+            window.store = None  # it rests, so nobody is asked in that one's place
         # What is ready waits for an ACK, and comes first.
         if window is None or window.store not in (None, sender) or stream.ready:
             return None
@@ -316,7 +319,7 @@ class Inflow:
             return None
         # To skip is to lose, so every store is waited for; but one that is gone or never answers
         # must not stop the partition for ever.
-        if stream.barren < BARREN_WINDOWS_MAX and any(
+        if (is_late or stream.barren < BARREN_WINDOWS_MAX) and any(
             store not in window.without for store in self._stores.alive(now_ms)
         ):
             return None
