@@ -79,6 +79,13 @@ SINGLE_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 PARTITIONS_MAX = 200_000
 """Partitions one node tracks; beyond it new ones are dropped and counted."""
 
+IDLE_MAX = 5 * PARTITIONS_MAX
+"""Partitions that stand still of which a consumer remembers where they go on, some 240 bytes each:
+several times what stores list."""
+
+IDLE_AT_ONCE_MAX = 1_000
+"""Partitions that a consumer finds idle in one turn: some milliseconds."""
+
 FORGOTTEN_MAX = 5_000_000
 """Partitions of which a store's disk remembers where they ended, some 170 bytes each; the longest
 forgotten go first."""

@@ -94,7 +94,7 @@ store = typer.Typer(invoke_without_command=True, add_completion=False)
 _RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
 
 _NEEDED = (SCHEMAS, POSITIONS)
-"""Topics in which clusters keep what holds until something newer is said."""
+"""Topics of which stores keep what holds, and see by themselves what need not be kept."""
 
 
 def retention_of(rules: list[str]) -> list[Retention]:
@@ -102,7 +102,7 @@ def retention_of(rules: list[str]) -> list[Retention]:
 
     Raises:
         MisuseError: One is not `PATTERN,age_s=SECONDS,bytes=BYTES`, at least one of the two, or
-            is for a topic that a cluster needs as a whole.
+            is for a topic of which that is not for anybody to say.
     """
     found = []
     for rule in rules:
@@ -118,8 +118,8 @@ def retention_of(rules: list[str]) -> list[Retention]:
         for topic in _NEEDED:
             if read.covers(topic):
                 raise MisuseError(
-                    f"rule {rule!r} cannot be used: it is for the topic {topic!r}, too, and what "
-                    "that holds is needed for ever: take the rule out"
+                    f"rule {rule!r} cannot be used: it is for the topic {topic!r}, too, of which "
+                    "stores see by themselves what is needed: take the rule out"
                 )
         found.append(read)
     return found

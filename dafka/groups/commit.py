@@ -32,6 +32,13 @@ from dafka.wire.primitives import octets_of
 
 TOPIC = "__consumer_offsets"
 
+KEPT_MS = 7 * 86_400_000
+"""For so long stores keep the records, as Kafka does by default (`offsets.retention.minutes`). What
+they add up to each store keeps in its table; one with a new disk knows what the records say."""
+
+RESTATED_MS = KEPT_MS // 2
+"""What a living group committed so long ago it commits again, so that records say all it holds."""
+
 VERSION = 1
 
 _SAYS = {

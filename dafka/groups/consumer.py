@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka.groups.assignment import owner
+from dafka.groups.commit import RESTATED_MS
 from dafka.groups.events import (
     Answered,
     Ask,
@@ -42,6 +43,7 @@ from dafka.groups.events import (
     Revoke,
     Revoked,
     Sought,
+    WallTime,
 )
 from dafka.groups.membership import majority_of
 from dafka.protocol.effects import Deliver, Effect, PartitionFound
@@ -225,6 +227,10 @@ class GroupMachine:
         """What it still owns, but gives back."""
         self._published: dict[Partition, int] = {}
         """The last position that was published, of what it owns."""
+        self._wall_ms = 0
+        """What time it was when that was told last."""
+        self._stated_ms: dict[Partition, int] = {}
+        """When what holds was committed, of what it owns and of which something does."""
         self._processed: dict[Partition, int] = {}
         """How far the group has come elsewhere, where it began before that by a margin."""
         self._lifecycle = Lifecycle(GROUP_STATES)
@@ -261,9 +267,7 @@ class GroupMachine:
                 return self._load(event, now_ms)
             case Revoked():
                 return self._revoked(event, now_ms)
-            case Collected():
-                return self._collected(event)
-            case CommitWanted():
+            case Collected() | CommitWanted() | WallTime():
                 return self._commit(event, now_ms)
             case Committed() | CommitFailed():
                 return self._commit_ended(event, now_ms)
@@ -449,7 +453,9 @@ class GroupMachine:
             return []
         commit = self._commits.get(partition)
         self._processed.pop(partition, None)
+        self._stated_ms.pop(partition, None)
         if commit is not None and commit.position is not None:
+            self._stated_ms[partition] = commit.commit_ms
             self._processed[partition] = commit.reached
             position = self._published[partition] = commit.position
         elif self._settings.latest:
@@ -485,9 +491,15 @@ class GroupMachine:
             return []  # the last positions are on their way, and these are older
         return self._publish(event.positions, collected, 0)
 
-    def _commit(self, event: CommitWanted, now_ms: int) -> list[GroupEffect]:
-        lost = frozenset(event.positions.keys() - self._published.keys())
-        return self._publish(event.positions, lambda _: [CommitDone(event.number, lost)], now_ms)
+    def _commit(self, event: Collected | CommitWanted | WallTime, now_ms: int) -> list[GroupEffect]:
+        match event:
+            case Collected():
+                return self._collected(event)
+            case WallTime():
+                return self._restate(event.wall_ms)
+            case CommitWanted(number, positions):
+                lost = frozenset(positions.keys() - self._published.keys())
+                return self._publish(positions, lambda _: [CommitDone(number, lost)], now_ms)
 
     def _publish(
         self,
@@ -507,9 +519,25 @@ class GroupMachine:
             self._then[max(self._then)].append(then)  # they may be on their way
             return []
         self._published.update(news)
+        self._stated_ms.update(dict.fromkeys(news, self._wall_ms))
         self._token += 1
         self._then[self._token] = [then]
         return [self._commits_of(self._token, news)]
+
+    def _restate(self, wall_ms: int) -> list[GroupEffect]:
+        """Commit again what was committed long ago."""
+        self._wall_ms = wall_ms
+        old = {
+            partition: self._published[partition]
+            for partition in self._runs
+            if self._stated_ms.get(partition, wall_ms) <= wall_ms - RESTATED_MS
+        }
+        if not old or self._closing:
+            return []
+        self._stated_ms.update(dict.fromkeys(old, wall_ms))
+        self._token += 1
+        self._then[self._token] = []
+        return [self._commits_of(self._token, old)]
 
     def _commits_of(self, token: int, positions: Mapping[Partition, int]) -> PublishCommits:
         further = {

@@ -211,6 +211,13 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
+class WallTime:
+    """What time it is, told now and then: commits have the times of wall clocks."""
+
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Overdue:
     """The application has not come back for so long that others get its partitions."""
 
@@ -228,4 +235,5 @@ GroupEvent = (
     | CommitFailed
     | Sought
     | Closing
+    | WallTime
 )

@@ -34,6 +34,7 @@ from dafka.groups.events import (
     Rebalanced,
     Revoke,
     Sought,
+    WallTime,
 )
 from dafka.groups.member import MemberMachine
 from dafka.groups.membership import SESSION_MS_MAX, SESSION_MS_MIN, Member, blocking_of
@@ -108,6 +109,9 @@ _RENEWAL_S = 0.01
 
 _LAG_INTERVAL_MS = 1_000
 """Between two times that the lag is added up."""
+
+_WALL_INTERVAL_MS = 60_000
+"""Between two times that the machine is told what time it is."""
 
 
 def joined(
@@ -205,7 +209,7 @@ class GroupRole:
         self._lease_ms: int | None = None
         """Until when records may be handed over; set by the node, read by the application."""
         self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)
-        self._lag_due_ms = 0
+        self._lag_due_ms = self._wall_due_ms = 0
 
     def attach(self, post: Callable[[None, Event | GroupEvent], None]) -> None:
         """Events are handed to its node so; to be called before that starts."""
@@ -220,7 +224,10 @@ class GroupRole:
             if now_ms >= self._lag_due_ms:
                 self._lag_due_ms = now_ms + _LAG_INTERVAL_MS
                 self._lag.set(self.machine.lag)
-            return ()
+            if now_ms < self._wall_due_ms:
+                return ()
+            self._wall_due_ms = now_ms + _WALL_INTERVAL_MS
+            event = WallTime(self._clock.wall_ms())
         effects = self.machine.handle(event, now_ms)
         self._lease_ms = self.machine.lease_ms
         return [(side, effect) for effect in effects]

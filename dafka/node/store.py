@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
 from dafka.groups.acceptor import Registers
+from dafka.groups.commit import KEPT_MS
+from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
@@ -37,7 +39,7 @@ from dafka.storage.clocks import SeenClocks
 from dafka.storage.forgetting import FORGET_AFTER_MS, Forgetter
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, extent_of, goes_on
-from dafka.storage.retention import Retainer
+from dafka.storage.retention import Retainer, Retention
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.curve import checked_infrastructure
 from dafka.transport.mesh import Mesh
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from dafka.process.clock import Clock
     from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
-    from dafka.storage.retention import Retention
     from dafka.transport.access import Access
     from dafka.transport.request import QueryServerPort
     from dafka.transport.sockets import Pollable
@@ -72,6 +73,9 @@ clock is right."""
 
 RETENTION_INTERVAL_MS = 5_000
 """How often to look for what need not be kept, and to tell how things are."""
+
+COMMITS_KEPT = Retention(topics=COMMITS_TOPIC, age_ms=KEPT_MS)
+"""The last rule of every store."""
 
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
@@ -123,7 +127,7 @@ class Store:
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
-        retainer = Retainer(retention)
+        retainer = Retainer((*retention, COMMITS_KEPT))
         self._role = StoreRole(
             record_log,
             server,

@@ -9,13 +9,13 @@ Source: 46/DAFKA, Consumer Subscriptions, The GET-HEADS and STORE-HELLO Commands
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.limits import PARTITIONS_MAX, PEER_BOUNDS, PeerBounds
+from dafka.limits import PEER_BOUNDS, PeerBounds
 from dafka.model import Partition
 from dafka.protocol.effects import (
     Deliver,
@@ -38,10 +38,12 @@ from dafka.protocol.events import (
     Unassigned,
     Woke,
 )
+from dafka.protocol.idle import IDLE_AFTER_MS, IdlePartitions
 from dafka.protocol.live_edge import LiveEdge
 from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.receiver import Inflow, arrived
 from dafka.protocol.stores import Baseline, Inquiry
+from dafka.protocol.watermarks import HighWatermarks
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
@@ -100,6 +102,8 @@ class ConsumerSettings:
         buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
         heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
             partition of a dead producer is announced by nobody else, and the answer may be lost.
+        idle_after_ms: Of what stands still for so long only the position is kept; not of what is
+            `ASSIGNED`: whoever assigns it also has it forgotten.
         bounds: Of what peers name.
     """
 
@@ -110,64 +114,8 @@ class ConsumerSettings:
     committed: bool = False
     buffer_bytes_max: int = 32 * 1024 * 1024
     heads_interval_ms_max: int = 10_000
+    idle_after_ms: int = IDLE_AFTER_MS
     bounds: PeerBounds = PEER_BOUNDS
-
-
-LIVE_PATIENCE_MS = 100
-"""How long live records may come later than the ACK: on a busy machine some milliseconds."""
-
-
-class HighWatermarks:
-    """How far stores have a consumer's partitions, as far as their ACKs have come.
-
-    Records and ACKs travel apart, so an ACK may be here first. What it speaks of is on its way
-    then, and to ask for it at once would be to receive it twice; a while later it is asked for.
-
-    Args:
-        partitions_max: Of how many it is known.
-    """
-
-    def __init__(self, partitions_max: int = PARTITIONS_MAX) -> None:
-        self._partitions_max = partitions_max
-        self._ends: dict[Partition, int] = {}
-        self._awaited: OrderedDict[Partition, tuple[int, int]] = OrderedDict()
-        """When to ask for what has not come, and up to which sequence."""
-
-    def end(self, partition: Partition) -> int:
-        """Sequence below which a store has everything; 0 if nothing is known."""
-        return self._ends.get(partition, 0)
-
-    def reached(self, partition: Partition, end: int) -> bool:
-        """A store has everything below `end`; False if there are too many partitions."""
-        if partition not in self._ends and len(self._ends) >= self._partitions_max:
-            return False
-        self._ends[partition] = end
-        return True
-
-    def forget(self, partition: Partition) -> None:
-        """Know of no store that has it."""
-        self._ends.pop(partition, None)
-        self._awaited.pop(partition, None)
-
-    def wait_for(self, partition: Partition, now_ms: int) -> None:
-        """What was acknowledged last may still be on its way."""
-        self._awaited.setdefault(partition, (now_ms + LIVE_PATIENCE_MS, self.end(partition)))
-
-    def overdue(self, now_ms: int) -> list[tuple[Partition, int]]:
-        """Take out what has been waited for long enough, and up to which sequence."""
-        found: list[tuple[Partition, int]] = []
-        while self._awaited:
-            partition, (due_ms, end) = next(iter(self._awaited.items()))
-            if due_ms > now_ms:
-                break
-            del self._awaited[partition]
-            found.append((partition, end))
-        return found
-
-    def wakeup_ms(self) -> int | None:
-        """When the first is overdue."""
-        due_ms, _ = next(iter(self._awaited.values()), (None, 0))
-        return due_ms
 
 
 _FROM_STORES = messages.Ack, messages.DirectHead, messages.StoreHello
@@ -187,13 +135,16 @@ class ConsumerMachine:
         self.topics = settings.topics
         """Those it subscribes to; none means all."""
         self._settings = settings
-        self._inflow = Inflow(address, settings.bounds)
+        self._inflow = Inflow(address, settings.bounds, stored=settings.committed)
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
         self._durable = HighWatermarks(settings.bounds.partitions)
         """How far stores have what (`committed` only)."""
         self._unpositioned: dict[Partition, int] = {}
         """Partitions found and not positioned yet, with the head heard of."""
+        self._idle: IdlePartitions | None = None
+        if settings.start is not Start.ASSIGNED:
+            self._idle = IdlePartitions(settings.idle_after_ms)
         self._buffered = 0
         self._lifecycle = Lifecycle(CONSUMER_STATES)
         self._live = LiveEdge(settings.buffer_bytes_max)
@@ -211,6 +162,8 @@ class ConsumerMachine:
                 self._await(partition, now_ms)
         if self._live.is_due(now_ms):
             effects += self._return(now_ms)
+        if self._idle is not None:
+            self._rest(self._idle, now_ms)
         return effects + self._fetches(now_ms)
 
     def _happened(self, event: Event, now_ms: int) -> list[Effect]:
@@ -236,8 +189,8 @@ class ConsumerMachine:
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
         fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
-        awaited_due_ms = self._durable.wakeup_ms()
-        return earliest(self._inquiry.due_ms, self._live.due_ms, awaited_due_ms, fetch_due_ms)
+        others = [self._durable.wakeup_ms(), self._idle.wakeup_ms() if self._idle else None]
+        return earliest(self._inquiry.due_ms, self._live.due_ms, fetch_due_ms, *others)
 
     def check(self) -> None:
         """Assert order and bounds, and that it looks for the live edge while it is not there."""
@@ -246,6 +199,7 @@ class ConsumerMachine:
         assert self._buffered >= 0
         for partition, sequence in self._next.items():
             assert sequence <= self._inflow.expected(partition)
+            assert self._idle is None or partition not in self._idle
         assert not self._next.keys() & self._unpositioned.keys()
 
     @property
@@ -274,7 +228,8 @@ class ConsumerMachine:
     def forget(self, partition: Partition) -> bool:
         """Know nothing more of a partition, until it is heard of again; False if it lacks some."""
         if partition in self._inflow:
-            if not self._inflow.rests(partition):
+            awaited = self._durable.end(partition) > self._inflow.expected(partition)
+            if awaited or not self._inflow.rests(partition):
                 return False
             self._inflow.forget(partition)
         self._next.pop(partition, None)
@@ -297,10 +252,23 @@ class ConsumerMachine:
         room = self._settings.buffer_bytes_max - self._buffered
         return [Publish(fetch) for fetch in self._inflow.fetches(now_ms, room)]
 
-    def _subscribed(self, partition: Partition) -> bool:
-        """ZeroMQ matches prefixes, so messages of other topics arrive too."""
+    def _rest(self, idle: IdlePartitions, now_ms: int) -> None:
+        """Keep only the positions of what stands still."""
+        for partition in idle.due(self._next, now_ms):
+            position = self._next.get(partition)
+            if position is not None and self.forget(partition):
+                idle.rest(partition, position)
+
+    def _concerns(self, partition: Partition, end: int) -> bool:
+        """Whether a partition of such an end is of use, or may be.
+
+        ZeroMQ matches prefixes, so messages of other topics arrive too; and most of what stores
+        list stands still.
+        """
         if partition in self._next:
             return True  # patterns cost as much as all the rest
+        if self._idle is not None and self._idle.stays(partition, end):
+            return False
         if self.topics:
             return partition.topic in self.topics
         return self._settings.wants(partition.topic)
@@ -341,17 +309,16 @@ class ConsumerMachine:
 
     def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if not self._subscribed(partition):
+        last = message.sequence + message.count - 1
+        if not self._concerns(partition, last + 1):
             return []
         if self._settings.committed and isinstance(message, messages.Records) and message.bare:
             # The store has given it another time, which is the one to go by.
-            last = message.sequence + message.count - 1
             return self._heard(messages.Head(*partition, last), now_ms)
         try:
             batch = arrived(message)
         except RecordError as error:
             return [Dropped(error.reason)]
-        last = batch.end - 1
         if partition not in self._next:
             if message.sequence and not self._inflow.named(partition):
                 return [Dropped("too many partitions")]
@@ -368,7 +335,8 @@ class ConsumerMachine:
             return [*effects, Dropped(reason), *self._overrun(message, now_ms)]
         if reason is not None:
             return [*effects, Dropped(reason)]
-        return effects + self._deliver(partition)
+        asked = isinstance(message, messages.DirectRecords | messages.DirectRecord)
+        return effects + self._deliver(partition, batch if asked else None)
 
     def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
         """There was no room for a batch: if too many such come live, no more for a while."""
@@ -420,7 +388,7 @@ class ConsumerMachine:
 
     def _heard(self, message: messages.Head | messages.DirectHead, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
-        if not self._subscribed(partition):
+        if not self._concerns(partition, message.sequence + 1):
             return []
         effects: list[Effect] = []
         if isinstance(message, messages.DirectHead) and message.store is not None:
@@ -430,7 +398,7 @@ class ConsumerMachine:
         if partition not in self._next:
             effects = self._begin(partition, message.sequence + 1, message.sequence, now_ms)
         if isinstance(message, messages.DirectHead) and message.store is not None:
-            effects += self._committed(partition, message.sequence + 1, now_ms)
+            effects += self._committed(partition, message, now_ms)
         if partition in self._next:
             self._learn(partition, message.sequence)
             if isinstance(message, messages.Head) and message.stored:
@@ -447,12 +415,13 @@ class ConsumerMachine:
         if not self._settings.committed or end <= self._durable.end(partition):
             return []
         topic, address = partition
-        return [Publish(messages.Fetch(topic, address, self.address, SEQUENCE_MAX, 1))]
+        anybody = messages.ANY_STORE
+        return [Publish(messages.Fetch(topic, address, self.address, SEQUENCE_MAX, 1, anybody))]
 
     def _acknowledged(self, ack: messages.Ack, now_ms: int) -> list[Effect]:
         """A store has more of a partition, which may still be on its way here."""
         partition = Partition(ack.topic, ack.address)
-        effects = self._committed(partition, ack.sequence + 1, now_ms)
+        effects = self._committed(partition, ack, now_ms)
         if partition in self._next:
             self._inflow.stored(partition, ack.store, ack.sequence)
             self._await(partition, now_ms)
@@ -482,7 +451,9 @@ class ConsumerMachine:
         """Place a partition that is seen for the first time."""
         if self._live.away or not self._baseline.is_old(now_ms):
             latest = 0  # it is new, so all of it was published since this consumer began
-        position = self._settings.positions.get(partition)
+        position = None if self._idle is None else self._idle.leave(partition)
+        if position is None:
+            position = self._settings.positions.get(partition)
         if position is None and self._settings.start is Start.ASSIGNED:
             known = partition in self._unpositioned
             if not known and len(self._unpositioned) >= self._settings.bounds.partitions:
@@ -509,28 +480,47 @@ class ConsumerMachine:
             del self._next[partition]
         return []
 
-    def _committed(self, partition: Partition, end: int, now_ms: int) -> list[Effect]:
-        if not self._settings.committed or not self._subscribed(partition):
+    def _committed(
+        self, partition: Partition, said: messages.Ack | messages.DirectHead, now_ms: int
+    ) -> list[Effect]:
+        end = said.sequence + 1
+        if not self._settings.committed or not self._concerns(partition, end):
             return []
         if end <= self._durable.end(partition):
             return []
-        if not self._durable.reached(partition, end):
+        if not self._durable.reached(partition, said):
             return [Dropped("too many partitions")]
         self._inflow.proved(partition)
         effects: list[Effect] = []
         if partition not in self._next:
             effects = self._begin(partition, end, end - 1, now_ms)
         if partition in self._next:
+            self._inflow.renewed(partition)
             effects += self._deliver(partition)
         return effects
 
-    def _deliver(self, partition: Partition) -> list[Effect]:
+    def _deliver(self, partition: Partition, stored: Batch | None = None) -> list[Effect]:
+        """Hand out what may be; `stored` has just come from a store, if only those are asked."""
+        if not self._settings.committed:
+            return self._handed(self._inflow.take(partition))
+        bound = self._durable.end(partition)
+        ready = self._inflow.take(partition, bound)
+        waiting = self._inflow.first(partition)
+        sure = [*takewhile(lambda one: one is stored or not self._durable.doubts(one), ready)]
+        effects = self._handed(sure)
+        if len(sure) < len(ready) or (waiting is not None and self._durable.doubts(waiting)):
+            self._inflow.start(partition, self._next[partition])
+            self._learn(partition, bound - 1)
+        return effects
+
+    def _handed(self, batches: list[Batch]) -> list[Effect]:
         effects: list[Effect] = []
-        bound = self._durable.end(partition) if self._settings.committed else None
-        for batch in self._inflow.take(partition, bound):
+        for batch in batches:
             self._buffered += len(batch.content)
-            effects.append(Deliver(batch, self._next[partition]))
-            self._next[partition] = batch.end
+            effects.append(Deliver(batch, self._next[batch.partition]))
+            self._next[batch.partition] = batch.end
+        if batches and self._idle is not None:
+            self._idle.moved(batches[0].partition)
         return effects
 
     def _wake(self, now_ms: int) -> list[Effect]:

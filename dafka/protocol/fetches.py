@@ -186,6 +186,11 @@ class Gaps:
         """What was asked for of a partition."""
         return self._windows.get(partition)
 
+    def late(self, partition: Partition) -> Window | None:
+        """What was asked for in vain, and has not been again: answers may still come."""
+        window = self._resting.get(partition)
+        return window if window is not None and window.end else None
+
     def noted(self, partition: Partition) -> None:
         """Something of it is lacking."""
         if (

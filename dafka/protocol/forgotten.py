@@ -27,7 +27,7 @@ _HEADS = messages.Head, messages.DirectHead
 def of_partition(message: Message, store: str) -> OfPartition | None:
     """Return `message` if `store` has to know of a partition to understand it."""
     if isinstance(message, messages.Fetch):
-        ours = message.requester != store and message.store in (None, store)
+        ours = message.requester != store and message.store in (None, messages.ANY_STORE, store)
         return message if ours else None
     return message if isinstance(message, _BATCHES + _HEADS) else None
 

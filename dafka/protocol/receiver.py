@@ -10,8 +10,8 @@ of a gap waits in a bounded buffer; the gap itself is asked for with FETCH:
 * never while the node holds more bytes than its bound. What then arrives live is dropped: the
   heads are remembered, so it is asked for later. A drop is slow, never wrong;
 * of the one store that was the first to say it has it, or whose answer was the first of use; of
-  everybody when none is known or that one has no more. Several answers to each FETCH would be as
-  many times the traffic.
+  everybody, or of every store, when none is known or that one has no more. Several answers to each
+  FETCH would be as many times the traffic.
 
 What nobody has any more (retention) is skipped, but only when every store that was heard of lately
 has said so, or nobody has anything else to say for some time.
@@ -112,6 +112,7 @@ class Inflow:
         requester: The node's own address, where answers are sent to.
         bounds: Of what peers name.
         settling_ms: For how long after the first FETCH nothing is skipped.
+        stored: Whether only stores are asked: what they have not is of no use.
     """
 
     def __init__(
@@ -119,10 +120,13 @@ class Inflow:
         requester: str,
         bounds: PeerBounds = PEER_BOUNDS,
         settling_ms: int = SETTLING_MS,
+        *,
+        stored: bool = False,
     ) -> None:
         self._requester = requester
         self._bounds = bounds
         self._settling_ms = settling_ms
+        self._everybody = messages.ANY_STORE if stored else None
         self._streams: dict[Partition, Stream] = {}
         self._gaps = Gaps(self._streams)
         self._hearsay = Hearsay(bounds.hearsay_all)
@@ -172,6 +176,11 @@ class Inflow:
         self._gaps.forget(partition)
         self._note_gap(partition, self._streams[partition])
         return True
+
+    def first(self, partition: Partition) -> Batch | None:
+        """What is to be taken next, if it was received."""
+        ready = self._streams[partition].ready
+        return ready[0] if ready else None
 
     def rests(self, partition: Partition) -> bool:
         """Whether nothing of it is on its way, or known of and not here."""
@@ -258,6 +267,11 @@ class Inflow:
         if stream.store is None and head >= stream.expected:
             stream.store = store
 
+    def renewed(self, partition: Partition) -> None:
+        """A store has come to have more: what was asked for in vain is asked for at once."""
+        self._streams[partition].barren = 0
+        self._gaps.narrowed(partition)
+
     def answered(self, partition: Partition, store: str | None, head: int) -> None:
         """Somebody says how far the partition reaches there: an answer to FETCH ends with that.
 
@@ -299,6 +313,9 @@ class Inflow:
             The sequence to `skip` to if nobody has more than that, else None.
         """
         window, stream = self._gaps.window(partition), self._streams[partition]
+        is_late = window is None
+        if window is None and (window := self._gaps.late(partition)) is not None:
+            window.store = None  # it rests, so nobody is asked in that one's place
         # What is ready waits for an ACK, and comes first.
         if window is None or window.store not in (None, sender) or stream.ready:
             return None
@@ -314,7 +331,7 @@ class Inflow:
             return None
         # To skip is to lose, so every store is waited for; but one that is gone or never answers
         # must not stop the partition for ever.
-        if stream.barren < BARREN_WINDOWS_MAX and any(
+        if (is_late or stream.barren < BARREN_WINDOWS_MAX) and any(
             store not in window.without for store in self._stores.alive(now_ms)
         ):
             return None
@@ -439,7 +456,8 @@ class Inflow:
             size = min(self._record_size.bytes_of(fetch.count), FETCH_ANSWER_BYTES_MAX)
             due_ms = now_ms + FETCH_SILENCE_MS
             asked_end = fetch.sequence + fetch.count
-            window = Window(fetch.sequence, asked_end, due_ms, rest_ms, fetch.store, size)
+            asked = None if fetch.store == self._everybody else fetch.store
+            window = Window(fetch.sequence, asked_end, due_ms, rest_ms, asked, size)
             self._gaps.asked(partition, window)
             fetches.append(fetch)
         return fetches
@@ -454,6 +472,7 @@ class Inflow:
         most = min(share, BATCH_RECORDS_MAX if tried else PROBE_RECORDS)
         count = min(end - stream.expected, most)
         store = stream.store if self._stores.answers(stream.store) else None
+        store = store or self._everybody
         return messages.Fetch(topic, address, self._requester, stream.expected, count, store)
 
     def wakeup_ms(self) -> int | None:

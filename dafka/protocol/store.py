@@ -450,7 +450,7 @@ class StoreMachine:
         durable = self._durable.get(partition)
         if durable is None or fetch.requester == self._address:
             return []
-        if fetch.store not in (None, self._address):
+        if fetch.store not in (None, messages.ANY_STORE, self._address):
             return []
         if fetch.sequence > durable:
             return [self._direct_head(fetch.requester, partition)]
@@ -458,7 +458,7 @@ class StoreMachine:
             self._reminders.asked(fetch.requester, partition, now_ms)
         count = min(fetch.count, BATCH_RECORDS_MAX)
         size = SINGLE_ANSWER_BYTES_MAX if fetch.foreign else FETCH_ANSWER_BYTES_MAX
-        alone_end = None if fetch.store is None else fetch.sequence + fetch.count
+        alone_end = fetch.sequence + fetch.count if fetch.store == self._address else None
         return [ReadRange(fetch.requester, partition, fetch.sequence, count, size, alone_end)]
 
     def _answer(self, event: RangeRead) -> list[Effect]:
@@ -481,8 +481,8 @@ class StoreMachine:
 
     def _direct_head(self, requester: str, partition: Partition) -> Publish:
         topic, address = partition
-        head = self._durable[partition]
-        return Publish(messages.DirectHead(requester, topic, address, head, self._address))
+        head, run = self._durable[partition], self._disputes.run(partition)
+        return Publish(messages.DirectHead(requester, topic, address, head, self._address, run))
 
     def _hello(self, event: PeerListened | PeerLeft) -> list[Effect]:
         """Greet a consumer that listens for it. Who has left is waited for as who is silent."""

@@ -122,7 +122,7 @@ def check(
         repair: Whether every store must have everything in the end. Where stores do not repair
             each other, as those of the C implementation do not, one of them must.
         contested: Partitions that have two producers: stores may hold other records there, as long
-            as they are not those of an acknowledged place.
+            as they are not those of an acknowledged place. Nothing of them is ever dropped.
     """
     durability = any(isinstance(event, Durable) for event in history)
     judge = _Judge(repair=repair, durability=durability, contested=contested)
@@ -237,6 +237,10 @@ class _Judge:
         self.gaps: dict[tuple[str, Partition], list[range]] = defaultdict(list)
         self.consumers: dict[str, _Reader] = {}
         self.stores: dict[str, _Reader] = {}
+        self.held: dict[tuple[Partition, int], set[bytes]] = defaultdict(set)
+        """What stores hold in contested partitions."""
+        self.told_stored: list[Polled] = []
+        """What was read of these by who is given what is stored only."""
         self.settled = False
 
     def add(self, name: Name, text: str) -> None:
@@ -344,6 +348,8 @@ class _Judge:
             and max(self.ends(partition, event.at_ms), default=0) < end
         ):
             self.add(Name.NOT_STORED, f"{where}, which no store has up to {end}")
+        if reader.stored and partition in self.contested:
+            self.told_stored.append(event)
         self.take_read(reader, event)
 
     def take_held(self, event: ReadBack) -> None:
@@ -361,6 +367,9 @@ class _Judge:
             where = _place(partition, event.sequence)
             self.add(Name.GAP, f"{event.node} holds {where} where {expected} belongs")
         reader.expected[partition] = event.sequence + len(event.values)
+        if partition in self.contested:
+            for sequence, value in enumerate(event.values, event.sequence):
+                self.held[partition, sequence].add(value)
         self.take_read(reader, event)
 
     def behind_gap(self, node: str, partition: Partition, sequence: int) -> int:
@@ -481,6 +490,15 @@ class _Judge:
             readers.append(("every store", self.union()))
         for name, reader in readers:
             self.judge_unseen(name, reader, taken)
+        self.judge_told_stored()
+
+    def judge_told_stored(self) -> None:
+        """What one of two producers sent is stored only where a store holds it."""
+        for event in self.told_stored:
+            for sequence, value in enumerate(event.values, event.sequence):
+                if value not in self.held[event.partition, sequence]:
+                    where = f"{event.process} got {_place(event.partition, sequence)}"
+                    self.add(Name.NOT_STORED, f"{where}, {value!r}, which no store holds")
 
     def taken(self) -> dict[Partition, int]:
         """Sequence below which retention has taken something of a partition, from any store."""

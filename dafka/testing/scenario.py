@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from dafka.model import Partition
 from dafka.node.loop import NodeFailedError
 from dafka.protocol.consumer import ConsumerSettings, Start
+from dafka.protocol.idle import IDLE_AFTER_MS
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retention
@@ -108,7 +109,8 @@ class Traits:
         eager: How much a peer lies; 0 for none that does.
         wrong_ms: By how much the clock of one machine is wrong.
         lasting: Whether it goes on for some time, and then one more producer comes.
-        forgetting: Whether retention takes all topics, and stores forget what it has emptied.
+        forgetting: Whether retention takes all topics, stores forget what it has emptied, and
+            consumers what stands still.
         losing: Whether one of the stores loses its disk, again and again. What producers wait for
             two stores for, the other has then.
     """
@@ -168,6 +170,7 @@ class ScenarioCluster:
             real = LmdbStore(self.world, "S1", mesh, log, directory, forget_after_ms, [kept])
             self.stores[1] = real
         all_topics = (*TOPICS, AGED)
+        stored_topics = (*all_topics, TWINS.topic) if traits.twins else all_topics
         room = traits.buffer_bytes_max
         self.consumers = [
             SimConsumer(
@@ -175,13 +178,17 @@ class ScenarioCluster:
                 name,
                 mesh,
                 ConsumerSettings(
-                    topics=topics, start=start, committed=committed, buffer_bytes_max=room
+                    topics=topics,
+                    start=start,
+                    committed=committed,
+                    buffer_bytes_max=room,
+                    idle_after_ms=FORGETTING_MS if traits.forgetting else IDLE_AFTER_MS,
                 ),
             )
             for name, topics, start, committed in (
                 ("C0", all_topics, Start.EARLIEST, False),
                 ("C1", TOPICS[:1], Start.LATEST, False),
-                ("C2", all_topics, Start.EARLIEST, True),
+                ("C2", stored_topics, Start.EARLIEST, True),
             )
         ]
         self.twins = [

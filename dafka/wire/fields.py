@@ -97,7 +97,7 @@ def _ack(ack: messages.Ack) -> bytes:
 
 
 def _direct_head(head: messages.DirectHead) -> bytes:
-    return _place(head) + trailer(head.store)
+    return _place(head) + trailer(head.store) + run_trailer(head.run)
 
 
 WRITERS: dict[MessageId, Callable[[Any], bytes]] = {
@@ -214,7 +214,7 @@ def _read_mark(reader: Reader, mark: bytes) -> bool:
 
 
 def run_trailer(run: int | None) -> bytes:
-    """Behind the fields of an ACK: the run that the last record comes from."""
+    """Behind all fields where a store says how far it is: the run of the last record."""
     return b"" if run is None else number_8(run)
 
 
@@ -281,7 +281,8 @@ def _read_head(reader: Reader) -> messages.Head:
 
 def _read_direct_head(requester: str, reader: Reader) -> messages.DirectHead:
     address, topic, sequence = _read_place(reader)
-    return messages.DirectHead(requester, topic, address, sequence, read_trailer(reader))
+    store, run = read_trailer(reader), read_run_trailer(reader)
+    return messages.DirectHead(requester, topic, address, sequence, store, run)
 
 
 def _read_fetch(partition_address: str, reader: Reader) -> messages.Fetch:

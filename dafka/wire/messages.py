@@ -84,12 +84,17 @@ class DirectRecords(Value, frozen=True):
     content: bytes
 
 
+ANY_STORE = "*"
+"""In place of the store that a FETCH names: each may answer, and nobody else."""
+
+
 class Fetch(Value, frozen=True):
     """A node misses `count` records from `sequence` on. Listened to by partition address.
 
     A node that has found one store to have them names it (extension: trailing bytes, ignored by
-    others); then nobody else of those who know the extension answers. `foreign` does not travel:
-    it marks requesters without batches, who ask seldom and for much.
+    others); then nobody else of those who know the extension answers. So it is with `ANY_STORE`:
+    what is published and not stored is kept out. `foreign` does not travel: it marks requesters
+    without batches, who ask seldom and for much.
     """
 
     id: ClassVar[MessageId] = MessageId.FETCH
@@ -136,7 +141,8 @@ class DirectHead(Value, frozen=True):
     """The last sequence the sender has of a partition, for one requester.
 
     A store adds its own address (extension: trailing bytes, ignored by others); then everything up
-    to `sequence` is durable there. A producer leaves it out.
+    to `sequence` is durable there, and the last record comes from `run`, if it knows that. A
+    producer leaves both out.
     """
 
     id: ClassVar[MessageId] = MessageId.DIRECT_HEAD
@@ -145,6 +151,7 @@ class DirectHead(Value, frozen=True):
     address: str
     sequence: int
     store: str | None = None
+    run: int | None = None
 
 
 class GetHeads(Value, frozen=True):

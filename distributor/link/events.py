@@ -198,7 +198,12 @@ class PassOver:
 
 @dataclass(frozen=True, slots=True)
 class AskHeads:
-    """Effect: ask both ends' stores for their heads; answered by one of the two events."""
+    """Effect: ask both ends' stores for their heads; answered by one of the two events.
+
+    What was `found` and has no position yet is asked about by name: both may have forgotten it.
+    """
+
+    found: frozenset[Partition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
@@ -63,18 +64,24 @@ class StoreView:
         self.heads, self.begins, self.empty = {}, {}, set()
         self._take(ranges)
 
-    def name(self, client: StoreClient, partitions: Collection[Partition] | None) -> None:
+    def name(
+        self,
+        client: StoreClient,
+        partitions: Collection[Partition] | None,
+        found: Collection[Partition] = (),
+    ) -> None:
         """Ask by name, and once, about those of these that it does not list; forget all others.
 
         What it has forgotten it still knows the end of, and need not be brought again. None are
-        those that it was asked about before, and what it has forgotten since.
+        those that it was asked about before, and what it has forgotten since; beside both what was
+        found.
 
         Raises:
             QueryError: The store does not answer.
         """
         wanted = [
             partition
-            for partition in (self.unlisted if partitions is None else partitions)
+            for partition in chain(self.unlisted if partitions is None else partitions, found)
             if partition not in self.heads
         ]
         known = {partition: self.unlisted.get(partition) for partition in wanted}
@@ -151,10 +158,12 @@ class Holdings:
             return False  # each has been told of
         return True
 
-    def name(self, partitions: Collection[Partition] | None) -> bool:
+    def name(
+        self, partitions: Collection[Partition] | None, found: Collection[Partition] = ()
+    ) -> bool:
         """Ask the store that spoke last, see `StoreView.name`; False if it does not answer."""
         try:
-            self.said.name(self.client(), partitions)
+            self.said.name(self.client(), partitions, found)
         except QueryError as error:
             self._unsaid(self.client(), error)
             return False
@@ -234,19 +243,24 @@ class BothEnds:
         self.told: dict[str, tuple[int, Mapping[Partition, int]]] = {}
         """When each cluster last said what it holds, and that; read by other threads."""
 
-    def survey(self) -> HeadsRead | HeadsUnread:
-        """Ask both ends' stores."""
+    def survey(self, found: Collection[Partition] = ()) -> HeadsRead | HeadsUnread:
+        """Ask both ends' stores.
+
+        Args:
+            found: What was heard of, and may be listed by neither.
+        """
         source, target = self._source, self._target
         # Copies of what changes with the next survey: they are read in another thread.
         theirs = self._heads_of(target)
         if theirs is None:
             return HeadsUnread()
         ours = self._heads_of(source)
-        if not target.name(None if ours is None else ours):
+        if not target.name(None if ours is None else ours, found):
             return HeadsUnread()
-        unlisted = target.said.unlisted.items()
-        ended = {one: head for one, head in unlisted if head is not None and head >= 0}
+        ended = _ended(target)
         theirs |= ended
+        if ours is not None:
+            ours = ours | _ended(source) if source.name(found) else None
         hidden = False
         if ours is not None and (spans := self._witness.due(ours, theirs)):
             hidden = not self._look(spans)
@@ -297,6 +311,12 @@ class BothEnds:
         heads = dict(holdings.said.heads)
         self.told[holdings.cluster] = (self._now_ms(), heads)
         return heads
+
+
+def _ended(holdings: Holdings) -> dict[Partition, int]:
+    """Where those ended that were asked about by name."""
+    unlisted = holdings.said.unlisted.items()
+    return {one: head for one, head in unlisted if head is not None and head >= 0}
 
 
 def _changed(

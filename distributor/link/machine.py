@@ -152,6 +152,8 @@ class LinkMachine:
         """When each partition last came forward."""
         self._unplaced: dict[Partition, None] = {}
         """Partitions found that have no position until the heads are read."""
+        self._named: frozenset[Partition] = frozenset()
+        """Those of them that were asked about by name last."""
         self._pulling: dict[Partition, int] = {}
         """Sequence below which a partition is copied whatever its flags say."""
         self.stops = Stops()
@@ -293,7 +295,8 @@ class LinkMachine:
             return []
         self._lifecycle.become(LinkState.SURVEYING)
         self._comparison.begin()
-        return [(Side.TARGET, AskHeads())]
+        self._named = frozenset(self._unplaced)
+        return [(Side.TARGET, AskHeads(self._named))]
 
     def _unanswered(self, now_ms: int) -> list[SidedEffect]:
         self._lifecycle.become(LinkState.COPYING)
@@ -430,10 +433,13 @@ class LinkMachine:
         """Begin each new partition behind what the target has."""
         effects: list[SidedEffect] = []
         unplaced = self._unplaced.keys() - self.stops.by_partition.keys()
-        self._unplaced = dict.fromkeys(unplaced & heads.waiting)
-        if self._unplaced:
+        waiting = unplaced & heads.waiting
+        # What was found meanwhile the target may have forgotten: it is asked about at once.
+        unnamed = unplaced - self._named - heads.source.keys() - heads.target.keys()
+        self._unplaced = dict.fromkeys(waiting | unnamed)
+        if waiting:
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
-        for partition in sorted(unplaced - heads.waiting):
+        for partition in sorted(unplaced - self._unplaced.keys()):
             self._moved_ms[partition] = now_ms
             position = Seek(partition, heads.target.get(partition, -1) + 1)
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)

@@ -6,7 +6,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.cluster import Cluster
@@ -334,7 +334,7 @@ class LinkRole:
         """Ask both ends' stores; count, and report what stops."""
         match effect:
             case AskHeads():
-                self._asker.ask(self._ends.survey, self._answered)
+                self._asker.ask(partial(self._ends.survey, effect.found), self._answered)
             case Hopped():
                 self._meter.hopped(effect)
             case Skipped():

@@ -169,9 +169,26 @@ MUTANTS = [
     Mutant(
         "what no store has is delivered to whom asked for what stores have",
         "dafka/protocol/consumer.py",
-        "        bound = self._durable.end(partition) if self._settings.committed else None\n"
-        "        for",
-        "        bound = None\n        for",
+        "        ready = self._inflow.take(partition, bound)",
+        "        ready = self._inflow.take(partition)",
+    ),
+    Mutant(
+        "what both ends have forgotten is copied again where it is heard of",
+        "distributor/link/machine.py",
+        "        return [(Side.TARGET, AskHeads(self._named))]",
+        "        return [(Side.TARGET, AskHeads())]",
+    ),
+    Mutant(
+        "a consumer forgets where partitions go on that stand still",
+        "dafka/protocol/consumer.py",
+        "                idle.rest(partition, position)",
+        "                pass",
+    ),
+    Mutant(
+        "the ACK of one producer's record releases another's",
+        "dafka/protocol/watermarks.py",
+        "        return self._runs[partition] != (run and run.number)",
+        "        return False",
     ),
     Mutant(
         "a consumer from the latest on misses the beginning of what is new",

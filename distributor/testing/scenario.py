@@ -90,7 +90,7 @@ def run(seed: int) -> TreeOutcome:
         kind.settings,
         stores,
         kind.retention,
-        mixed=seed % MIXED_EVERY == 0 and kind.mixes,
+        mixed=seed % MIXED_EVERY == 0,
     )
     trouble = kind(sim)
     crashes = 0

@@ -47,8 +47,6 @@ class Trouble:
     """What stores need not keep."""
     steers = True
     """Whether links may be told to serve other targets meanwhile."""
-    mixes = True
-    """Whether one link may be run by two processes, and one producer know no envelopes."""
     flags_tell = True
     """Whether the flags in the end are those of each record's way: nothing was pulled."""
 
@@ -268,8 +266,6 @@ class EmptyingRetention(Trouble):
         link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000, forget_after_ms=500),
         forget_after_ms=200,
     )
-    mixes = False
-    """Producers of bare values say HEAD for ever: a link that has forgotten sends it all again."""
     flags_tell = False
 
     def happen(self) -> None:

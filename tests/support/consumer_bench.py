@@ -49,12 +49,12 @@ def head(sequence, address="AA", topic="flights"):
     return messages.Head(topic, address, sequence)
 
 
-def stored_head(sequence, address="AA", store="S1"):
-    return messages.DirectHead("ME", "flights", address, sequence, store)
+def stored_head(sequence, address="AA", store="S1", run=None):
+    return messages.DirectHead("ME", "flights", address, sequence, store, run)
 
 
-def ack(sequence):
-    return messages.Ack("flights", "AA", "S1", sequence)
+def ack(sequence, run=None):
+    return messages.Ack("flights", "AA", "S1", sequence, run)
 
 
 def delivered(effects):

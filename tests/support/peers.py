@@ -82,10 +82,16 @@ class Peers:
             messages.DirectRecord(OURS, topic, address, sequence, content),
             messages.Head(topic, address, told, self.pick(True, False)),
             messages.DirectHead(OURS, topic, address, told, self.pick(None, store)),
+            messages.DirectHead(OURS, topic, address, told, store, sequence),
             messages.LogStart(OURS, topic, address, told, store),
-            messages.Ack(topic, address, self.pick(None, store), told),
+            messages.Ack(topic, address, self.pick(None, store), told, self.pick(None, sequence)),
             messages.Fetch(
-                topic, self.pick(address, OURS), store, told, self.count(), self.pick(None, OURS)
+                topic,
+                self.pick(address, OURS),
+                store,
+                told,
+                self.count(),
+                self.pick(None, OURS, "*"),
             ),
             messages.GetHeads(self.pick("", topic), store),
             messages.ConsumerHello(self.pick(OURS, store), address, (topic, "", topic) * 5),

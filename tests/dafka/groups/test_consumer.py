@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dafka.groups.commit import Commit, CommitKey
+from dafka.groups.commit import RESTATED_MS, Commit, CommitKey
 from dafka.groups.consumer import (
     COMMIT_AGAIN_MS,
     GROUP_STATES,
@@ -41,6 +41,7 @@ from dafka.groups.events import (
     Revoke,
     Revoked,
     Sought,
+    WallTime,
 )
 from dafka.groups.membership import Member
 from dafka.model import Partition
@@ -288,6 +289,38 @@ def test_a_commit_says_how_far_the_group_has_come_elsewhere_until_somebody_seeks
     (first,) = scene.tell(CommitWanted(1, {A1: 8}))
     (last,) = scene.tell(CommitWanted(2, {A1: 90}))
     assert (first.processed, last.processed) == ({} if sought else {A1: 90}, {})
+
+
+def test_what_holds_for_long_is_committed_again_by_who_owns_it(scene):
+    scene.find(B2)
+    assert scene.tell(WallTime(RESTATED_MS)) == []
+    (publish,) = scene.tell(WallTime(RESTATED_MS + 1))
+    assert publish.positions == {A1: 5}, "nothing holds of the other one"
+    assert scene.tell(WallTime(2 * RESTATED_MS)) == []
+    assert scene.tell(Committed(publish.token)) == []
+    (publish,) = scene.tell(WallTime(2 * RESTATED_MS + 1))
+    assert publish.positions == {A1: 5}
+
+
+def test_what_moves_is_not_committed_again(scene):
+    scene.tell(WallTime(RESTATED_MS))
+    (publish,) = scene.tell(Collected({A1: 7}))
+    assert scene.tell(WallTime(2 * RESTATED_MS - 1)) == []
+    scene.tell(Committed(publish.token))
+    (publish,) = scene.tell(WallTime(2 * RESTATED_MS))
+    assert publish.positions == {A1: 7}
+
+
+def test_what_could_not_be_committed_again_is_tried_again(scene):
+    (publish,) = scene.tell(WallTime(RESTATED_MS + 1))
+    assert scene.tell(CommitFailed(publish)) == []
+    scene.now_ms += COMMIT_AGAIN_MS
+    assert scene.comes() == [publish]
+
+
+def test_who_owns_nothing_any_more_commits_nothing_again(scene):
+    scene.comes(Assigned("M", 2, {OTHER: ABOUT}))
+    assert scene.tell(WallTime(RESTATED_MS + 1)) == []
 
 
 def test_where_it_begins_at_the_end_is_committed_so_that_it_holds():

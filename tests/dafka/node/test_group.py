@@ -13,12 +13,14 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
+from dafka.groups.commit import RESTATED_MS
 from dafka.limits import GROUP_TOPICS_MAX
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.group import GroupOptions, joined
-from dafka.process.clock import Clock, now_ms
+from dafka.process.clock import Clock, now_ms, wall_ms
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
+from dafka.query.client import StoreClient
 
 OPTIONS = GroupOptions("billing", ("tcp://127.0.0.1:1",), 5_000, 10_000, 300_000)
 
@@ -100,6 +102,25 @@ def test_commits_and_rebalances_are_counted(stored, take):
         consumer.commit()
     assert counted("dafka_group_commits_total") == 1
     assert counted("dafka_group_rebalances_total") == 1
+
+
+def said(store):
+    return store.offsets("steady").values()
+
+
+def test_what_holds_for_long_is_committed_again(stored, take, until):
+    producer = stored.producer()
+    producer.send("orders", b"0")
+    producer.flush(10)
+    settings = {"group": "steady", "stores": stored.query, "session_timeout_ms": 1_000}
+    with stored.consumer("orders", **settings) as consumer:
+        take(consumer, 1)
+        consumer.commit()
+        role = consumer._group
+        later_ms = wall_ms() + RESTATED_MS
+        role._clock, role._wall_due_ms = Clock(wall_ms=lambda: later_ms), 0
+        with StoreClient(stored.query) as store:
+            until(lambda: [one.commit_ms >= later_ms for one in said(store)] == [True])
 
 
 def test_the_lag_is_what_a_full_member_has_not_been_given(stored, take, until):

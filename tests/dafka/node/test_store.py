@@ -22,6 +22,7 @@ from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer, Retention
+from tests.support.batches import make_batch
 from tests.support.query_port import Questions
 
 pytestmark = pytest.mark.net
@@ -87,6 +88,15 @@ def test_a_store_says_who_it_is(cluster):
     assert len(store.address) == 32
     with StoreClient(cluster.query) as client:
         assert client.health().identity == store.address
+
+
+def test_commits_are_kept_for_seven_days(cluster):
+    commits = Partition("__consumer_offsets", "AB" * 16)
+    batch, log = make_batch([b"value"], partition=commits, timestamp_ms=1), MemoryLog("ME")
+    log.append([batch])
+    retainer = cluster.store()._role._retainer
+    assert retainer.due(log, 7 * 86_400_000, 9) == {}
+    assert retainer.due(log, 7 * 86_400_000 + 2, 9) == {commits: 1}
 
 
 def test_a_second_store_in_the_same_directory_is_refused(stored, free_ports):

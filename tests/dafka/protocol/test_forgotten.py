@@ -150,7 +150,8 @@ def test_whoever_asks_is_told_where_the_log_starts():
     assert sent(bench.hear(messages.Fetch(*P, "C", 0, 10))) == [start, head]
     assert sent(bench.hear(messages.Fetch(*P, "C", 99, 1, "ME"))) == [start, head]
     assert sent(bench.hear(messages.Fetch(*P, "C", 100, 1))) == [head]
-    assert bench.asked == [{P}] * 3
+    assert sent(bench.hear(messages.Fetch(*P, "C", 100, 1, messages.ANY_STORE))) == [head]
+    assert bench.asked == [{P}] * 4
 
 
 def test_questions_for_others_and_its_own_are_not_looked_up():

@@ -274,6 +274,21 @@ def test_a_store_that_is_gone_holds_a_skip_up_for_six_windows_only(inflow):
     assert now_ms > 8_000, "one that is started again meanwhile is asked first"
 
 
+def test_what_stores_answer_late_counts_until_they_are_asked_again(inflow):
+    now_ms = late(inflow) + FETCH_SILENCE_MS
+    inflow.heard_from("S1", now_ms)
+    inflow.heard_from("S2", now_ms)
+    assert inflow.fetches(now_ms) == [], "it rests"
+    assert inflow.log_start(P, "S1", 50, now_ms) is None
+    assert inflow.log_start(P, "S2", 40, now_ms) == 40
+
+
+def test_while_what_came_is_of_no_use_nothing_is_skipped(inflow):
+    now_ms = late(inflow)
+    inflow.rest(P, now_ms, 1_000)
+    assert inflow.log_start(P, "S1", 50, now_ms) is None
+
+
 def test_a_store_not_heard_of_for_long_is_not_waited_for(inflow):
     inflow.heard_from("GONE", 0)
     inflow.heard(P, 99)

@@ -36,7 +36,7 @@ from dafka.protocol.store import (
     SETTLING_MS,
     StoreMachine,
 )
-from dafka.records.batch import records_of
+from dafka.records.batch import Run, records_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -302,6 +302,22 @@ def test_a_fetch_is_answered_from_disk_and_ends_with_its_head(batch):
     (read,) = bench.hear(messages.Fetch("flights", "AA", "YOU", 8, 2, "ME"))
     last = RangeRead("YOU", P, (batch(8, 2),), None, read.alone_end)
     assert [one.sequence for one in sent(bench.give(last))] == [8], "it shows that it is the end"
+
+
+def test_a_fetch_for_any_store_is_answered_as_one_for_everybody():
+    bench = Bench({P: 9})
+    (read,) = bench.hear(messages.Fetch("flights", "AA", "YOU", 4, 3, messages.ANY_STORE))
+    assert read == ReadRange("YOU", P, 4, 3, FETCH_ANSWER_BYTES_MAX)
+    assert bench.hear(messages.Fetch("flights", "AA", "YOU", 4, 3, "S2")) == []
+
+
+def test_it_says_from_which_run_its_last_record_comes(batch):
+    bench = Bench()
+    bench.hear(live(batch(0, run=Run(7, 0))))
+    (append,) = bench.give(TurnEnded())
+    bench.give(Appended(append.token))
+    (head,) = sent(bench.hear(messages.GetHeads("", "YOU")))
+    assert head == messages.DirectHead("YOU", "flights", "AA", 0, "ME", 7)
 
 
 def test_a_fetch_behind_its_end_is_told_where_that_is():

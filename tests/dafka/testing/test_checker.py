@@ -253,3 +253,17 @@ def test_a_run_in_which_nothing_happened_proves_nothing():
 def test_many_anomalies_are_condensed():
     lines = condensed([Anomaly(Name.SKIP, str(number)) for number in range(10)], each_max=2)
     assert lines == ["I7 skip: 0", "I7 skip: 1", "I7 skip: 8 more"]
+
+
+def test_of_a_contested_partition_who_is_given_what_is_stored_gets_what_some_store_holds():
+    ours, theirs = Sent(1, 1, "a", "orders", (b"ours",)), Sent(1, 2, "b", "orders", (b"theirs",))
+    began, durable = Began(1, "c", ("orders",), True, True), Durable(2, "s1", P, 1)
+    settled, held = Settled(4, ("s1",)), ReadBack(5, "s1", P, 0, (b"ours",))
+
+    def verdict(got):
+        polled = Polled(3, "c", P, 0, (got,))
+        events = [ours, theirs, began, durable, polled, settled, held]
+        return {one.name for one in check(History(events), contested={P})}
+
+    assert verdict(b"ours") == set()
+    assert verdict(b"theirs") == {Name.NOT_STORED}

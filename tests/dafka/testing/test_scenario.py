@@ -12,7 +12,7 @@ import pytest
 from dafka.node.producer import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
-from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, HighWatermarks, Start
+from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
 from dafka.protocol.heads import HeadSchedule
@@ -21,6 +21,7 @@ from dafka.protocol.producer import ProducerMachine
 from dafka.protocol.receiver import Inflow
 from dafka.protocol.store import StoreMachine
 from dafka.protocol.unacked import Unacked
+from dafka.protocol.watermarks import HighWatermarks
 from dafka.records.batch import enclosed
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.storage.memory import MemoryLog

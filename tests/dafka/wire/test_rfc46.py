@@ -50,6 +50,14 @@ VECTORS = [
         messages.DirectHead("CC", "he", "AB", 9, "ST"),
         ["45 4343", "AAA5 45 01 02 4142 02 6865 0000000000000009 02 5354"],
     ),
+    (
+        messages.DirectHead("CC", "he", "AB", 9, "ST", 7),
+        ["45 4343", "AAA5 45 01 02 4142 02 6865 0000000000000009 02 5354 0000000000000007"],
+    ),
+    (
+        messages.Fetch("he", "AB", "CC", 9, 5, messages.ANY_STORE),
+        ["46 4142", "AAA5 46 01 02 4343 02 6865 0000000000000009 00000005 01 2A"],
+    ),
     (messages.GetHeads("he", "CC"), ["47 6865", "AAA5 47 01 02 4343"]),
     (messages.GetHeads("", "CC"), ["47", "AAA5 47 01 02 4343"]),
     (

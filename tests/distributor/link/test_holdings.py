@@ -170,6 +170,18 @@ def test_what_was_asked_about_and_changes_is_asked_about_again(survey):
     assert holdings.said.unlisted == {}
 
 
+def test_what_was_found_is_asked_about_beside_all_others(survey):
+    store = Answering(batch(A, 0, 5), batch(B, 0, 2))
+    holdings, _ = survey(one=store)
+    forget(store, A)
+    forget(store, B)
+    assert holdings.ask()
+    assert holdings.name([A], [B])
+    assert holdings.said.unlisted == {A: 4, B: 1}
+    assert holdings.name(None, [PRIVATE])
+    assert holdings.said.unlisted == {A: 4, B: 1, PRIVATE: -1}
+
+
 def test_one_that_does_not_answer_to_names_is_told(survey, caplog):
     store = Answering(batch(A, 0, 5))
     holdings, stores = survey(one=store)
@@ -331,6 +343,21 @@ def test_what_the_source_does_not_speak_of_waits_until_it_was_compared(monkeypat
     behind.log.append([batch(A, 0, 3)])
     stores["source"] = behind
     assert link.survey().waiting == frozenset()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_of_what_was_found_and_the_source_has_forgotten_it_is_said_where_it_ended(
+    monkeypatch, kept
+):
+    stores = {name: Showing(batch(A, 0, 3), batch(B, 0, 1)) for name in ("source", "target")}
+    link = both_ends(monkeypatch, stores)
+    forget(stores["source"], A)
+    if not kept:
+        forget(stores["target"], A)
+    heads = link.survey({A})
+    assert (heads.source[A], heads.target[A]) == (2, 2)
+    assert heads.waiting == frozenset(), "nothing is left that could differ"
+    assert A not in link.survey().source
 
 
 @pytest.mark.parametrize("sick", ["neither", "source", "target"])

@@ -48,7 +48,7 @@ from topology.copyflags import EVERY_FLAG
 def test_it_asks_the_target_before_it_forwards_anything():
     bench = Bench()
     effects = bench.source(live(batch(0)), durable(2))
-    assert (Side.TARGET, AskHeads()) in effects
+    assert (Side.TARGET, AskHeads(frozenset({P}))) in effects
     assert not published(effects)
     assert of(AskHeads, bench.source(live(batch(2)))) == [], "one question at a time"
 
@@ -143,9 +143,30 @@ def test_what_the_source_lists_no_more_is_forgotten_after_a_while_and_found_anew
     assert P in bench.consumer.heads
     listing(bench, OTHER, later_ms=SURVEY_MS)
     assert P not in bench.consumer.heads
-    assert of(AskHeads, bench.source(durable(4))) == [AskHeads()]
+    assert of(AskHeads, bench.source(durable(4))) == [AskHeads(frozenset({P}))]
     bench.target(HeadsRead({P: 1}, {P: 3}))
     assert sequences(bench.source(live(batch(2)))) == [2, 3]
+
+
+def test_what_both_ends_have_forgotten_is_not_copied_again():
+    bench = Bench()
+    (asked,) = of(AskHeads, bench.source(durable(2)))
+    assert asked.found == {P}
+    assert published(bench.target(HeadsRead({P: 1}, {OTHER: 1}))) == []
+    assert bench.consumer.next(P) == 2
+    assert sequences(bench.source(live(batch(2)), durable(4))) == [2, 3]
+
+
+def test_what_is_found_while_both_ends_are_asked_is_asked_about_by_name():
+    bench = Bench()
+    bench.source(durable(2))
+    other = messages.Ack(*OTHER, "SOURCE-STORE", 1)
+    assert of(AskHeads, bench.source(Received(other))) == []
+    (asked,) = of(AskHeads, bench.target(HeadsRead({}, {P: 1})))
+    assert asked.found == {OTHER}
+    assert bench.consumer.heads.keys() == {P}
+    bench.target(HeadsRead({}, {P: 1}))
+    assert bench.consumer.heads.keys() == {P, OTHER}
 
 
 def test_what_is_listed_or_under_way_is_not_forgotten():
@@ -164,7 +185,7 @@ def test_it_asks_again_when_nobody_answered_but_not_at_once():
     assert of(AskHeads, bench.target(HeadsUnread())) == []
     assert bench.link.wakeup_ms() is not None
     bench.now_ms += ASK_AGAIN_MS
-    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads(frozenset({P}))]
 
 
 def test_it_does_not_copy_what_is_not_durable_at_the_source():
@@ -369,7 +390,7 @@ def test_what_the_sources_stores_have_and_never_told_it_is_asked_for():
     bench.source(durable(2))
     bench.target(HeadsRead({}))
     asked = [effect.message for effect in of(Publish, surveyed(bench, 5, -1))]
-    assert messages.Fetch("flights", "AA", "LINK", SEQUENCE_MAX, 1) in asked
+    assert messages.Fetch("flights", "AA", "LINK", SEQUENCE_MAX, 1, messages.ANY_STORE) in asked
     bench.source(durable(6))
     assert of(Publish, surveyed(bench, 5, -1)) == []
 
@@ -390,7 +411,7 @@ def test_a_partition_waits_until_it_is_known_whether_histories_differ():
     assert bench.target(HeadsRead({P: 1}, {P: 9}, waiting=frozenset({P}))) == []
     assert not published(bench.source(live(batch(2))))
     bench.now_ms += ASK_AGAIN_MS
-    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads(frozenset({P}))]
     bench.target(HeadsRead({P: 1}, {P: 9}))
     assert sequences(bench.source(live(batch(2)))) == [2, 3]
 
@@ -416,7 +437,7 @@ def test_a_link_with_a_bounded_rate_takes_more_in_only_when_it_may_send_more():
 
 
 def is_to_survey(bench):
-    assert of(AskHeads, bench.source(durable(1))) == [AskHeads()]
+    assert of(AskHeads, bench.source(durable(1))) == [AskHeads(frozenset({P}))]
 
 
 def is_answered(bench):

@@ -121,7 +121,7 @@ def test_a_failed_link_says_so_when_it_is_joined(linked, until):
 
 
 def test_an_error_in_a_survey_ends_the_link(linked, until, monkeypatch):
-    def fail(ends):
+    def fail(ends, found):
         raise RuntimeError("in another thread")
 
     monkeypatch.setattr(module.BothEnds, "survey", fail)
