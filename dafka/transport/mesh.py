@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
+from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Reach, TowerEndpoints, mark_of
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerListened, Received, ReceivedTogether, Woke
@@ -191,6 +192,10 @@ class Mesh:
         except RecordError as error:
             return Dropped(error.reason)
         return None
+
+    def takes(self, requester: str) -> bool:
+        """Whether a requester has read enough to be sent the answer to another FETCH."""
+        return self._unread.has_room(mark_of(requester), FETCH_ANSWER_BYTES_MAX)
 
     def flush(self) -> None:
         """Send what was published and waits for others of its kind; after every turn."""
