@@ -284,7 +284,7 @@ class Mesh:
     def _bind(self, place: Binding, address: str) -> None:
         endpoint = place.endpoint(address)
         try:
-            sockets.bind(self._publisher, endpoint)
+            sockets.bind(self._publisher, endpoint, sockets.NAMES_BYTES_MAX)
         except zmq.ZMQError as error:
             raise MisuseError(f"cannot bind a node at {str(place)!r}: {error}") from error
         if place.scheme == "tcp":

@@ -106,18 +106,23 @@ class Shedder:
         """By key, since it watches."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bound: dict[zmq.Socket[bytes], int] = {}
-        """Ports."""
+        self._bound: dict[zmq.Socket[bytes], tuple[int, int]] = {}
+        """With their ports, and what `bound` was told of each."""
         self._peers: Counter[str] = Counter()
         """Endpoints that are connected to."""
         self._loops: WeakKeyDictionary[Looping, int] = WeakKeyDictionary()
         """With their turns when all had settled last."""
 
-    def bound(self, listening: zmq.Socket[bytes]) -> None:
-        """Watch who comes in at a socket of TCP, until it is closed."""
+    def bound(self, listening: zmq.Socket[bytes], names_max: int) -> None:
+        """Watch who comes in at a socket of TCP, until it is closed.
+
+        Args:
+            listening: The socket, bound.
+            names_max: Bytes of subscriptions that a peer may send to it; 0 if it sends others.
+        """
         port = int(listening.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
         with self._lock:
-            self._bound[listening] = port
+            self._bound[listening] = port, names_max
             if self._thread is None or not self._thread.is_alive():
                 self._start()
 
@@ -172,16 +177,15 @@ class Shedder:
     def end(self) -> bool:
         """Forget what is closed; whether nothing is left, and the thread may end."""
         with self._lock:
-            self._bound = {one: port for one, port in self._bound.items() if not one.closed}
+            self._bound = {one: way for one, way in self._bound.items() if not one.closed}
             if not self._bound:
                 self._thread = None
             return not self._bound
 
-    def ways(self) -> tuple[dict[int, bool], set[str]]:
-        """Ports that are bound, each with whether nothing but subscriptions comes; and peers."""
+    def ways(self) -> tuple[dict[int, int], set[str]]:
+        """Ports that are bound, with what `bound` was told of each; and peers."""
         with self._lock:
-            ports = {port: one.type == zmq.XPUB for one, port in self._bound.items()}
-            return ports, set(self._peers)
+            return dict(self._bound.values()), set(self._peers)
 
     def taken(self) -> set[int]:
         """Descriptors that something was taken from since the last call."""
@@ -222,7 +226,7 @@ class _Watch:
         self._shedder = shedder
         self._shedding = Shedding(shedder.bounds)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        self._ours: dict[int, tuple[bool, str]] = {}
+        self._ours: dict[int, tuple[int, str]] = {}
         """Connections of ours, by the file's number: what comes, and who is there."""
         self._look_ms = self._trim_ms = self._trim_until_ms = self._told_ms = 0
         self._look_s = 0.0
@@ -298,10 +302,8 @@ class _Watch:
                 continue  # closed meanwhile, or not connected yet
 
 
-def _recognised(
-    descriptor: int, ports: dict[int, bool], peers: set[str]
-) -> tuple[bool, str] | None:
-    """What comes on a connection of ours, and from whom; None if it is another's.
+def _recognised(descriptor: int, ports: dict[int, int], peers: set[str]) -> tuple[int, str] | None:
+    """What may come on a connection of ours, and who is there; None if it is another's.
 
     Raises:
         OSError: It is not connected.
@@ -315,7 +317,7 @@ def _recognised(
         port = opened.getsockname()[1]
         if port in ports:
             return ports[port], peer
-        return (False, peer) if peer in peers else None
+        return (0, peer) if peer in peers else None
     finally:
         opened.detach()
 

@@ -25,7 +25,6 @@ class SheddingBounds:
         watched_bytes: Growth of the process from which on connections are looked at.
         grown_bytes: Growth below which nobody is cut: normal work does not make it in a moment.
         settling_bytes_s: So fast what stays becomes the process's size, from which growth counts.
-        names_bytes: Subscriptions of one connection: 10,000 topics of 65 characters, thrice.
         names_bytes_s: So fast they are forgotten: consumers change what they listen for.
         drowning_bytes: Growth within half a minute from which on fewer are enough.
         drowning_names_bytes: Of one connection, since all nodes had read what there was.
@@ -34,6 +33,8 @@ class SheddingBounds:
         part_bytes: What has to have come since the last whole message.
         part_growth_bytes: How much the process has to have grown meanwhile, as a rule.
         alarm_ms: So long after a cut that does not matter: what is freed is used again unseen.
+        alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
+            each that ends makes ZeroMQ walk over the names of all.
         message_bytes: More than the largest message, which is cut whatever the process has done.
         rounds: How often its node has to have taken all that was whole meanwhile.
     """
@@ -41,7 +42,6 @@ class SheddingBounds:
     watched_bytes: int = 24 * _MIB
     grown_bytes: int = 48 * _MIB
     settling_bytes_s: int = 128 * 1024
-    names_bytes: int = 2 * _MIB
     names_bytes_s: int = 2 * 1024
     drowning_bytes: int = 80 * _MIB
     drowning_names_bytes: int = 128 * 1024
@@ -50,6 +50,7 @@ class SheddingBounds:
     part_bytes: int = _MIB
     part_growth_bytes: int = 12 * _MIB
     alarm_ms: int = 5_000
+    alarm_names_bytes: int = 768 * 1024
     message_bytes: int = 16 * _MIB
     rounds: int = 2
 
@@ -61,14 +62,14 @@ class Connection(NamedTuple):
         number: Tells it from all others, also from later ones at its descriptor.
         descriptor: Of the file.
         received: Bytes, since it was made.
-        names: Whether it brings nothing but subscriptions.
+        names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
         peer: Who is at the other end, for people.
     """
 
     number: int
     descriptor: int
     received: int
-    names: bool
+    names_max: int
     peer: str
 
 
@@ -183,7 +184,7 @@ class Shedding:
             cut = self._judged(seen, one, one.descriptor in refused)
             if cut is None:
                 continue
-            cost = cut.received * (self._bounds.name_cost if one.names else 1)
+            cost = cut.received * (self._bounds.name_cost if one.names_max else 1)
             if cost > worst_cost:
                 worst, worst_cost = cut, cost
         self._cut &= self._seen.keys()
@@ -193,31 +194,39 @@ class Shedding:
         return worst
 
     def _count(self, seen: _Seen, one: Connection) -> None:
-        if one.names:
+        if one.names_max:
             forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
             seen.names = max(0, seen.names - forgotten) + one.received - seen.received
         seen.received, seen.seen_ms = one.received, self._now_ms
 
     def _judged(self, seen: _Seen, one: Connection, refused: bool) -> Cut | None:
-        bounds = self._bounds
         if one.number in self._cut:
             return None
-        if refused:
+        if refused or (one.names_max and self._too_many_names(seen, one)):
             return Cut(one, "subscriptions", seen.names)
-        if self.grown < bounds.grown_bytes:
-            return None
-        if one.names:
-            drowning = self._size - min(self._least, self._least_before) > bounds.drowning_bytes
-            enough = seen.names > bounds.names_bytes or (
-                drowning and one.received - seen.settled > bounds.drowning_names_bytes
-            )
-            return Cut(one, "subscriptions", seen.names) if enough else None
+        if not one.names_max and self._endless(seen):
+            return Cut(one, "endless message", seen.received - seen.whole)
+        return None
+
+    @property
+    def _alarmed(self) -> bool:
+        return self._now_ms < self._alarm_until_ms
+
+    def _too_many_names(self, seen: _Seen, one: Connection) -> bool:
+        bounds = self._bounds
+        if self.grown < min(bounds.grown_bytes, one.names_max * bounds.name_cost):
+            return False
+        most = min(one.names_max, bounds.alarm_names_bytes) if self._alarmed else one.names_max
+        if seen.names > most:
+            return True
+        lately = self._size - min(self._least, self._least_before)
+        unread = seen.received - seen.settled
+        return lately > bounds.drowning_bytes and unread > bounds.drowning_names_bytes
+
+    def _endless(self, seen: _Seen) -> bool:
+        bounds = self._bounds
+        if self.grown < bounds.grown_bytes or self._round - seen.whole_round < bounds.rounds:
+            return False
         part = seen.received - seen.whole
-        growing = (
-            self._size - seen.whole_size > bounds.part_growth_bytes
-            or self._now_ms < self._alarm_until_ms
-        )
-        endless = part > bounds.message_bytes or (part > bounds.part_bytes and growing)
-        if not endless or self._round - seen.whole_round < bounds.rounds:
-            return None
-        return Cut(one, "endless message", part)
+        growing = self._alarmed or self._size - seen.whole_size > bounds.part_growth_bytes
+        return part > bounds.message_bytes or (part > bounds.part_bytes and growing)

@@ -69,6 +69,12 @@ NAMES_MARK = 32
 """Subscriptions queued from one peer: what is kept of them is thirty times as large, so what is on
 its way when a flood is cut must be little."""
 
+NAMES_BYTES_MAX = 2 * 1024 * 1024
+"""Subscriptions that a node may get from one peer: 10,000 topics of 65 characters, thrice."""
+
+TOWER_NAMES_BYTES_MAX = 16 * 1024
+"""The same of a tower: a node has two."""
+
 NAMES_BUFFER_BYTES = 64 * 1024
 """What the kernel takes in of them beside, for the same reason."""
 
@@ -138,7 +144,7 @@ def unmapped(endpoint: str) -> str:
     return _MAPPED.sub(r"\1", endpoint)
 
 
-def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+def bind(socket: zmq.Socket[bytes], endpoint: str, names_max: int = 0) -> None:
     """Bind a socket, waiting a moment for an endpoint that is taken.
 
     A host's name is looked up, and bound is the first address it has. A path of ipc is taken only
@@ -146,6 +152,12 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
     ZeroMQ closes sockets in the background: an endpoint that this process, or one that was just
     stopped, has given up may be taken for some milliseconds more.
+
+    Args:
+        socket: Any.
+        endpoint: Where.
+        names_max: Of a publisher, bytes of subscriptions that a peer may send before it counts as
+            one that fills this process's memory.
 
     Raises:
         zmq.ZMQError: The endpoint stays taken, or cannot be bound at all.
@@ -165,7 +177,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
         else:
             break
     if endpoint.startswith("tcp://"):
-        shedder.bound(socket)
+        shedder.bound(socket, names_max)
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:

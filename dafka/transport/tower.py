@@ -56,7 +56,7 @@ class TowerSockets:
         self._inbound.subscribe(BEACON)
         try:
             sockets.bind(self._inbound, endpoints.inbound)
-            sockets.bind(self._outbound, endpoints.outbound)
+            sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES_BYTES_MAX)
         except zmq.ZMQError as error:
             self.close()
             raise MisuseError(f"cannot open tower at {endpoints.inbound}: {error}") from error

@@ -25,10 +25,15 @@ def frame(body: bytes, flags: int = 0) -> bytes:
     return bytes((flags, len(body))) + body
 
 
-def met(endpoint: str, kind: bytes, timeout_s: float = 0.5) -> socket.socket:
-    """A connection to `tcp://HOST:PORT` over which both ends have said what they are."""
+def reached(endpoint: str, timeout_s: float) -> socket.socket:
+    """A connection to `tcp://HOST:PORT`."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    connection = socket.create_connection((host, int(port)), timeout_s)
+    return socket.create_connection((host, int(port)), timeout_s)
+
+
+def met(endpoint: str, kind: bytes, timeout_s: float = 0.5) -> socket.socket:
+    """One over which both ends have said what they are."""
+    connection = reached(endpoint, timeout_s)
     connection.sendall(GREETING)
     ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
     connection.sendall(bytes((4, len(ready))) + ready)
@@ -74,9 +79,8 @@ def pour(endpoint: str, kind: bytes, chunk, until_s: float = math.inf) -> bool:
     return False
 
 
-def flood(endpoint: str, kind: bytes, chunk, seconds: float) -> int:
+def flood(endpoint: str, kind: bytes, chunk, until_s: float) -> int:
     """Pour, and come again when cut; returns how often that was."""
-    until_s = time.monotonic() + seconds
     cuts = 0
     while time.monotonic() < until_s:
         try:

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.net
 SMALL = SheddingBounds(
     watched_bytes=-(1 << 40),
     grown_bytes=-(1 << 40),
-    names_bytes=200_000,
     drowning_bytes=1 << 40,
     part_bytes=200_000,
     part_growth_bytes=-(1 << 40),
@@ -55,7 +54,7 @@ def floods():
 
 def listening(shedder, one):
     one.bind("tcp://127.0.0.1:*")
-    shedder.bound(one)
+    shedder.bound(one, 200_000 if one.type == zmq.XPUB else 0)
     return sockets.unmapped(one.get_string(zmq.LAST_ENDPOINT))
 
 
@@ -75,7 +74,7 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
         return over()
 
     until(ends)
-    assert cut("subscriptions") == before + 1
+    until(lambda: cut("subscriptions") == before + 1)
     publisher.send(b"honest news")
     assert honest.poll(5_000)
 
@@ -100,7 +99,7 @@ def test_an_endless_message_is_cut_and_who_sends_whole_ones_stays(shedder, opene
         return over()
 
     until(served)
-    assert cut("endless message") == before + 1
+    until(lambda: cut("endless message") == before + 1)
     honest.send(b"still here")
     assert router.poll(5_000)
 

@@ -27,7 +27,13 @@ class Run:
         self.shedding.resize(self.size, self.now_ms)
         order = list(self.received)
         connections = [
-            Connection(1_000 + number, number, self.received[name], name.startswith("names"), name)
+            Connection(
+                1_000 + number,
+                number,
+                self.received[name],
+                2 * MIB if name.startswith("names") else 0,
+                name,
+            )
             for number, name in enumerate(order)
         ]
         cut = self.shedding.look(
@@ -101,6 +107,14 @@ def test_too_many_names_that_are_not_permitted():
     run = Run()
     run.look(names=1, names_2=1, grow=25 * MIB)
     assert run.look(refused=["names_2"]) == ("names_2", "subscriptions")
+
+
+def test_after_a_cut_less_names_are_too_many_for_a_while():
+    run = Run()
+    run.look(grow=60 * MIB)
+    assert run.look(names=3 * MIB, names_2=MIB) == ("names", "subscriptions")
+    assert run.look() == ("names_2", "subscriptions")
+    assert run.look(after_ms=10_000, names_3=MIB) is None
 
 
 def test_a_message_that_does_not_end():
