@@ -26,7 +26,7 @@ class SheddingBounds:
         grown_bytes: Growth below which nobody is cut: normal work does not make it in a moment.
         settling_bytes_s: So fast what stays becomes the process's size, from which growth counts.
         names_bytes_s: So fast they are forgotten: consumers change what they listen for.
-        drowning_bytes: Growth within half a minute from which on fewer are enough.
+        drowning_bytes: Growth within half a minute from which on, in that time, fewer still are.
         drowning_names_bytes: Of one connection, since all nodes had read what there was.
         drowning_ms: That half minute.
         name_cost: What ZeroMQ makes of one byte of a subscription.
@@ -49,7 +49,7 @@ class SheddingBounds:
     name_cost: int = 32
     part_bytes: int = _MIB
     part_growth_bytes: int = 12 * _MIB
-    alarm_ms: int = 5_000
+    alarm_ms: int = 10_000
     alarm_names_bytes: int = 768 * 1024
     message_bytes: int = 16 * _MIB
     rounds: int = 2
@@ -190,7 +190,8 @@ class Shedding:
         self._cut &= self._seen.keys()
         if worst is not None:
             self._cut.add(worst.connection.number)
-            self._alarm_until_ms = self._now_ms + self._bounds.alarm_ms
+            if not self._alarmed:  # what is cut for less proves nothing
+                self._alarm_until_ms = self._now_ms + self._bounds.alarm_ms
         return worst
 
     def _count(self, seen: _Seen, one: Connection) -> None:
@@ -216,8 +217,9 @@ class Shedding:
         bounds = self._bounds
         if self.grown < min(bounds.grown_bytes, one.names_max * bounds.name_cost):
             return False
-        most = min(one.names_max, bounds.alarm_names_bytes) if self._alarmed else one.names_max
-        if seen.names > most:
+        if not self._alarmed:
+            return seen.names > one.names_max
+        if seen.names > min(one.names_max, bounds.alarm_names_bytes):
             return True
         lately = self._size - min(self._least, self._least_before)
         unread = seen.received - seen.settled

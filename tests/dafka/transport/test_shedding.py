@@ -82,17 +82,33 @@ def test_of_many_floods_the_largest_goes_first():
 
 def test_many_floods_of_a_little_each_are_too_much_together():
     run = Run()
+    assert run.look(grow=60 * MIB, names=3 * MIB) is not None
     some = {f"names_{number}": 100_000 for number in range(8)}
     assert run.look(grow=40 * MIB, **some, settled=False) is None
-    assert run.look(grow=40 * MIB, **some, settled=False) is None
-    assert run.look(grow=10 * MIB, settled=False) is not None
+    assert run.look(grow=40 * MIB, **some, settled=False) is not None
 
 
 def test_names_that_are_all_read_do_not_count_together():
     run = Run()
-    run.look(grow=40 * MIB, names=MIB)
+    assert run.look(grow=60 * MIB, names=3 * MIB) is not None
+    run.look(grow=40 * MIB, names_2=500_000)
     run.look(grow=60 * MIB)
-    assert run.look(names=100_000) is None
+    assert run.look(names_2=100_000) is None
+
+
+def test_a_consumer_that_comes_while_the_process_grows_stays():
+    run = Run()
+    run.look(grow=90 * MIB)
+    for _ in range(30):
+        assert run.look(names=60_000, grow=5 * MIB, settled=False) is None
+
+
+def test_an_alarm_ends_by_itself():
+    run = Run()
+    assert run.look(grow=60 * MIB, names=3 * MIB) is not None
+    for number in range(9):
+        assert run.look(after_ms=1_000, **{f"names_{number}": MIB}) is not None
+    assert run.look(after_ms=1_000, names_last=MIB) is None
 
 
 def test_a_process_that_has_stayed_large_has_that_size():
@@ -114,7 +130,7 @@ def test_after_a_cut_less_names_are_too_many_for_a_while():
     run.look(grow=60 * MIB)
     assert run.look(names=3 * MIB, names_2=MIB) == ("names", "subscriptions")
     assert run.look() == ("names_2", "subscriptions")
-    assert run.look(after_ms=10_000, names_3=MIB) is None
+    assert run.look(after_ms=20_000, names_3=MIB) is None
 
 
 def test_a_message_that_does_not_end():
