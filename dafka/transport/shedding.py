@@ -47,7 +47,7 @@ class SheddingBounds:
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
     name_cost: int = 32
-    part_bytes: int = _MIB
+    part_bytes: int = 8 * _MIB
     part_growth_bytes: int = 12 * _MIB
     alarm_ms: int = 10_000
     alarm_names_bytes: int = 768 * 1024
