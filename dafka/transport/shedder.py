@@ -168,7 +168,7 @@ class Shedder:
 
     def _run(self) -> None:
         try:
-            _Watch(self).run()
+            _Lookout(self).run()
         except Exception:
             log.exception("nobody is cut any more that fills memory")
         finally:
@@ -219,7 +219,7 @@ class Shedder:
         return True
 
 
-class _Watch:
+class _Lookout:
     """What the thread does."""
 
     def __init__(self, shedder: Shedder) -> None:
