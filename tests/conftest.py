@@ -53,6 +53,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="break each kind of process of a link's target in each way, not some in some",
     )
+    parser.addoption(
+        "--hostile-s",
+        type=float,
+        default=6.0,
+        help="how long hostile peers attack real processes; from a minute on latency is judged",
+    )
 
 
 def pytest_generate_tests(metafunc):

@@ -135,6 +135,7 @@ class Store:
             access,
             deletable=deletable,
             forget_after_ms=forget_after_ms,
+            takes=mesh.takes,
         )
         role: Role[None, Never] = self._role
         self._node = Node(role, self.address, {None: mesh})
@@ -180,6 +181,7 @@ class StoreRole:
         deletable: Whether topics may be deleted over the query port.
         forget_after_ms: How long a partition has to be empty before it is forgotten.
         bounds: Of an answer.
+        takes: Whether a requester has room for the answer to a FETCH: else nothing is read for it.
         clock: Its clock.
     """
 
@@ -195,6 +197,7 @@ class StoreRole:
         deletable: bool = False,
         forget_after_ms: int = FORGET_AFTER_MS,
         bounds: AnswerBounds = ANSWER_BOUNDS,
+        takes: Callable[[str], bool] = lambda _requester: True,
         clock: Clock = CLOCK,
     ) -> None:
         self.refusal = ""
@@ -211,6 +214,7 @@ class StoreRole:
         self._told_due_ms = 0
         self._deletable = deletable
         self._bounds = bounds
+        self._takes = takes
         self._clock = clock
         self._clocks = SeenClocks()
         self._registers = Registers(record_log, clock.now_ms())
@@ -307,8 +311,12 @@ class StoreRole:
         metrics.count_commits(folded.commits, folded.refused)
         return Appended(effect.token)
 
-    def _read(self, effect: ReadRange) -> Event:
+    def _read(self, effect: ReadRange) -> Event | None:
         partition = effect.partition
+        own = effect.requester == self._log.identity
+        if not own and not self._takes(effect.requester):
+            _drop("not read")
+            return None
         try:
             batches = self._log.read(partition, effect.sequence, effect.count_max, effect.bytes_max)
         except StorageError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from functools import cache
 
@@ -40,3 +41,13 @@ def collect_rarely() -> None:
     """
     gc.freeze()
     gc.set_threshold(_GARBAGE_MAX, *gc.get_threshold()[1:])
+
+
+def give_back_freed_memory() -> None:
+    """Return to the system what is free in the heaps of glibc; other C libraries do it themselves.
+
+    It takes some milliseconds, in which other threads wait for memory. Source: malloc_trim(3).
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

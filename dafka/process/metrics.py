@@ -25,6 +25,9 @@ UNREADABLE = Counter(
 )
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
 PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection gone", ["role"])
+CUT = Counter(
+    "dafka_connections_cut", "Connections cut because they filled the process's memory", ["reason"]
+)
 TOWERS_AWAY = Gauge(
     "dafka_towers_away", "1 for a tower that this node does not hear", ["role", "address", "tower"]
 )

@@ -15,11 +15,17 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from dafka.errors import MisuseError
 from dafka.model import is_loopback
+from dafka.process.clock import now_ms
 from dafka.transport.sockets import context
 
 if TYPE_CHECKING:
     from dafka.transport.access import Access
     from dafka.transport.keys import Credentials
+
+
+SHUT_OUT_MS = 600_000
+"""How long who floods a publisher with subscriptions that his key does not permit is not let in:
+what he sent takes seconds to be forgotten."""
 
 
 def checked_binding(host: str, credentials: Credentials | None, *, insecure: bool) -> None:
@@ -76,6 +82,16 @@ class Authenticator:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: ThreadAuthenticator | None = None
+        self._shut_out: dict[str, int] = {}
+        """Until when, by key."""
+
+    def shut_out(self, key: str, for_ms: int = SHUT_OUT_MS) -> None:
+        """Let the holder of a known key come in nowhere for a while; where he is, he stays."""
+        self._shut_out[key] = now_ms() + for_ms
+
+    def is_shut_out(self, key: str) -> bool:
+        """Whether the holder of a key may not come in at present."""
+        return self._shut_out.get(key, 0) > now_ms()
 
     def answer_for(self, access: Access) -> None:
         """Let in the keys of `access` at sockets of its domain."""
@@ -83,7 +99,7 @@ class Authenticator:
             if self._thread is None:
                 self._thread = ThreadAuthenticator(context())
                 self._thread.start()
-            self._thread.configure_curve_callback(access.domain, _Provider(access))
+            self._thread.configure_curve_callback(access.domain, _Provider(access, self))
 
     def stop(self) -> None:
         """Answer nobody any more: from here on nobody is let in."""
@@ -96,12 +112,15 @@ class Authenticator:
 class _Provider:
     """What the library asks about a key."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, authenticator: Authenticator) -> None:
         self._access = access
+        self._authenticator = authenticator
 
     def callback(self, domain: str, key: bytes) -> bool:
         """Whether the holder of `key`, in Z85, may connect."""
-        return domain == self._access.domain and self._access.of(key.decode()) is not None
+        holder = key.decode()
+        known = domain == self._access.domain and self._access.of(holder) is not None
+        return known and not self._authenticator.is_shut_out(holder)
 
 
 authenticator = Authenticator()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
+from dafka.limits import FETCH_ANSWER_BYTES_MAX
 from dafka.model import Reach, TowerEndpoints, mark_of
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether, Woke
@@ -32,8 +33,16 @@ from dafka.protocol.presence import (
 from dafka.transport import sockets
 from dafka.transport.access import may_send, may_subscribe
 from dafka.transport.binding import Binding
-from dafka.transport.curve import checked_binding, guard, prove, refuse_keys_within, user_of
+from dafka.transport.curve import (
+    authenticator,
+    checked_binding,
+    guard,
+    prove,
+    refuse_keys_within,
+    user_of,
+)
 from dafka.transport.names import HostNames
+from dafka.transport.shedder import shedder
 from dafka.transport.sockets import receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
 from dafka.transport.unread import Unread
@@ -186,6 +195,10 @@ class Mesh:
             return Dropped(error.reason)
         return None
 
+    def takes(self, requester: str) -> bool:
+        """Whether a requester has read enough to be sent the answer to another FETCH."""
+        return self._unread.has_room(mark_of(requester), FETCH_ANSWER_BYTES_MAX)
+
     def flush(self) -> None:
         """Send what was published and waits for others of its kind; after every turn."""
         for frames in self._bundles.flush():
@@ -285,7 +298,7 @@ class Mesh:
     def _bind(self, place: Binding, address: str) -> None:
         endpoint = place.endpoint(address)
         try:
-            sockets.bind(self._publisher, endpoint)
+            sockets.bind(self._publisher, endpoint, sockets.NAMES_BYTES_MAX)
         except zmq.ZMQError as error:
             raise MisuseError(f"cannot bind a node at {str(place)!r}: {error}") from error
         if place.scheme == "tcp":
@@ -341,7 +354,7 @@ class Mesh:
                 self._unsubscribe(prefix, subscription)
                 continue
             if self._credentials is not None:
-                if self._disordered or not self._may_subscribe(user_of(frame), subscription):
+                if self._disordered or not self._may_subscribe(frame, subscription):
                     yield Dropped("subscription not permitted")
                     continue
                 # To whom the subscription just received belongs: nobody is subscribed otherwise.
@@ -361,12 +374,19 @@ class Mesh:
         if self._credentials is not None and not self._disordered:
             self._publisher.set(zmq.UNSUBSCRIBE, prefix)
 
-    def _may_subscribe(self, key: str, subscription: tuple[MessageId, str] | None) -> bool:
+    def _may_subscribe(self, frame: zmq.Frame, subscription: tuple[MessageId, str] | None) -> bool:
         assert self._credentials is not None
+        key = user_of(frame)
         rights = self._credentials.access.of(key)
-        if rights is None or subscription is None:
-            return False
-        return may_subscribe(rights, key, *subscription)
+        if (
+            rights is not None
+            and subscription is not None
+            and (may_subscribe(rights, key, *subscription))
+        ):
+            return True
+        if shedder.watching and shedder.refused(frame, key):
+            authenticator.shut_out(key)
+        return False
 
     def _receive_beacons(
         self, tower: str, socket: zmq.Socket[bytes], now_ms: int

@@ -23,6 +23,7 @@ from dafka.limits import FRAME_BYTES_MAX, QUESTION_BYTES_MAX
 from dafka.model import LocalEndpoint
 from dafka.transport import sockets
 from dafka.transport.curve import guard, prove, refuse_keys_within, user_of
+from dafka.transport.shedder import shedder
 from dafka.transport.unread import Unread
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ class QueryServer:
             frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return None
+        if shedder.watching:
+            shedder.took(frames[-1])
         if len(frames) != 3 or len(frames[1].bytes) != _NUMBER_BYTES:
             raise WireError("question frames")
         connection, number, question = (frame.bytes for frame in frames)

@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import socket as system
+import threading
 import time
 from contextlib import contextmanager
 from itertools import count
@@ -25,6 +26,7 @@ from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.model import is_address
 from dafka.transport import sockets
+from dafka.transport.shedder import shedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,7 +63,21 @@ RECEIVE_MARK = 1_000
 """Batches, or single records, queued from one peer before TCP pushes back; nothing is lost then."""
 
 CONTROL_MARK = 10_000
-"""Beacons and subscriptions; with `NAME_BYTES_MAX`, 10 MB from one peer."""
+"""Beacons, and subscriptions that are sent; with `NAME_BYTES_MAX`, 10 MB for one peer."""
+
+NAMES_MARK = 32
+"""Subscriptions queued from one peer: what is kept of them is thirty times as large, so what is on
+its way when a flood is cut must be little."""
+
+NAMES_BYTES_MAX = 12 * 1024 * 1024
+"""Subscriptions that a node may get from one peer: of a consumer of 10,000 topics of 58 characters
+more than 4 MiB were seen, as it asks for each thrice and takes some back while it catches up."""
+
+TOWER_NAMES_BYTES_MAX = 16 * 1024
+"""The same of a tower: a node has two."""
+
+NAMES_BUFFER_BYTES = 64 * 1024
+"""What the kernel takes in of them beside, for the same reason."""
 
 SUBSCRIPTIONS_MARK = 3 * HELLO_TOPICS_MAX + CONTROL_MARK
 """Subscriptions on their way to a new peer: of a consumer three a topic. ZeroMQ drops what is
@@ -129,7 +145,7 @@ def unmapped(endpoint: str) -> str:
     return _MAPPED.sub(r"\1", endpoint)
 
 
-def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+def bind(socket: zmq.Socket[bytes], endpoint: str, names_max: int = 0) -> None:
     """Bind a socket, waiting a moment for an endpoint that is taken.
 
     A host's name is looked up, and bound is the first address it has. A path of ipc is taken only
@@ -137,6 +153,12 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
     ZeroMQ closes sockets in the background: an endpoint that this process, or one that was just
     stopped, has given up may be taken for some milliseconds more.
+
+    Args:
+        socket: Any.
+        endpoint: Where.
+        names_max: Of a publisher, bytes of subscriptions that a peer may send before it counts as
+            one that fills this process's memory.
 
     Raises:
         zmq.ZMQError: The endpoint stays taken, or cannot be bound at all.
@@ -154,7 +176,9 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
                 raise
             time.sleep(BIND_AGAIN_S)
         else:
-            return
+            break
+    if endpoint.startswith("tcp://"):
+        shedder.bound(socket, names_max)
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
@@ -214,8 +238,9 @@ def _path_to_itself(endpoint: str) -> Iterator[None]:
 
 def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
     """An XPUB that sees every subscription, also one that another peer has made before."""
-    socket = _socket(zmq.XPUB, mark, CONTROL_MARK, NAME_BYTES_MAX)
+    socket = _socket(zmq.XPUB, mark, NAMES_MARK, NAME_BYTES_MAX)
     socket.set(zmq.XPUB_VERBOSE, 1)
+    socket.set(zmq.RCVBUF, NAMES_BUFFER_BYTES)
     return socket
 
 
@@ -316,6 +341,8 @@ def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:
             if len(frames) < FRAMES_MAX:
                 frames.append(frame.bytes)
             if not frame.more:
+                if shedder.watching:
+                    shedder.took(frame)
                 return frames
     except zmq.Again:
         return None
@@ -327,6 +354,10 @@ class Poller:
     def __init__(self) -> None:
         self._poller = zmq.Poller()
         self._handlers: dict[Pollable, Callable[[], None]] = {}
+        self.turns = 0
+        self.waiting = False
+        self.thread: threading.Thread | None = None
+        shedder.loops(self)
 
     def add(self, pollable: Pollable, handler: Callable[[], None]) -> None:
         """Call `handler` in every turn in which `pollable` is readable."""
@@ -344,7 +375,11 @@ class Poller:
         Returns:
             Whether anything was.
         """
+        self.turns += 1
+        self.thread = threading.current_thread()
+        self.waiting = True
         ready = self._poller.poll(timeout_ms)
+        self.waiting = False
         for pollable, _ in ready:
             self._handlers[pollable]()
         return bool(ready)

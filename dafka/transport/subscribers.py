@@ -17,6 +17,7 @@ from dafka.limits import SENDERS_MAX
 from dafka.transport import sockets
 from dafka.transport.access import ANYBODY, Sender
 from dafka.transport.curve import prove
+from dafka.transport.shedder import shedder
 from dafka.transport.sockets import Connections
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ class Subscribers:
         socket, _ = self._connections[sender]
         prove(socket, self._credentials, key)
         sockets.connect(socket, endpoint)
+        if endpoint not in self._connected:
+            shedder.connected(endpoint)
         self._connected[endpoint] = sender
         return True
 
@@ -113,6 +116,7 @@ class Subscribers:
         sender = self._connected.pop(endpoint, None)
         if sender is None:
             return
+        shedder.left(endpoint)
         socket, _ = self._connections[sender]
         try:
             socket.disconnect(endpoint)
@@ -127,6 +131,9 @@ class Subscribers:
         """Leave all peers."""
         for sender in list(self._connections):
             self._close(sender)
+        while self._connected:
+            endpoint, _ = self._connected.popitem()
+            shedder.left(endpoint)
 
     def _open(self, sender: Sender) -> None:
         socket = sockets.subscriber()

@@ -11,6 +11,7 @@ from dafka.model import Reach
 from dafka.protocol.presence import tower_beacon
 from dafka.transport import sockets
 from dafka.transport.curve import guard, refuse_keys_within, user_of
+from dafka.transport.shedder import shedder
 from dafka.wire.beacon import (
     BEACON,
     WELCOME,
@@ -55,7 +56,7 @@ class TowerSockets:
         self._inbound.subscribe(BEACON)
         try:
             sockets.bind(self._inbound, endpoints.inbound)
-            sockets.bind(self._outbound, endpoints.outbound)
+            sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES_BYTES_MAX)
         except zmq.ZMQError as error:
             self.close()
             raise MisuseError(f"cannot open tower at {endpoints.inbound}: {error}") from error
@@ -67,8 +68,9 @@ class TowerSockets:
 
     def relay(self) -> tuple[list[TowerBeacon], list[Reason]]:
         """Pass on the beacons that have arrived; returns them, and why others were dropped."""
-        while self._discard_subscription():
-            pass
+        for _ in range(BEACONS_PER_TURN_MAX):
+            if not self._discard_subscription():
+                break
         relayed: list[TowerBeacon] = []
         dropped: list[Reason] = []
         for _ in range(BEACONS_PER_TURN_MAX):
@@ -105,6 +107,8 @@ class TowerSockets:
             frames = self._inbound.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return None
+        if shedder.watching:
+            shedder.took(frames[-1])
         try:
             # An IPv4 node at an IPv6 socket: peers without IPv6 must be able to reach it too.
             peer_host = str(frames[0].get("Peer-Address")).removeprefix("::ffff:")

@@ -73,7 +73,7 @@ class Unread:
         if size < COPIED_BYTES_MAX:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
             return True
-        if not self._has_room(peer, size):
+        if not self.has_room(peer, size):
             return False
         for frame in first:
             self._socket.send(frame, zmq.NOBLOCK | zmq.SNDMORE)
@@ -82,7 +82,8 @@ class Unread:
         self._held[peer] = self._held.get(peer, 0) + size
         return True
 
-    def _has_room(self, peer: str, size: int) -> bool:
+    def has_room(self, peer: str, size: int) -> bool:
+        """Whether a peer would be sent an answer of so many bytes."""
         self._look(peer)
         held = self._held.get(peer, 0)
         if held and held + size > self._peer_bytes_max:

@@ -14,7 +14,7 @@ from dafka.node.producer import Producer
 from dafka.node.store import RETENTION_START_MS, Store, StoreRole
 from dafka.node.tower import Tower
 from dafka.process.clock import Clock
-from dafka.protocol.effects import Append
+from dafka.protocol.effects import Append, ReadRange
 from dafka.protocol.events import TurnEnded
 from dafka.query.client import StoreClient
 from dafka.query.messages import HealthRequest, encode
@@ -26,6 +26,11 @@ from tests.support.batches import make_batch
 from tests.support.query_port import Questions
 
 pytestmark = pytest.mark.net
+
+
+def dropped(reason):
+    labels = {"role": "store", "reason": reason}
+    return REGISTRY.get_sample_value("dafka_dropped_total", labels) or 0
 
 
 def test_a_store_started_again_has_everything_and_the_same_identity(cluster, take):
@@ -55,6 +60,24 @@ def test_questions_that_take_long_are_answered_one_a_turn():
     for turn in range(1, 6):
         role.pollable()[port.socket]()
         assert len(port.answers) == turn
+    role.close()
+
+
+def test_nothing_is_read_for_who_has_not_read_the_last_answer():
+    partition = Partition("orders", "AA")
+    log = MemoryLog("ME")
+    builder = BatchBuilder(1 << 20)
+    builder.append(0, None, b"value", ())
+    log.append([Batch(partition, 0, 1, enclosed(builder.build(), 0))])
+    role = StoreRole(log, Questions(), Retainer(()), takes=lambda requester: requester == "READS")
+
+    def read(requester):
+        return role.perform(None, ReadRange(requester, partition, 0, 10, 1 << 20))
+
+    assert read("READS").batches
+    before = dropped("not read")
+    assert read("DOES NOT") is None
+    assert dropped("not read") == before + 1
     role.close()
 
 

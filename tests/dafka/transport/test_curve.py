@@ -9,6 +9,7 @@ from dafka.errors import MisuseError
 from dafka.transport import sockets
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import (
+    Authenticator,
     authenticator,
     checked_binding,
     checked_infrastructure,
@@ -64,6 +65,22 @@ def test_a_stranger_is_not_let_in(people):
     assert asked(cluster, Credentials(cluster.access, public, secret)) is None
     assert asked(cluster, None) is None
     assert asked(None, cluster) is None
+
+
+def test_who_is_shut_out_is_not_let_in_and_others_are(people):
+    cluster, other = people
+    authenticator.shut_out(other.public)
+    assert asked(cluster, other) is None
+    assert asked(cluster, cluster) == (b"question", cluster.public)
+
+
+def test_a_key_is_shut_out_for_a_while():
+    own = Authenticator()
+    own.shut_out("KEY", 0)
+    assert not own.is_shut_out("KEY")
+    own.shut_out("KEY")
+    assert own.is_shut_out("KEY")
+    assert not own.is_shut_out("OTHER")
 
 
 def test_nobody_is_let_in_when_nobody_answers(people):

@@ -1,0 +1,364 @@
+"""This process's thread that cuts connections which fill its memory; see `shedding.py` for which.
+
+A thread of its own, as the one that a socket belongs to may sit in one call of ZeroMQ for seconds.
+What it needs to know the kernel says: how large the process is, what each connection has received.
+It ends a connection as the network does, since ZeroMQ has no call for that: a peer that did nothing
+wrong connects again, and asks for what it missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+import zmq
+
+from dafka.process import metrics
+from dafka.process.clock import now_ms
+from dafka.process.memory import give_back_freed_memory
+from dafka.transport.shedding import Connection, Shedding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dafka.transport.shedding import Cut, SheddingBounds
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.03
+"""How often to look at the process's size: in that time a peer can fill some tens of megabytes."""
+
+WATCHING_S = 0.005
+"""How often to look at connections when it has grown."""
+
+WATCHING_SHARE = 4
+"""So many times as long as a look took, nothing is done after it."""
+
+IDLE_LOOK_MS = 5_000
+"""How often to look at connections when it has not grown: what they received is known then."""
+
+TRIM_MS = 250
+"""How often freed memory is given back to the system after a cut."""
+
+TRIMMED_FOR_MS = 5_000
+"""So long after one."""
+
+TOLD_EVERY_MS = 1_000
+"""One line of the log in that time: who is cut may come again at once."""
+
+DISCARDED_BYTES_MAX = 64 * 1024 * 1024
+"""What is taken off the kernel of a connection that is cut, at most."""
+
+REFUSED_MAX = 1_000
+"""Subscriptions of one key that are not permitted, while the process is watched."""
+
+_RECEIVED_AT = 128
+"""Where `struct tcp_info` of Linux has `tcpi_bytes_received`."""
+
+_INFO_BYTES = _RECEIVED_AT + 8
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Looping(Protocol):
+    """A loop that takes messages: `dafka.transport.sockets.Poller`."""
+
+    turns: int
+    """Begun so far."""
+    waiting: bool
+    """Whether it is in ZeroMQ's poll."""
+    thread: threading.Thread | None
+    """Which runs it, once it runs."""
+
+
+@dataclass(slots=True)
+class _Refused:
+    """Subscriptions of one key that were not permitted."""
+
+    count: int = 0
+    descriptors: set[int] = field(default_factory=set)
+
+
+class Shedder:
+    """Watches the sockets that are bound in this process, and the peers it is connected to.
+
+    Args:
+        bounds: When somebody is cut.
+    """
+
+    def __init__(self, bounds: SheddingBounds | None = None) -> None:
+        self.bounds = bounds
+        self.watching = False
+        """Whether it wants to be told what is taken."""
+        self._taken: set[int] = set()
+        self._refused: dict[str, _Refused] = {}
+        """By key, since it watches."""
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._bound: dict[zmq.Socket[bytes], tuple[int, int]] = {}
+        """With their ports, and what `bound` was told of each."""
+        self._peers: Counter[str] = Counter()
+        """Endpoints that are connected to."""
+        self._loops: WeakKeyDictionary[Looping, int] = WeakKeyDictionary()
+        """With their turns when all had settled last."""
+
+    def bound(self, listening: zmq.Socket[bytes], names_max: int) -> None:
+        """Watch who comes in at a socket of TCP, until it is closed.
+
+        Args:
+            listening: The socket, bound.
+            names_max: Bytes of subscriptions that a peer may send to it; 0 if it sends others.
+        """
+        port = int(listening.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+        with self._lock:
+            self._bound[listening] = port, names_max
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
+
+    def connected(self, endpoint: str) -> None:
+        """Watch a peer that is connected to, until `left`."""
+        with self._lock:
+            self._peers[endpoint] += 1
+
+    def left(self, endpoint: str) -> None:
+        """Take one `connected` back."""
+        with self._lock:
+            self._peers[endpoint] -= 1
+            if not self._peers[endpoint]:
+                del self._peers[endpoint]
+
+    def loops(self, loop: Looping) -> None:
+        """Remember who takes messages."""
+        with self._lock:
+            self._loops[loop] = 0
+
+    def took(self, frame: zmq.Frame) -> None:
+        """Note where a whole message came from; for when it is `watching`."""
+        with suppress(zmq.ZMQError):  # of inproc: it has no descriptor
+            self._taken.add(int(frame.get(zmq.SRCFD)))
+
+    def refused(self, frame: zmq.Frame, key: str) -> bool:
+        """Note a subscription that is not permitted; for when it is `watching`.
+
+        Returns:
+            Whether there were so many that the holder of the key shall not come in again soon.
+        """
+        known = self._refused.setdefault(key, _Refused())
+        known.count += 1
+        known.descriptors.add(int(frame.get(zmq.SRCFD)))
+        return known.count >= REFUSED_MAX
+
+    def _start(self) -> None:
+        if not Path("/proc/self/statm").exists():
+            log.warning("floods of subscriptions and endless messages are bounded on Linux only")
+            return
+        self._thread = threading.Thread(target=self._run, name="dafka-shedder", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            _Lookout(self).run()
+        except Exception:
+            log.exception("nobody is cut any more that fills memory")
+        finally:
+            self.watching = False
+
+    def end(self) -> bool:
+        """Forget what is closed; whether nothing is left, and the thread may end."""
+        with self._lock:
+            self._bound = {one: way for one, way in self._bound.items() if not one.closed}
+            if not self._bound:
+                self._thread = None
+            return not self._bound
+
+    def ways(self) -> tuple[dict[int, int], set[str]]:
+        """Ports that are bound, with what `bound` was told of each; and peers."""
+        with self._lock:
+            return dict(self._bound.values()), set(self._peers)
+
+    def taken(self) -> set[int]:
+        """Descriptors that something was taken from since the last call."""
+        taken, self._taken = self._taken, set()
+        return taken
+
+    def refusing(self) -> set[int]:
+        """Descriptors that too many subscriptions came from that are not permitted."""
+        found = [one for one in list(self._refused.values()) if one.count >= REFUSED_MAX]
+        return {descriptor for one in found for descriptor in list(one.descriptors)}
+
+    def rest(self) -> None:
+        """End to watch."""
+        self.watching = False
+        self._refused = {}
+
+    def settled(self) -> bool:
+        """Whether each loop has turned, or has nothing to do, since this was last so."""
+        with self._lock:
+            loops = list(self._loops.items())
+        now: dict[Looping, int] = {}
+        for loop, turns in loops:
+            now[loop] = loop.turns
+            if loop.thread is None or not loop.thread.is_alive() or loop.turns > turns + 1:
+                continue
+            # In its poll ZeroMQ may be at work for seconds: it reads subscriptions there.
+            if not (loop.waiting and _asleep(loop.thread.native_id)):
+                return False
+        with self._lock:
+            self._loops.update(now)
+        return True
+
+
+class _Lookout:
+    """What the thread does."""
+
+    def __init__(self, shedder: Shedder) -> None:
+        self._shedder = shedder
+        self._shedding = Shedding(shedder.bounds)
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._ours: dict[int, tuple[int, str]] = {}
+        """Connections of ours, by the file's number: what comes, and who is there."""
+        self._look_ms = self._trim_ms = self._trim_until_ms = self._told_ms = 0
+        self._look_s = 0.0
+
+    def run(self) -> None:
+        """Look and cut until no socket is bound."""
+        try:
+            while not self._shedder.end():
+                self._tick(now_ms())
+                time.sleep(self._rest_s())
+        finally:
+            os.close(self._statm)
+
+    def _rest_s(self) -> float:
+        if not self._shedding.watching:
+            return TICK_S
+        return max(WATCHING_S, WATCHING_SHARE * self._look_s)
+
+    def _tick(self, now: int) -> None:
+        _, resident, shared, *_ = os.pread(self._statm, 128, 0).split()
+        self._shedding.resize((int(resident) - int(shared)) * _PAGE_BYTES, now)
+        watching = self._shedding.watching
+        if watching:
+            self._shedder.watching = True
+        elif self._shedder.watching:
+            self._shedder.rest()
+        if not watching and now < self._look_ms:
+            return
+        self._look_ms = now + IDLE_LOOK_MS
+        taken = self._shedder.taken()
+        settled = watching and self._shedder.settled()
+        refused = self._shedder.refusing()
+        began = time.monotonic()
+        cut = self._shedding.look(self._connections(), taken, refused, settled=settled)
+        self._look_s = time.monotonic() - began
+        if cut is not None and _end(cut.connection):
+            self._tell(cut, now)
+            self._trim_until_ms = now + TRIMMED_FOR_MS
+        if watching and self._trim_ms <= now < self._trim_until_ms:
+            self._trim_ms = now + TRIM_MS
+            give_back_freed_memory()
+
+    def _tell(self, cut: Cut, now: int) -> None:
+        metrics.CUT.labels(cut.reason).inc()
+        if now < self._told_ms:
+            return
+        self._told_ms = now + TOLD_EVERY_MS
+        log.warning(
+            "connection cut, it fills this process's memory",
+            extra={
+                "peer": cut.connection.peer,
+                "reason": cut.reason,
+                "received_bytes": cut.received,
+                "grown_bytes": self._shedding.grown,
+            },
+        )
+
+    def _connections(self) -> Iterator[Connection]:
+        ports, peers = self._shedder.ways()
+        before, self._ours = self._ours, {}
+        for path in Path("/proc/self/fd").iterdir():
+            descriptor = int(path.name)
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISSOCK(status.st_mode):
+                    continue
+                number = status.st_ino
+                ours = before.get(number) or _recognised(descriptor, ports, peers)
+                if ours is not None:
+                    self._ours[number] = ours
+                    yield Connection(number, descriptor, _received(descriptor), *ours)
+            except OSError:
+                continue  # closed meanwhile, or not connected yet
+
+
+def _recognised(descriptor: int, ports: dict[int, int], peers: set[str]) -> tuple[int, str] | None:
+    """What may come on a connection of ours, and who is there; None if it is another's.
+
+    Raises:
+        OSError: It is not connected.
+    """
+    opened = socket.socket(fileno=descriptor)
+    try:
+        internet = opened.family in (socket.AF_INET, socket.AF_INET6)
+        if not internet or opened.type != socket.SOCK_STREAM:
+            return None
+        peer = _endpoint(opened.getpeername())
+        port = opened.getsockname()[1]
+        if port in ports:
+            return ports[port], peer
+        return (0, peer) if peer in peers else None
+    finally:
+        opened.detach()
+
+
+def _endpoint(name: tuple[str, int]) -> str:
+    host = name[0].removeprefix("::ffff:")
+    return f"tcp://[{host}]:{name[1]}" if ":" in host else f"tcp://{host}:{name[1]}"
+
+
+def _received(descriptor: int) -> int:
+    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    try:
+        info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+        return int(struct.unpack_from("Q", info, _RECEIVED_AT)[0])
+    finally:
+        opened.detach()
+
+
+def _end(connection: Connection) -> bool:
+    """Cut it, and throw away what the kernel still has of it; False if it has gone by itself."""
+    try:
+        with socket.socket(fileno=os.dup(connection.descriptor)) as opened:
+            if os.fstat(opened.fileno()).st_ino != connection.number:
+                return False
+            opened.shutdown(socket.SHUT_RDWR)
+            left = DISCARDED_BYTES_MAX
+            with suppress(OSError):  # nothing is left
+                while left > 0 and (got := opened.recv(1 << 18, socket.MSG_DONTWAIT)):
+                    left -= len(got)
+    except OSError:
+        return False
+    return True
+
+
+def _asleep(thread: int | None) -> bool:
+    try:
+        status = Path(f"/proc/self/task/{thread}/stat").read_bytes()
+    except OSError:
+        return True  # it has ended
+    return status[status.rindex(b")") + 2 :][:1] == b"S"
+
+
+shedder = Shedder()
+"""That of this process: its memory is one."""

@@ -1,0 +1,234 @@
+"""Which connection to cut where memory grows inside ZeroMQ, before any of it is a message here.
+
+Two floods never come to a socket's owner in time. Subscriptions cost some 30 bytes for each of
+theirs, and are all read in one call. The parts of a message that does not end are kept until it
+does. Both are known by what the kernel has received: too many names, or more and more while nothing
+whole could be taken. Nobody is cut while the process has not grown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheddingBounds:
+    """When somebody is cut.
+
+    Attributes:
+        watched_bytes: Growth of the process from which on connections are looked at.
+        grown_bytes: Growth below which nobody is cut: normal work does not make it in a moment.
+        settling_bytes_s: So fast what stays becomes the process's size, from which growth counts.
+        names_bytes_s: So fast they are forgotten: consumers change what they listen for.
+        drowning_bytes: Growth within half a minute from which on, in that time, fewer still are.
+        drowning_names_bytes: Of one connection, since all nodes had read what there was.
+        drowning_ms: That half minute.
+        name_cost: What ZeroMQ makes of one byte of a subscription.
+        part_bytes: What has to have come since the last whole message.
+        part_growth_bytes: How much the process has to have grown meanwhile, as a rule.
+        alarm_ms: So long after a cut that does not matter: what is freed is used again unseen.
+        alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
+            each that ends makes ZeroMQ walk over the names of all.
+        message_bytes: More than the largest message, which is cut whatever the process has done.
+        rounds: How often its node has to have taken all that was whole meanwhile.
+    """
+
+    watched_bytes: int = 24 * _MIB
+    grown_bytes: int = 48 * _MIB
+    settling_bytes_s: int = 128 * 1024
+    names_bytes_s: int = 2 * 1024
+    drowning_bytes: int = 80 * _MIB
+    drowning_names_bytes: int = 128 * 1024
+    drowning_ms: int = 30_000
+    name_cost: int = 32
+    part_bytes: int = 8 * _MIB
+    part_growth_bytes: int = 12 * _MIB
+    alarm_ms: int = 10_000
+    alarm_names_bytes: int = 768 * 1024
+    message_bytes: int = 16 * _MIB
+    rounds: int = 2
+
+
+class Connection(NamedTuple):
+    """A connection of TCP that came in, or that was made to a peer.
+
+    Attributes:
+        number: Tells it from all others, also from later ones at its descriptor.
+        descriptor: Of the file.
+        received: Bytes, since it was made.
+        names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
+        peer: Who is at the other end, for people.
+    """
+
+    number: int
+    descriptor: int
+    received: int
+    names_max: int
+    peer: str
+
+
+class Cut(NamedTuple):
+    """A connection that is to be cut.
+
+    Attributes:
+        reason: Of the metric, `subscriptions` or `endless message`.
+        received: Bytes that it was cut for.
+    """
+
+    connection: Connection
+    reason: str
+    received: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a connection."""
+
+    received: int
+    seen_ms: int
+    names: int = 0
+    """Subscribed to, as far as it is not forgotten."""
+    settled: int = 0
+    """Received when all nodes had taken what there was."""
+    whole: int = 0
+    """Received when something whole was taken last."""
+    whole_size: int = 0
+    """The process's size at that time."""
+    whole_round: int = 0
+
+
+class Shedding:
+    """Looks at the process's size, and at its connections when that has grown."""
+
+    def __init__(self, bounds: SheddingBounds | None = None) -> None:
+        self._bounds = bounds or SheddingBounds()
+        self._size = 0
+        self._floor: int | None = None
+        self._now_ms = 0
+        self._round = 0
+        self._least = self._least_before = 0
+        """The process's least size in this half of `drowning_ms`, and in the one before."""
+        self._least_until_ms = 0
+        self._marked = False
+        """Whether what has been received is known from when watching began."""
+        self._seen: dict[int, _Seen] = {}
+        self._cut: set[int] = set()
+        self._alarm_until_ms = 0
+
+    @property
+    def grown(self) -> int:
+        """Bytes by which the process is larger than it is used to."""
+        return 0 if self._floor is None else self._size - self._floor
+
+    @property
+    def watching(self) -> bool:
+        """Whether to look at connections often, and to tell what is taken from them."""
+        return self.grown >= self._bounds.watched_bytes
+
+    def resize(self, size: int, now_ms: int) -> None:
+        """Take in how much memory of its own the process has."""
+        settled = self._bounds.settling_bytes_s * (now_ms - self._now_ms) // 1_000
+        self._floor = size if self._floor is None else min(size, self._floor + settled)
+        self._size, self._now_ms = size, now_ms
+        self._least = min(self._least, size)
+        if now_ms >= self._least_until_ms:
+            self._least_before = self._least if self._least_until_ms else size
+            self._least = size
+            self._least_until_ms = now_ms + self._bounds.drowning_ms // 2
+
+    def look(
+        self,
+        connections: Iterable[Connection],
+        taken: Set[int],
+        refused: Set[int] = frozenset(),
+        *,
+        settled: bool,
+    ) -> Cut | None:
+        """Take in what connections have received; returns which is to be cut, if one is.
+
+        To be called now and then also while not `watching`, and after `resize`.
+
+        Args:
+            connections: All there are.
+            taken: Descriptors that whole messages were taken from since the last look.
+            refused: Descriptors that too many subscriptions came from that are not permitted.
+            settled: Whether each node has taken what there was since this was last so.
+        """
+        settled = settled or not self.watching
+        self._round += settled
+        marking = not (self.watching and self._marked)
+        self._marked = self.watching
+        known, self._seen = self._seen, {}
+        worst: Cut | None = None
+        worst_cost = -1
+        for one in connections:
+            seen = known.get(one.number)
+            if seen is None:
+                seen = _Seen(0, self._now_ms, whole_size=self._size, whole_round=self._round)
+            self._seen[one.number] = seen
+            self._count(seen, one)
+            if settled:
+                seen.settled = one.received
+            if marking or one.descriptor in taken:
+                seen.whole, seen.whole_size, seen.whole_round = (
+                    one.received,
+                    self._size,
+                    self._round,
+                )
+            cut = self._judged(seen, one, one.descriptor in refused)
+            if cut is None:
+                continue
+            cost = cut.received * (self._bounds.name_cost if one.names_max else 1)
+            if cost > worst_cost:
+                worst, worst_cost = cut, cost
+        self._cut &= self._seen.keys()
+        if worst is not None:
+            self._cut.add(worst.connection.number)
+            if not self._alarmed:  # what is cut for less proves nothing
+                self._alarm_until_ms = self._now_ms + self._bounds.alarm_ms
+        return worst
+
+    def _count(self, seen: _Seen, one: Connection) -> None:
+        if one.names_max:
+            forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
+            seen.names = max(0, seen.names - forgotten) + one.received - seen.received
+        seen.received, seen.seen_ms = one.received, self._now_ms
+
+    def _judged(self, seen: _Seen, one: Connection, refused: bool) -> Cut | None:
+        if one.number in self._cut:
+            return None
+        if refused or (one.names_max and self._too_many_names(seen, one)):
+            return Cut(one, "subscriptions", seen.names)
+        if not one.names_max and self._endless(seen):
+            return Cut(one, "endless message", seen.received - seen.whole)
+        return None
+
+    @property
+    def _alarmed(self) -> bool:
+        return self._now_ms < self._alarm_until_ms
+
+    def _too_many_names(self, seen: _Seen, one: Connection) -> bool:
+        bounds = self._bounds
+        if self.grown < min(bounds.grown_bytes, one.names_max * bounds.name_cost):
+            return False
+        if not self._alarmed:
+            return seen.names > one.names_max
+        if seen.names > min(one.names_max, bounds.alarm_names_bytes):
+            return True
+        lately = self._size - min(self._least, self._least_before)
+        unread = seen.received - seen.settled
+        return lately > bounds.drowning_bytes and unread > bounds.drowning_names_bytes
+
+    def _endless(self, seen: _Seen) -> bool:
+        bounds = self._bounds
+        if self.grown < bounds.grown_bytes or self._round - seen.whole_round < bounds.rounds:
+            return False
+        part = seen.received - seen.whole
+        growing = self._alarmed or self._size - seen.whole_size > bounds.part_growth_bytes
+        return part > bounds.message_bytes or (part > bounds.part_bytes and growing)

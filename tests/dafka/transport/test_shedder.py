@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from functools import partial
+
+import pytest
+import zmq
+from prometheus_client import REGISTRY
+
+from dafka.transport import sockets
+from dafka.transport.shedder import REFUSED_MAX, Shedder
+from dafka.transport.shedding import SheddingBounds
+from tests.support import flood
+
+pytestmark = pytest.mark.net
+
+SMALL = SheddingBounds(
+    watched_bytes=-(1 << 40),
+    grown_bytes=-(1 << 40),
+    drowning_bytes=1 << 40,
+    part_bytes=200_000,
+    part_growth_bytes=-(1 << 40),
+)
+"""As if the process grew all the time."""
+
+
+def cut(reason):
+    return REGISTRY.get_sample_value("dafka_connections_cut_total", {"reason": reason}) or 0
+
+
+@pytest.fixture
+def shedder():
+    return Shedder(SMALL)
+
+
+@pytest.fixture
+def floods():
+    """A function that floods an endpoint until it is cut, in a thread; returns whether it was."""
+
+    def floods(endpoint, kind, chunk):
+        ended = threading.Event()
+
+        def run():
+            if flood.pour(endpoint, kind, chunk):
+                ended.set()
+
+        threading.Thread(target=run, daemon=True).start()
+        return ended.is_set
+
+    return floods
+
+
+def listening(shedder, one):
+    one.bind("tcp://127.0.0.1:*")
+    shedder.bound(one, 200_000 if one.type == zmq.XPUB else 0)
+    return sockets.unmapped(one.get_string(zmq.LAST_ENDPOINT))
+
+
+def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
+    publisher = opened(sockets.publisher())
+    endpoint = listening(shedder, publisher)
+    honest = opened(sockets.subscriber())
+    honest.connect(endpoint)
+    honest.subscribe(b"honest")
+    until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
+    before = cut("subscriptions")
+    over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
+
+    def ends():
+        while publisher.poll(0):
+            publisher.recv()
+        return over()
+
+    until(ends)
+    until(lambda: cut("subscriptions") == before + 1)
+    publisher.send(b"honest news")
+    assert honest.poll(5_000)
+
+
+def test_an_endless_message_is_cut_and_who_sends_whole_ones_stays(shedder, opened, floods, until):
+    router = opened(sockets.router())
+    endpoint = listening(shedder, router)
+    before = cut("endless message")
+    over = floods(endpoint, b"DEALER", lambda: flood.parts(1_000))
+    honest = opened(sockets.dealer())
+    honest.connect(endpoint)
+    answered = 0
+
+    def served():
+        nonlocal answered
+        honest.send(bytes(100_000))
+        assert router.poll(5_000)
+        frame = [router.recv(copy=False) for _ in range(2)][-1]
+        if shedder.watching:
+            shedder.took(frame)
+        answered += 1
+        return over()
+
+    until(served)
+    until(lambda: cut("endless message") == before + 1)
+    honest.send(b"still here")
+    assert router.poll(5_000)
+
+
+def test_who_subscribes_too_often_to_what_is_not_permitted_is_cut(shedder, opened, until):
+    publisher = opened(sockets.publisher())
+    endpoint = listening(shedder, publisher)
+    peers = [opened(sockets.subscriber()) for _ in range(2)]
+    frames = []
+    for peer in peers:
+        peer.connect(endpoint)
+        peer.subscribe(b"secret")
+        assert publisher.poll(5_000)
+        frames.append(publisher.recv(copy=False))
+    before = cut("subscriptions")
+    until(lambda: shedder.watching)
+    assert not shedder.refused(frames[0], "ONE")
+    assert [shedder.refused(frames[1], "OTHER") for _ in range(REFUSED_MAX)][-2:] == [False, True]
+    until(lambda: cut("subscriptions") == before + 1)
+    publisher.send(b"secret")
+    assert peers[0].poll(5_000)
+
+
+def test_connections_of_others_are_not_looked_at(shedder, opened, until):
+    router = opened(sockets.router())
+    listening(shedder, router)
+    server = opened(socket.create_server(("127.0.0.1", 0)))
+    client = opened(socket.create_connection(server.getsockname()))
+    taken = opened(server.accept()[0])
+    for _ in range(20):
+        client.sendall(bytes(100_000))
+        assert len(taken.recv(100_000, socket.MSG_WAITALL)) == 100_000
+        until(lambda: shedder.watching)
+
+
+def test_the_thread_ends_with_the_last_socket_and_comes_again(shedder, opened):
+    for _ in range(2):
+        before = set(threading.enumerate())
+        router = opened(sockets.router())
+        listening(shedder, router)
+        (thread,) = set(threading.enumerate()) - before
+        router.close(0)
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def test_it_settles_when_every_loop_has_turned(shedder):
+    class Loop:
+        turns = 0
+        waiting = False
+        thread = threading.current_thread()
+
+    loop = Loop()
+    shedder.loops(loop)
+    assert not shedder.settled()
+    loop.turns = 1
+    assert not shedder.settled(), "it may be in the middle of its first"
+    loop.turns = 2
+    assert shedder.settled()
+    assert not shedder.settled()
+
+
+def test_a_loop_that_has_ended_is_not_waited_for(shedder):
+    class Loop:
+        turns = 0
+        waiting = False
+        thread = threading.Thread(target=int)
+
+    loop = Loop()
+    shedder.loops(loop)
+    loop.thread.start()
+    loop.thread.join()
+    assert shedder.settled()
+
+
+def test_a_loop_that_sleeps_in_its_poll_has_taken_all(shedder, opened, until):
+    poller = sockets.Poller()
+    poller.add(opened(sockets.router()), int)
+    shedder.loops(poller)
+    thread = threading.Thread(target=poller.turn, args=(2_000,))
+    thread.start()
+    until(shedder.settled)
+    until(shedder.settled)
+    thread.join()

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.transport.shedding import Connection, Shedding
+
+MIB = 1024 * 1024
+ALL = {"names", "peer"}
+
+
+class Run:
+    """A process that grows, and what its connections receive."""
+
+    def __init__(self, size=50 * MIB):
+        self.shedding = Shedding()
+        self.received = {}
+        self.now_ms = 1_000_000
+        self.size = size
+        self.look()
+
+    def look(self, *, grow=0, after_ms=10, taken=(), refused=(), settled=True, **more):
+        """One look, after connections have received more."""
+        self.now_ms += after_ms
+        self.size += grow
+        for name, octets in more.items():
+            self.received[name] = self.received.get(name, 0) + octets
+        self.shedding.resize(self.size, self.now_ms)
+        order = list(self.received)
+        connections = [
+            Connection(
+                1_000 + number,
+                number,
+                self.received[name],
+                2 * MIB if name.startswith("names") else 0,
+                name,
+            )
+            for number, name in enumerate(order)
+        ]
+        cut = self.shedding.look(
+            connections,
+            {order.index(name) for name in taken},
+            {order.index(name) for name in refused},
+            settled=settled,
+        )
+        return None if cut is None else (cut.connection.peer, cut.reason)
+
+
+def test_a_process_that_has_not_grown_cuts_nobody():
+    run = Run()
+    for _ in range(100):
+        assert run.look(names=5 * MIB, peer=50 * MIB, grow=100_000) is None
+
+
+def test_more_names_than_a_consumer_has():
+    run = Run()
+    assert run.look(names=MIB, grow=47 * MIB) is None
+    assert run.look(names=2 * MIB, grow=10 * MIB) == ("names", "subscriptions")
+    assert run.look(names=MIB, grow=10 * MIB) is None, "it is cut already"
+
+
+def test_a_consumer_of_ten_thousand_topics_stays():
+    run = Run()
+    assert run.look(grow=60 * MIB) is None, "for whatever reason"
+    for _ in range(31):
+        assert run.look(names=60_000, grow=2 * MIB) is None
+
+
+def test_who_changes_what_it_listens_for_stays():
+    run = Run()
+    run.look(grow=60 * MIB)
+    for _ in range(1_000):
+        assert run.look(names=20_000, after_ms=10_000) is None
+
+
+def test_of_many_floods_the_largest_goes_first():
+    run = Run()
+    run.look(grow=40 * MIB)
+    cuts = [run.look(names=3 * MIB, names_2=4 * MIB, grow=40 * MIB, settled=False)]
+    cuts += [run.look(settled=False) for _ in range(2)]
+    assert cuts == [("names_2", "subscriptions"), ("names", "subscriptions"), None]
+
+
+def test_many_floods_of_a_little_each_are_too_much_together():
+    run = Run()
+    assert run.look(grow=60 * MIB, names=3 * MIB) is not None
+    some = {f"names_{number}": 100_000 for number in range(8)}
+    assert run.look(grow=40 * MIB, **some, settled=False) is None
+    assert run.look(grow=40 * MIB, **some, settled=False) is not None
+
+
+def test_names_that_are_all_read_do_not_count_together():
+    run = Run()
+    assert run.look(grow=60 * MIB, names=3 * MIB) is not None
+    run.look(grow=40 * MIB, names_2=500_000)
+    run.look(grow=60 * MIB)
+    assert run.look(names_2=100_000) is None
+
+
+def test_a_consumer_that_comes_while_the_process_grows_stays():
+    run = Run()
+    run.look(grow=90 * MIB)
+    for _ in range(30):
+        assert run.look(names=60_000, grow=5 * MIB, settled=False) is None
+
+
+def test_an_alarm_ends_by_itself():
+    run = Run()
+    assert run.look(grow=60 * MIB, names=3 * MIB) is not None
+    for number in range(9):
+        assert run.look(after_ms=1_000, **{f"names_{number}": MIB}) is not None
+    assert run.look(after_ms=1_000, names_last=MIB) is None
+
+
+def test_a_process_that_has_stayed_large_has_that_size():
+    run = Run()
+    run.look(grow=100 * MIB, after_ms=40_000)
+    run.look(after_ms=20_000)
+    run.look(after_ms=20_000)
+    assert run.look(names=MIB, grow=60 * MIB, settled=False) is None
+
+
+def test_too_many_names_that_are_not_permitted():
+    run = Run()
+    run.look(names=1, names_2=1, grow=25 * MIB)
+    assert run.look(refused=["names_2"]) == ("names_2", "subscriptions")
+
+
+def test_after_a_cut_less_names_are_too_many_for_a_while():
+    run = Run()
+    run.look(grow=60 * MIB)
+    assert run.look(names=3 * MIB, names_2=MIB) == ("names", "subscriptions")
+    assert run.look() == ("names_2", "subscriptions")
+    assert run.look(after_ms=20_000, names_3=MIB) is None
+
+
+def test_a_message_that_does_not_end():
+    run = Run()
+    run.look(grow=30 * MIB, peer=1)
+    cuts = [run.look(peer=4 * MIB, grow=7 * MIB) for _ in range(3)]
+    assert cuts == [None, None, ("peer", "endless message")]
+
+
+def test_whose_messages_are_taken_stays():
+    run = Run()
+    run.look(grow=60 * MIB, peer=1)
+    for _ in range(100):
+        assert run.look(peer=50 * MIB, grow=MIB, taken=["peer"]) is None
+
+
+def test_nobody_is_cut_while_nothing_is_taken_of_anybody():
+    run = Run()
+    run.look(grow=60 * MIB, peer=1)
+    for _ in range(100):
+        assert run.look(peer=50 * MIB, grow=MIB, settled=False) is None
+
+
+def test_what_came_before_it_was_watched_does_not_count():
+    run = Run()
+    run.look(peer=500 * MIB)
+    for _ in range(10):
+        assert run.look(grow=6 * MIB, peer=1) is None
+
+
+def test_a_large_message_over_a_slow_line_stays():
+    run = Run()
+    run.look(grow=60 * MIB, peer=1)
+    for _ in range(80):
+        assert run.look(peer=100_000, grow=100_000) is None
+    for _ in range(20):
+        assert run.look(peer=100_000, grow=100_000, taken=["peer"]) is None
+
+
+def test_after_a_cut_a_process_need_not_grow_for_the_next():
+    run = Run()
+    run.look(grow=60 * MIB, peer=1, names=3 * MIB)
+    cuts = [run.look(peer=5 * MIB) for _ in range(2)]
+    assert cuts == [None, ("peer", "endless message")]
+
+
+def test_more_than_the_largest_message_is_no_message():
+    run = Run()
+    run.look(grow=60 * MIB, peer=1)
+    cuts = [run.look(peer=3 * MIB) for _ in range(7)]
+    assert cuts == [None] * 5 + [("peer", "endless message"), None]
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_later_connection_is_another(name):
+    run = Run()
+    run.look(grow=60 * MIB, **{name: 1})
+    for _ in range(5):
+        run.look(**{name: 5 * MIB}, grow=10 * MIB)
+    del run.received[name]
+    run.look()
+    assert run.shedding.look([], set(), settled=True) is None
+    assert run.look(**{name: 100}) is None
