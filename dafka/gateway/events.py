@@ -25,6 +25,16 @@ class LineKind(Enum):
     """Offsets below this one name nothing any more."""
     SKIP = "skip"
     """Records of an address below a sequence have had their offsets, and are trimmed."""
+    PRODUCED = "produced"
+    """A Kafka producer's batch has had its offsets: so much is known of what it may send again."""
+
+
+class Produced(NamedTuple):
+    """How a Kafka producer names a batch, so that it is not stored twice when it is sent again."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 class LedgerLine(NamedTuple):
@@ -38,6 +48,7 @@ class LedgerLine(NamedTuple):
         address: Of an entry.
         first: Sequence of its first record.
         records: How many it has.
+        produced: Of an entry that is one batch of a Kafka producer.
     """
 
     epoch: int
@@ -47,6 +58,7 @@ class LedgerLine(NamedTuple):
     address: str = ""
     first: int = 0
     records: int = 0
+    produced: Produced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +113,19 @@ class LinesStored:
 
 @dataclass(frozen=True, slots=True)
 class RecordsSent:
-    """This gateway has just published records; they follow what it published there before."""
+    """This gateway publishes records; they follow what it published there before.
+
+    Attributes:
+        address: Where.
+        first: Sequence of the first.
+        count: How many, in one batch.
+        produced: If a Kafka producer has named it.
+    """
 
     address: str
     first: int
     count: int
+    produced: Produced | None = None
 
 
 @dataclass(frozen=True, slots=True)

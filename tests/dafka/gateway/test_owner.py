@@ -127,10 +127,10 @@ def test_of_chains_the_newest_whole_one_counts_and_of_one_epoch_the_longest():
     longer = [*whole, LedgerLine(1, 3, LineKind.ENTRY, 5, "B", 0, 1)]
     torn = chain(2, ("C", 0, 1), whole=False)
     gap = [*whole, LedgerLine(1, 9, LineKind.ENTRY, 5, "D", 0, 9)]
-    found = listed([whole, longer, torn, gap, []])
+    found = listed([whole, longer, torn, gap, []]).ledger
     assert list(found) == [LedgerEntry(0, "A", 0, 5), LedgerEntry(5, "B", 0, 1)]
-    assert list(listed([whole, chain(2, ("C", 0, 1))])) == [LedgerEntry(0, "C", 0, 1)]
-    assert list(listed([])) == []
+    assert list(listed([whole, chain(2, ("C", 0, 1))]).ledger) == [LedgerEntry(0, "C", 0, 1)]
+    assert list(listed([]).ledger) == []
 
 
 def test_whose_partition_it_is_not_does_nothing():
