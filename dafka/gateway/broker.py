@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from uuid import UUID
 
 NOBODY = -1
@@ -194,16 +194,20 @@ class Broker(Protocol):
     async def delete(self, name: str) -> ErrorCode:
         """Delete a topic."""
 
-    async def append(self, partition: KafkaPartition, batch: bytes, acks: int) -> Placed:
+    def append(
+        self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
+    ) -> Awaitable[Placed]:
         """Store one batch that `dafka.records.client_batch` has checked.
 
-        A batch that a producer sends again is not stored again (`dafka.gateway.producers`).
+        It gets its place by the order of the calls, whatever becomes of what is returned. A batch
+        that a producer sends again is not stored again (`dafka.gateway.producers`).
 
         Args:
             partition: Any.
             batch: As the client sent it.
             acks: 1 or 0: it is enough that this gateway has it; -1: it is stored as safely as the
                 cluster promises.
+            timeout_s: After how long the answer is `REQUEST_TIMED_OUT`; the batch may be stored.
         """
 
     async def fetch(self, partition: KafkaPartition, offset: int, bytes_max: int) -> Fetched:
