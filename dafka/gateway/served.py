@@ -8,26 +8,22 @@ offset, and no epoch: runs do not keep theirs, and -1 is what Kafka has for that
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from dafka.records.batch import cut
+from dafka.records.client_batch import placed
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, pack
 
 if TYPE_CHECKING:
     from dafka.gateway.ledger import LedgerEntry
     from dafka.model import Batch
 
-_PLACE = struct.Struct(">q4si")
-"""Base offset, length as it is, leader epoch."""
-
 _NO_EPOCH = -1
 
 
 def taken_in(batch: bytes, sequence: int, epoch: int) -> bytes:
     """Return the content that a client's checked batch is kept as."""
-    place = _PLACE.pack(sequence, batch[8:12], epoch)
-    return b"".join((pack(FRESH), place, memoryview(batch)[_PLACE.size :]))
+    return pack(FRESH) + placed(batch, sequence, epoch)
 
 
 def served(batch: Batch, entry: LedgerEntry) -> bytes:
@@ -40,6 +36,4 @@ def served(batch: Batch, entry: LedgerEntry) -> bytes:
     """
     part = cut(batch, entry.first, entry.first + entry.records)
     offset = entry.offset + part.sequence - entry.first
-    content = memoryview(part.content)[ENVELOPE_BYTES:]
-    place = _PLACE.pack(offset, bytes(content[8:12]), _NO_EPOCH)
-    return b"".join((place, content[_PLACE.size :]))
+    return placed(part.content[ENVELOPE_BYTES:], offset, _NO_EPOCH)
