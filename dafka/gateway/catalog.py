@@ -5,7 +5,7 @@ on every cluster. In each cluster that topic is a Kafka partition with a ledger,
 records for one name the one with the lowest offset holds. Its owner, the controller, says in
 `__catalog` what holds, which stays in the cluster; all gateways believe that.
 
-A record's value is JSON: `{"topic": "orders", "partitions": 4, "id": 32 hex digits, "configs": {}}`.
+A record's value is JSON: `{"topic": "orders", "partitions": 4, "id": "0F…", "configs": {}}`.
 """
 
 from __future__ import annotations

@@ -79,16 +79,13 @@ def chain_name(address: str) -> ChainName | None:
 def encoded(line: LedgerLine, partition: KafkaPartition) -> bytes:
     """Return the value that a line of a partition's chain is kept as."""
     begins = line.kind is LineKind.BEGIN
-    return (
-        _LINE.pack(
-            _OCTETS[line.kind],
-            line.offset,
-            line.epoch if begins else line.first,
-            partition.number if begins else line.records,
-            *(line.produced or _NOBODY),
-        )
-        + octets_of(partition.topic if begins else line.address)
-    )
+    return _LINE.pack(
+        _OCTETS[line.kind],
+        line.offset,
+        line.epoch if begins else line.first,
+        partition.number if begins else line.records,
+        *(line.produced or _NOBODY),
+    ) + octets_of(partition.topic if begins else line.address)
 
 
 def decoded(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class StoredEnds:
     """By address, what each store keeps: it is said by ACKs, and by whoever asks the stores.
@@ -24,6 +29,19 @@ class StoredEnds:
     def start(self, address: str, store: str, start: int) -> int | None:
         """A store keeps what is there from `start` on; likewise."""
         return self._rise(self._starts, address, store, start)
+
+    def ends(self) -> Iterator[tuple[str, int]]:
+        """By address, the sequence below which enough stores have all."""
+        return self._known(self._ends)
+
+    def starts(self) -> Iterator[tuple[str, int]]:
+        """By address, the sequence from which on enough stores keep what is there."""
+        return self._known(self._starts)
+
+    def _known(self, known: dict[str, dict[str, int]]) -> Iterator[tuple[str, int]]:
+        for address, stores in known.items():
+            if place := self._enough(stores):
+                yield address, place
 
     def _rise(
         self, known: dict[str, dict[str, int]], address: str, store: str, place: int
