@@ -35,6 +35,7 @@ class Produced(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    records: int
 
 
 class LedgerLine(NamedTuple):

@@ -48,7 +48,7 @@ _KINDS = (
     LineKind.PRODUCED,
 )
 _OCTETS = {kind: octet for octet, kind in enumerate(_KINDS)}
-_NOBODY = Produced(-1, -1, -1)
+_NOBODY = (-1, -1, -1)
 _CHAIN = re.compile("[0-9A-F]{16}([0-9A-F]{8})([0-9A-F]{8})")
 
 
@@ -94,7 +94,7 @@ def decoded(
     """Read a line; of a beginning also whose chain it is. None if it is none."""
     if value is None or not _LINE.size <= len(value) <= _LINE.size + ADDRESS_BYTES_MAX:
         return None
-    octet, offset, first, records, *names = _LINE.unpack_from(value)
+    octet, offset, first, records, producer_id, producer_epoch, base = _LINE.unpack_from(value)
     if octet >= len(_KINDS) or offset < 0 or first < 0:
         return None
     kind, name = _KINDS[octet], text(value[_LINE.size :])
@@ -102,7 +102,9 @@ def decoded(
         return LedgerLine(first, number, kind, offset), KafkaPartition(name, records)
     if kind in (LineKind.ENTRY, LineKind.PRODUCED) and not records:
         return None
-    produced = None if names[0] < 0 else Produced(*names)
+    produced = None
+    if producer_id >= 0:
+        produced = Produced(producer_id, producer_epoch, base, records)
     return LedgerLine(epoch, number, kind, offset, name, first, records, produced), None
 
 

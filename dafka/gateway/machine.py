@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from dafka.gateway.effects import GatewayEvent
+    from dafka.gateway.ledger import LedgerEntry
     from dafka.groups.events import MemberEvent
     from dafka.protocol.events import Event
     from dafka.wire.messages import Message
@@ -186,6 +187,13 @@ class GatewayMachine:
     def lease_ms(self) -> int:
         """Until when it may serve what it owns; 0: not at all."""
         return self._member.lease_ms or 0
+
+    def controlled(self, start: int, end: int) -> tuple[int, tuple[LedgerEntry, ...]]:
+        """As controller: of which epoch, and where topics are from one offset to below another."""
+        share = self._shares.get(CONTROLLED)
+        if share is None:
+            return 0, ()
+        return share.epoch, tuple(share.entries(start, end, len(share.machine.ledger)))
 
     def _serve(self, wanted: Append | Locate | Survey, now_ms: int) -> list[object]:
         """What clients want of a partition, if it is certain that it is this gateway's."""

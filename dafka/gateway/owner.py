@@ -28,7 +28,9 @@ from dafka.gateway.events import (
     WriteLines,
 )
 from dafka.gateway.ledger import HOLE, Ledger
+from dafka.gateway.producers import BATCHES_KEPT
 from dafka.groups.membership import majority_of
+from dafka.limits import PRODUCERS_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
 
@@ -58,14 +60,6 @@ OWNER_STATES = {
     OwnerState.BEGINNING: {OwnerState.SERVING, OwnerState.FOREIGN},
     OwnerState.SERVING: {OwnerState.FOREIGN},
 }
-
-
-PRODUCED_MAX = 5
-"""Batches of a Kafka producer that it may send again: so many requests it has under way."""
-
-PRODUCERS_MAX = 10_000
-"""Kafka producers of a partition of which that is known; of more the ones silent longest are not,
-and may be stored twice what they send again."""
 
 
 class LedgerMachine:
@@ -348,7 +342,7 @@ def _folded(chain: Sequence[LedgerLine]) -> Listed | None:
         elif line.kind is LineKind.SKIP:
             ledger.skip(line.address, line.first)
         if line.produced is not None:
-            last = produced.pop(line.produced.producer_id, None) or deque(maxlen=PRODUCED_MAX)
+            last = produced.pop(line.produced.producer_id, None) or deque(maxlen=BATCHES_KEPT)
             last.append(line._replace(kind=LineKind.PRODUCED, address="", first=0))
             produced[line.produced.producer_id] = last
             if len(produced) > PRODUCERS_MAX:

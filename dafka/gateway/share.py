@@ -20,6 +20,7 @@ from dafka.gateway.events import (
 )
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.owner import LedgerMachine, OwnerState
+from dafka.gateway.producers import Producers
 from dafka.gateway.served import taken_in
 from dafka.gateway.stored_ends import StoredEnds
 from dafka.groups.membership import blocking_of
@@ -81,6 +82,7 @@ class Share:
         self._next = 0
         """Sequence of what is taken in next."""
         self._waiting: deque[_Waiting] = deque()
+        self._producers = Producers()
         self._line_ends = StoredEnds(blocking_of(stores), STORES_MAX)
         self._record_ends = StoredEnds(blocking_of(stores), STORES_MAX)
 
@@ -106,8 +108,12 @@ class Share:
         effects: list[ShareEffect] = []
         for address, kept in read.kept.items():
             effects += self.stored(read.store, address, kept, now_ms)
+        reading = self.machine.state is OwnerState.READING
         effects += self.feed(read, now_ms)
-        if self.machine.state is OwnerState.BEGINNING:
+        if reading and self.machine.state is OwnerState.BEGINNING:
+            for line in self.machine.produced:
+                if line.produced is not None:
+                    self._producers.add(line.produced, line.offset)
             # What was heard while it read, beyond what it has read.
             for address, end in self._record_ends.ends():
                 effects += self.feed(RecordsStored(address, end), now_ms)
@@ -136,8 +142,14 @@ class Share:
         fields = header_of(wanted.batch)
         produced = None
         if fields.producer_id >= 0:
-            produced = Produced(fields.producer_id, fields.producer_epoch, fields.base_sequence)
+            produced = Produced(
+                fields.producer_id, fields.producer_epoch, fields.base_sequence, fields.records
+            )
+            known = self._producers.known(produced)
+            if known is not None:
+                return self._repeated(wanted, known, fields.records, offered)
         first, offset = self._next, self.machine.ledger.end
+        self._producers.add(fields, offset)
         sent = RecordsSent(self.records.address, first, fields.records, produced)
         effects = self.feed(sent, now_ms)
         content = taken_in(wanted.batch, first, self.epoch)
@@ -147,6 +159,18 @@ class Share:
             self._waiting.append(_Waiting(offset + fields.records, offset, wanted.token))
             return effects
         return [*effects, Answer(wanted.token, Placed(ErrorCode.NONE, offset, offered.start))]
+
+    def _repeated(
+        self, wanted: Append, known: Placed, records: int, offered: Offsets
+    ) -> list[ShareEffect]:
+        """A batch that has its offset, maybe only just, or that cannot be taken."""
+        end = known.offset + records
+        if known.error is ErrorCode.NONE and wanted.acks == -1 and end > offered.end:
+            # It stands before whatever waits behind it.
+            waiting = _Waiting(end, known.offset, wanted.token)
+            self._waiting = deque(sorted((*self._waiting, waiting)))
+            return []
+        return [Answer(wanted.token, known._replace(start=offered.start))]
 
     def flush(self) -> list[Batch]:
         """What is to be published: lines first, so that no store has records without theirs."""
@@ -167,28 +191,30 @@ class Share:
             return Located(wanted.token, ErrorCode.OFFSET_OUT_OF_RANGE, offered)
         found: list[tuple[LedgerEntry, Batch]] = []
         size = 0
-        entries = self._entries(wanted.offset, offered.end)
+        entries = self.entries(wanted.offset, offered.end, ENTRIES_MAX)
         for entry in entries:
-            batch = recent.at(Partition(self.partition.topic, entry.address), entry.first)
-            while batch is not None and size < wanted.bytes_max:
+            log = Partition(self.partition.topic, entry.address)
+            batch = recent.at(log, entry.sequence_of(wanted.offset))
+            while batch is not None and (not found or size < wanted.bytes_max):
                 found.append((entry, batch))
                 size += len(batch.content)
                 if batch.end >= entry.first + entry.records:
                     break
-                batch = recent.at(batch.partition, batch.end)
+                batch = recent.at(log, batch.end)
             else:
                 break
         return Located(wanted.token, ErrorCode.NONE, offered, tuple(found), tuple(entries))
 
     def survey(self, wanted: Survey, offered: Offsets) -> Located:
         """All that clients may be told of."""
-        entries = self._entries(offered.start, offered.end, len(self.machine.ledger))
+        entries = self.entries(offered.start, offered.end, len(self.machine.ledger))
         return Located(wanted.token, ErrorCode.NONE, offered, entries=tuple(entries))
 
-    def _entries(self, start: int, end: int, most: int = ENTRIES_MAX) -> list[LedgerEntry]:
+    def entries(self, start: int, end: int, most: int) -> list[LedgerEntry]:
+        """Entries from the one that has `start` on, as far as they lie below `end`."""
         found: list[LedgerEntry] = []
         while start < end and len(found) < most:
-            entry = self.machine.ledger.at(start)
+            entry = self.machine.ledger.run_at(start)
             if entry is None or entry.offset >= end:
                 break
             found.append(entry._replace(records=min(entry.end, end) - entry.offset))

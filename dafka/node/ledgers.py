@@ -69,7 +69,9 @@ def read_topics(client: StoreClient, place: Partition, start: int, end: int) -> 
 
 
 def _newest_whole(
-    client: StoreClient, partition: KafkaPartition, newest_first: Iterable[tuple[int, Partition, int]]
+    client: StoreClient,
+    partition: KafkaPartition,
+    newest_first: Iterable[tuple[int, Partition, int]],
 ) -> dict[int, Sequence[LedgerLine]]:
     """The chain of the highest epoch that is whole, and what there is of those above."""
     found: dict[int, Sequence[LedgerLine]] = {}
@@ -82,9 +84,7 @@ def _newest_whole(
     return found
 
 
-def _values(
-    client: StoreClient, place: Partition, start: int, end: int
-) -> Iterator[bytes | None]:
+def _values(client: StoreClient, place: Partition, start: int, end: int) -> Iterator[bytes | None]:
     """The values of records; nothing behind what cannot be read."""
     for batch in client.scan(place, start, end):
         try:

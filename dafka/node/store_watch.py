@@ -66,6 +66,7 @@ class StoreWatch:
         self._read: dict[Partition, int] = {}
         """How far each controller's word is read."""
         self._away = False
+        self._failure: BaseException | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="dafka-watch", daemon=True)
 
@@ -83,7 +84,18 @@ class StoreWatch:
         self._asked.put(None)
         self._thread.join(2 * LOOK_TIMEOUT_MS / 1_000)
 
+    def unwell(self) -> str:
+        """Why it has ended, for people; empty if it has not."""
+        return "" if self._failure is None else f"a store is not followed: {self._failure}"
+
     def _main(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self._failure = error
+            log.critical("a store is not followed any more", exc_info=True)
+
+    def _follow(self) -> None:
         with StoreClient(self._endpoint, LOOK_TIMEOUT_MS, self._credentials) as client:
             wait_s = 0.0
             while not self._stopping:
