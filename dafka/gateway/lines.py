@@ -84,7 +84,7 @@ def encoded(line: LedgerLine, partition: KafkaPartition) -> bytes:
         line.offset,
         line.epoch if begins else line.first,
         partition.number if begins else line.records,
-        *(line.produced or _NOBODY),
+        *(line.produced[:3] if line.produced else _NOBODY),
     ) + octets_of(partition.topic if begins else line.address)
 
 

@@ -99,7 +99,7 @@ class RecordReader:
         """Batches of an entry from the record `start` on, or behind it; none if none is there."""
         place = Partition(topic, entry.address)
         end = entry.first + entry.records
-        size = min(max(0, bytes_max), READ_BYTES_MAX)
+        size = min(max(1, bytes_max), READ_BYTES_MAX)
 
         def ask(store: StoreClient) -> list[Batch] | None:
             batches = store.read(place, start, min(end - start, BATCH_RECORDS_MAX), size)
