@@ -20,11 +20,12 @@ class LineKind(Enum):
     ENTRY = "entry"
     """Records have the next offsets."""
     OPEN = "open"
-    """The list is whole: what follows is new."""
+    """The list is whole: what follows is new. Its address is the owner's own."""
     TRIM = "trim"
     """Offsets below this one name nothing any more."""
     SKIP = "skip"
-    """Records of an address below a sequence have had their offsets, and are trimmed."""
+    """Records of an address below a sequence get no offset any more: they had theirs, and are
+    trimmed; or, all that are to come, of a gateway that does not own the partition any more."""
     PRODUCED = "produced"
     """A Kafka producer's batch has had its offsets: so much is known of what it may send again."""
 
@@ -69,10 +70,12 @@ class Owned:
     Attributes:
         epoch: The generation of the gateways.
         lease_ms: Until when.
+        address: Under which it publishes what it takes in, as long as it owns the partition.
     """
 
     epoch: int
     lease_ms: int
+    address: str
 
 
 @dataclass(frozen=True, slots=True)

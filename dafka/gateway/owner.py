@@ -62,6 +62,17 @@ OWNER_STATES = {
 }
 
 
+CLOSED = 2**62
+"""Above all sequences: of an address that is skipped up to there nothing gets an offset again.
+
+What a gateway took in and is not found when the next one begins was never acknowledged, and its
+client sends it again: should it come late, it would be there twice.
+"""
+
+CLOSED_MAX = 1_000
+"""Addresses of owners before; what comes so late that there were more is taken for others'."""
+
+
 class LedgerMachine:
     """One Kafka partition at one gateway.
 
@@ -77,6 +88,7 @@ class LedgerMachine:
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
         self._lease_ms = 0
+        self._address = ""
         self._token = 0
         self._read: dict[str, StoreRead] = {}
         self.ledger = Ledger()
@@ -164,6 +176,7 @@ class LedgerMachine:
         assert event.epoch > self._epoch
         self._lifecycle.become(OwnerState.READING)
         self._epoch, self._lease_ms = event.epoch, event.lease_ms
+        self._address = event.address
         self._token += 1
         self._read.clear()
         self._stored.clear()
@@ -191,7 +204,7 @@ class LedgerMachine:
                 known = kept.get(address, there)
                 start, stop = min(known.start, there.start), max(known.stop, there.stop)
                 kept[address] = range(start, stop)
-        before, produced = listed([chain for one in read for chain in one.lines.values()])
+        before, produced, closed = listed([chain for one in read for chain in one.lines.values()])
         self.ledger, self._end = Ledger(before.start), before.start
         lines = [self._line(LineKind.BEGIN, before.start)]
         floors: dict[str, int] = {}
@@ -203,6 +216,9 @@ class LedgerMachine:
                 lines.append(self._listed(entry.address, entry.first, came))
             if came < entry.records:
                 lines.append(self._listed(HOLE, 0, entry.records - came))
+        for address in closed[-CLOSED_MAX:]:
+            self.ledger.skip(address, CLOSED)
+            lines.append(self._line(LineKind.SKIP, 0, address, CLOSED))
         for address, there in sorted(kept.items()):
             # What had offsets and is trimmed, some stores may still have, or get back from others.
             floor = floors.get(address, before.listed(address))
@@ -215,7 +231,7 @@ class LedgerMachine:
         self.produced = [line for line in produced if self._came(line)]
         lines += [self._line(*line[2:]) for line in self.produced]
         self._trims.append((self._lines, self.ledger.start))
-        lines.append(self._line(LineKind.OPEN, self.ledger.end))
+        lines.append(self._line(LineKind.OPEN, self.ledger.end, self._address))
         self._begun = self._lines
         return [WriteLines(tuple(lines))]
 
@@ -310,10 +326,12 @@ class Listed(NamedTuple):
     Attributes:
         ledger: The list.
         produced: The last batches of Kafka producers, in their order: `PRODUCED` lines.
+        closed: The addresses of those who owned the partition, in their order.
     """
 
     ledger: Ledger
     produced: list[LedgerLine]
+    closed: list[str]
 
 
 def listed(chains: Iterable[Sequence[LedgerLine]]) -> Listed:
@@ -323,13 +341,15 @@ def listed(chains: Iterable[Sequence[LedgerLine]]) -> Listed:
         found = _folded(chain)
         if found is not None:
             return found
-    return Listed(Ledger(), [])
+    return Listed(Ledger(), [], [])
 
 
 def _folded(chain: Sequence[LedgerLine]) -> Listed | None:
     """What a chain adds up to; None if no owner can have written it."""
     ledger = Ledger()
     produced: dict[int, deque[LedgerLine]] = {}
+    closed: list[str] = []
+    own: list[str] = []
     for line in chain:
         if not _fits(line, ledger):
             return None
@@ -341,13 +361,22 @@ def _folded(chain: Sequence[LedgerLine]) -> Listed | None:
             ledger.cut(line.offset)
         elif line.kind is LineKind.SKIP:
             ledger.skip(line.address, line.first)
+            if line.first == CLOSED:
+                closed.append(line.address)
+        elif line.kind is LineKind.OPEN:
+            own = [line.address]
         if line.produced is not None:
-            last = produced.pop(line.produced.producer_id, None) or deque(maxlen=BATCHES_KEPT)
-            last.append(line._replace(kind=LineKind.PRODUCED, address="", first=0))
-            produced[line.produced.producer_id] = last
-            if len(produced) > PRODUCERS_MAX:
-                del produced[next(iter(produced))]
-    return Listed(ledger, [line for last in produced.values() for line in last])
+            _remember(produced, line.produced.producer_id, line)
+    last_produced = [line for last in produced.values() for line in last]
+    return Listed(ledger, last_produced, closed + own)
+
+
+def _remember(produced: dict[int, deque[LedgerLine]], producer_id: int, line: LedgerLine) -> None:
+    last = produced.pop(producer_id, None) or deque(maxlen=BATCHES_KEPT)
+    last.append(line._replace(kind=LineKind.PRODUCED, address="", first=0))
+    produced[producer_id] = last
+    if len(produced) > PRODUCERS_MAX:
+        del produced[next(iter(produced))]
 
 
 def _fits(line: LedgerLine, ledger: Ledger) -> bool:

@@ -88,7 +88,7 @@ class Share:
 
     def own(self, lease_ms: int, now_ms: int) -> list[ShareEffect]:
         """Begin."""
-        return self.feed(Owned(self.epoch, lease_ms), now_ms)
+        return self.feed(Owned(self.epoch, lease_ms, self.records.address), now_ms)
 
     def feed(self, event: LedgerEvent, now_ms: int) -> list[ShareEffect]:
         """Let the machine of the ledger take an event in."""
