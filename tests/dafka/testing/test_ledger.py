@@ -16,7 +16,7 @@ from dafka.testing.seeds import replay_command
 
 pytestmark = pytest.mark.sim
 
-SEEDS_MAX = 200
+SEEDS_MAX = 600
 """Of which one has to show a fault."""
 
 
