@@ -20,6 +20,9 @@ SIZE_BYTES = 4
 _HEADER = struct.Struct(">hhi")
 """API, version and correlation id; the client's name follows."""
 
+HEADER_BYTES = _HEADER.size
+"""Nothing shorter is a request."""
+
 _NAME_LENGTH = struct.Struct(">h")
 
 _CORRELATION = struct.Struct(">i")
