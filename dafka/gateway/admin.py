@@ -32,7 +32,9 @@ async def metadata(
     """
     creates = getattr(body, "allow_auto_topic_creation", True) and partitions is not None
     if body.topics is None or (version == 0 and not body.topics):
-        topics = [_topic(broker, topic) for topic in broker.topics()]
+        # One name that clients cannot read would keep all others from them.
+        named = [topic for topic in broker.topics() if TOPIC_NAME.fullmatch(topic.name)]
+        topics = [_topic(broker, topic) for topic in named]
     else:
         ids = by_id(broker) if any(one for one in body.topics if one.name is None) else {}
         topics = [

@@ -170,13 +170,16 @@ class _Text:
 
     def read(self, reader: Reader) -> str | None:
         size = reader.length(self._length, nullable=self._nullable)
-        return None if size < 0 else reader.octets(size).decode("utf-8", "surrogateescape")
+        try:
+            return None if size < 0 else reader.octets(size).decode()
+        except UnicodeDecodeError as error:
+            raise RequestError("text") from error
 
     def write(self, pieces: list[bytes], value: str | None) -> None:
         if value is None:
             pieces.append(_length(self._length, _NULL))
             return
-        octets = value.encode("utf-8", "surrogateescape")
+        octets = value.encode("utf-8", "replace")
         pieces.append(_length(self._length, len(octets)))
         pieces.append(octets)
 

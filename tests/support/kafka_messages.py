@@ -140,6 +140,14 @@ def some(schema, chance):
     )
 
 
+def requests(chance, each):
+    """Frames of requests of every version, of any values."""
+    for api, version in EVERY_VERSION:
+        schema = load_request_schema(api, version)
+        header = request_header(api, version, schema.__flexible__)
+        yield from (header + written(some(schema, chance)) for _ in range(each))
+
+
 def some_value(annotation, kind, chance):
     arguments = get_args(annotation)
     if NoneType in arguments:

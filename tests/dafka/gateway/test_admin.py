@@ -54,6 +54,17 @@ def test_all_topics_are_told_to_whom_names_none(version, every):
         assert [topic.is_internal for topic in answer.topics] == [False, True]
 
 
+@pytest.mark.parametrize("name", ["a b", "\udc80", "ä"])
+def test_a_topic_of_the_mesh_that_kafka_cannot_name_is_not_told(name):
+    class Mesh(MemoryBroker):
+        def topics(self):
+            orders, internal = super().topics()
+            return [orders, internal._replace(name=name)]
+
+    answer = told(Api.METADATA, LATEST, broker_type=Mesh, topics=None)
+    assert [topic.name for topic in answer.topics] == ["orders"]
+
+
 @pytest.mark.parametrize("version", [1, LATEST])
 def test_no_topic_is_told_to_whom_wants_none(version):
     assert told(Api.METADATA, version, topics=[]).topics == []

@@ -113,6 +113,11 @@ def test_items_of_all_arrays_are_counted_together():
         reader.items(None, nullable=False)
 
 
+def test_text_that_is_none_is_refused():
+    with pytest.raises(RequestError, match="text"):
+        request_layout(3, 1).read(Reader(b"\0\0\0\1\0\1\xff", 5))
+
+
 def test_tags_are_passed_over():
     reader = Reader(b"\2\0\1a\x81\1\2bcd", 1)
     reader.pass_tags()
