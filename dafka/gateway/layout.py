@@ -51,7 +51,7 @@ FieldValue: TypeAlias = Any
 """A number, a text, records, an id, or an array or structure of these."""
 
 
-class Reader:
+class RequestReader:
     """Reads off one message, checking every length against what is left first.
 
     Args:
@@ -133,7 +133,7 @@ class _Kind(Protocol):
 
     default: FieldValue
 
-    def read(self, reader: Reader) -> FieldValue: ...
+    def read(self, reader: RequestReader) -> FieldValue: ...
 
     def write(self, pieces: list[bytes], value: FieldValue) -> None: ...
 
@@ -145,7 +145,7 @@ class _Number:
         self.code = code
         self._packed = struct.Struct(f">{code}")
 
-    def read(self, reader: Reader) -> FieldValue:
+    def read(self, reader: RequestReader) -> FieldValue:
         return reader.numbers(self._packed)[0]
 
     def write(self, pieces: list[bytes], value: FieldValue) -> None:
@@ -155,7 +155,7 @@ class _Number:
 class _Id:
     default = _NO_ID
 
-    def read(self, reader: Reader) -> UUID:
+    def read(self, reader: RequestReader) -> UUID:
         return UUID(bytes=reader.octets(16))
 
     def write(self, pieces: list[bytes], value: UUID) -> None:
@@ -168,15 +168,18 @@ class _Text:
         self._length = None if flexible else _I16
         self._nullable = nullable
 
-    def read(self, reader: Reader) -> str | None:
+    def read(self, reader: RequestReader) -> str | None:
         size = reader.length(self._length, nullable=self._nullable)
-        return None if size < 0 else reader.octets(size).decode("utf-8", "surrogateescape")
+        try:
+            return None if size < 0 else reader.octets(size).decode()
+        except UnicodeDecodeError as error:
+            raise RequestError("text") from error
 
     def write(self, pieces: list[bytes], value: str | None) -> None:
         if value is None:
             pieces.append(_length(self._length, _NULL))
             return
-        octets = value.encode("utf-8", "surrogateescape")
+        octets = value.encode("utf-8", "replace")
         pieces.append(_length(self._length, len(octets)))
         pieces.append(octets)
 
@@ -190,7 +193,7 @@ class _Records:
         self._length = None if flexible else _I32
         self._nullable = nullable
 
-    def read(self, reader: Reader) -> bytes | None:
+    def read(self, reader: RequestReader) -> bytes | None:
         size = reader.length(self._length, nullable=self._nullable)
         return None if size < 0 else reader.octets(size)
 
@@ -206,7 +209,7 @@ class _Array:
         self._length = None if flexible else _I32
         self._nullable = nullable
 
-    def read(self, reader: Reader) -> list[Any] | None:
+    def read(self, reader: RequestReader) -> list[Any] | None:
         count = reader.items(self._length, nullable=self._nullable)
         return None if count < 0 else [self._inner.read(reader) for _ in range(count)]
 
@@ -231,7 +234,7 @@ class _Numbers:
         self._code += kind.code
         self._packed = struct.Struct(self._code)
 
-    def read(self, reader: Reader, values: dict[str, Any]) -> None:
+    def read(self, reader: RequestReader, values: dict[str, Any]) -> None:
         read = reader.numbers(self._packed)
         for (name, _), value in zip(self._names, read, strict=True):
             values[name] = value
@@ -247,7 +250,7 @@ class _Named:
     def __init__(self, name: str, kind: _Kind, default: FieldValue) -> None:
         self._name, self._kind, self._default = name, kind, default
 
-    def read(self, reader: Reader, values: dict[str, Any]) -> None:
+    def read(self, reader: RequestReader, values: dict[str, Any]) -> None:
         values[self._name] = self._kind.read(reader)
 
     def write(self, pieces: list[bytes], value: Mapping[str, Any]) -> None:
@@ -280,7 +283,7 @@ class Layout:
                 self._steps.append(last)
             last.add(name, kind, default)
 
-    def read(self, reader: Reader) -> SimpleNamespace:
+    def read(self, reader: RequestReader) -> SimpleNamespace:
         """Read one.
 
         Raises:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dafka.errors import RequestError
-from dafka.gateway.layout import Reader, request_layout, response_layout
+from dafka.gateway.layout import RequestReader, request_layout, response_layout
 from dafka.limits import REQUEST_ITEMS_MAX
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ SIZE_BYTES = 4
 
 _HEADER = struct.Struct(">hhi")
 """API, version and correlation id; the client's name follows."""
+
+HEADER_BYTES = _HEADER.size
+"""Nothing shorter is a request."""
 
 _NAME_LENGTH = struct.Struct(">h")
 
@@ -88,7 +91,7 @@ def parse(frame: bytes) -> Request:
     Raises:
         RequestError: It is none, or none that is served: its sender is to be disconnected.
     """
-    reader = Reader(frame, REQUEST_ITEMS_MAX)
+    reader = RequestReader(frame, REQUEST_ITEMS_MAX)
     key, version, correlation = reader.numbers(_HEADER)
     try:
         api = Api(key)

@@ -25,14 +25,12 @@ _LAST_DELTA = struct.Struct(">i")
 _LAST_DELTA_AT = CRC_FROM + 2
 
 
-def checked_batch(batch: bytes, bytes_max: int) -> HeaderFields:
-    """Return the header of what a client sent as one batch, of at most so many bytes.
+def checked_batch(batch: bytes) -> HeaderFields:
+    """Return the header of what a client sent as one batch.
 
     Raises:
-        RecordError: It is not one batch, is damaged, larger, or part of a transaction.
+        RecordError: It is not one batch, is damaged, or part of a transaction.
     """
-    if len(batch) > bytes_max:
-        raise RecordError("batch size")
     fields = checked_fields(batch)
     if fields.attributes & TRANSACTIONAL_MASK:
         raise RecordError("batch attributes")

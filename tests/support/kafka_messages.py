@@ -14,7 +14,10 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from dafka.gateway.wire import SERVED, Api
+from dafka.gateway.wire import SERVED, Api, parse
+from dafka.records.batch import BatchBuilder
+from dafka.records.compression import Codec
+from dafka.records.header import CRC, CRC_AT, HEADER, checksum, header_of
 
 EVERY_VERSION = [(api, version) for api, versions in SERVED.items() for version in versions]
 
@@ -27,7 +30,7 @@ def written(entity):
         return buffer.getvalue()
 
 
-def header_of(api, version, flexible, correlation=7, client="me"):
+def request_header(api, version, flexible, correlation=7, client="me"):
     name = client.encode()
     header = struct.pack(">hhih", api, version, correlation, len(name)) + name
     return header + (b"\0" if flexible else b"")
@@ -36,7 +39,7 @@ def header_of(api, version, flexible, correlation=7, client="me"):
 def request(api, version, **values):
     """The frame of a request, without its size; what is not given is as kio has it."""
     schema = load_request_schema(api, version)
-    return header_of(api, version, schema.__flexible__) + written(entity_of(schema, values))
+    return request_header(api, version, schema.__flexible__) + written(entity_of(schema, values))
 
 
 def entity_of(schema, values):
@@ -137,6 +140,14 @@ def some(schema, chance):
     )
 
 
+def requests(chance, each):
+    """Frames of requests of every version, of any values."""
+    for api, version in EVERY_VERSION:
+        schema = load_request_schema(api, version)
+        header = request_header(api, version, schema.__flexible__)
+        yield from (header + written(some(schema, chance)) for _ in range(each))
+
+
 def some_value(annotation, kind, chance):
     arguments = get_args(annotation)
     if NoneType in arguments:
@@ -170,3 +181,54 @@ SOME = {
     "timedelta_i32": some_time,
     "timedelta_i64": some_time,
 }
+
+
+async def ask(handlers, api, version, **values):
+    """What handlers answer to a request, as kio reads it; None if there is no answer."""
+    pieces = await handlers.answer(parse(request(api, version, **values)))
+    return None if pieces is None else answered(pieces, api, version)[1]
+
+
+def client_batch(values=(b"a", b"b", b"c"), producer=None, codec=Codec.NONE, **fields):
+    """A batch as a client sends it; other fields of its header, under a checksum that says so."""
+    builder = BatchBuilder(1 << 24, codec=codec)
+    for number, value in enumerate(values):
+        assert builder.append(1_000 + number, b"key", value, ())
+    built = bytes(builder.build())
+    if producer is not None:
+        fields |= dict(
+            zip(("producer_id", "producer_epoch", "base_sequence"), producer, strict=True)
+        )
+    header = header_of(built)._replace(**fields)
+    octets = bytearray(HEADER.pack(*header) + built[HEADER.size :])
+    CRC.pack_into(octets, CRC_AT, checksum(octets))
+    return bytes(octets)
+
+
+def producing(batch, topic="orders", partition=0, acks=-1, timeout_ms=5_000):
+    """A Produce request's fields."""
+    sent = {"index": partition, "records": batch}
+    return {
+        "acks": acks,
+        "timeout_ms": timeout_ms,
+        "topic_data": [{"name": topic, "partition_data": [sent]}],
+    }
+
+
+def fetching(*wanted, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, **others):
+    """A Fetch request's fields; wanted are topics, partitions and offsets."""
+    return {
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "topics": [
+            {
+                "topic": topic,
+                "partitions": [
+                    {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+                    | others
+                ],
+            }
+            for topic, number, offset in wanted
+        ],
+    }

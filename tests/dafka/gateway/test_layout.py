@@ -9,7 +9,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
 from dafka.errors import RequestError
-from dafka.gateway.layout import Reader, request_layout, response_layout
+from dafka.gateway.layout import RequestReader, request_layout, response_layout
 from tests.support.kafka_messages import EVERY_VERSION, plain, some, written
 
 EXAMPLES = 8
@@ -32,7 +32,7 @@ def test_requests_are_read_as_kio_writes_them(api, version):
     schema = load_request_schema(api, version)
     for _ in range(EXAMPLES):
         entity = some(schema, chance)
-        reader = Reader(written(entity), 1_000)
+        reader = RequestReader(written(entity), 1_000)
         assert request_layout(api, version).read(reader) == plain(entity)
         with pytest.raises(RequestError, match="truncated"):
             reader.octets(1)
@@ -76,7 +76,7 @@ def test_every_beginning_of_a_request_is_refused(api, version):
     layout = request_layout(api, version)
     for size in range(len(octets)):
         with pytest.raises(RequestError):
-            layout.read(Reader(octets[:size], 1_000))
+            layout.read(RequestReader(octets[:size], 1_000))
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,35 @@ def test_every_beginning_of_a_request_is_refused(api, version):
 )
 def test_a_length_is_checked_before_anything_is_made_of_it(octets, reason):
     with pytest.raises(RequestError, match=reason):
-        Reader(octets, 100).items(None, nullable=True)
+        RequestReader(octets, 100).items(None, nullable=True)
 
 
 @pytest.mark.parametrize("size", [-2, -(2**31)])
 def test_a_negative_length_is_refused(size):
     with pytest.raises(RequestError, match="length"):
-        Reader(struct.pack(">i", size), 1).items(struct.Struct(">i"), nullable=True)
+        RequestReader(struct.pack(">i", size), 1).items(struct.Struct(">i"), nullable=True)
 
 
 def test_null_is_refused_where_there_has_to_be_something():
-    assert Reader(b"\0", 1).items(None, nullable=True) == -1
+    assert RequestReader(b"\0", 1).items(None, nullable=True) == -1
     with pytest.raises(RequestError, match="length"):
-        Reader(b"\0", 1).items(None, nullable=False)
+        RequestReader(b"\0", 1).items(None, nullable=False)
 
 
 def test_items_of_all_arrays_are_counted_together():
-    reader = Reader(b"\4abc\4def", 5)
+    reader = RequestReader(b"\4abc\4def", 5)
     assert reader.items(None, nullable=False) == 3
     reader.octets(3)
     with pytest.raises(RequestError, match="items"):
         reader.items(None, nullable=False)
 
 
+def test_text_that_is_none_is_refused():
+    with pytest.raises(RequestError, match="text"):
+        request_layout(3, 1).read(RequestReader(b"\0\0\0\1\0\1\xff", 5))
+
+
 def test_tags_are_passed_over():
-    reader = Reader(b"\2\0\1a\x81\1\2bcd", 1)
+    reader = RequestReader(b"\2\0\1a\x81\1\2bcd", 1)
     reader.pass_tags()
     assert reader.octets(1) == b"d"
