@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from dafka.gateway.broker import KafkaPartition, Topic
+from dafka.gateway.configs import refusal
 from dafka.limits import TOPIC_BYTES_MAX
 from dafka.model import SLOTS
 
@@ -31,7 +32,6 @@ CONTROLLED = KafkaPartition(TOPICS, 0)
 INTERNAL = "_"
 """How the names of topics begin that are a cluster's own: Kafka clients do not see them."""
 
-CONFIGS_MAX = 100
 _VALUE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -69,7 +69,7 @@ def decoded_topic(value: bytes | None) -> Topic | None:
         return None
     if not all(type(one) is str and one.isprintable() for one in texts):
         return None
-    if len(configs) > CONFIGS_MAX or not is_public(name):
+    if refusal(configs) is not None or not is_public(name):
         return None
     return Topic(name, partitions, topic_id, configs)
 

@@ -60,18 +60,16 @@ from dafka.gateway.machine import (
 from dafka.gateway.served import served
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
-from dafka.limits import BATCH_BYTES_MAX
 from dafka.node.group_client import StoreLines
 from dafka.node.loop import Node
 from dafka.node.record_reader import RecordReader
 from dafka.node.store_watch import AGAIN_S, StoreWatch
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Stored, Wanted
-from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from dafka.cluster import Cluster
@@ -245,13 +243,15 @@ class GatewayNode:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    async def append(self, partition: KafkaPartition, batch: bytes, acks: int) -> Placed:
+    def append(
+        self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
+    ) -> Awaitable[Placed]:
         """See `Broker`."""
-        if len(batch) > BATCH_BYTES_MAX - ENVELOPE_BYTES:
-            return Placed(ErrorCode.MESSAGE_TOO_LARGE)
-        answer = await self._ask(lambda token: Append(token, partition, batch, acks))
-        assert isinstance(answer, Answer)
-        return answer.placed
+        placed = self._asking(lambda token: Append(token, partition, batch, acks))
+        late = Placed(ErrorCode.REQUEST_TIMED_OUT)
+        timer = placed.get_loop().call_later(timeout_s, _settle, placed, late)
+        placed.add_done_callback(lambda _: timer.cancel())
+        return cast("Awaitable[Placed]", placed)
 
     async def fetch(self, partition: KafkaPartition, offset: int, bytes_max: int) -> Fetched:
         """See `Broker`."""
@@ -368,16 +368,17 @@ class GatewayNode:
         self._node.post(None, event)
 
     async def _ask(self, make: Callable[[int], ClientEvent]) -> object:
-        """Let the node do something; its answer."""
+        return await self._asking(make)
+
+    def _asking(self, make: Callable[[int], ClientEvent]) -> asyncio.Future[object]:
+        """Let the node do something; its answer, once it comes."""
         loop = self._loop = asyncio.get_running_loop()
         token = next(self._tokens)
         answered: asyncio.Future[object] = loop.create_future()
         self._asked[token] = answered
+        answered.add_done_callback(lambda _: self._asked.pop(token))
         self._post(make(token))
-        try:
-            return await answered
-        finally:
-            del self._asked[token]
+        return answered
 
     async def _in_pool(self, work: Callable[[RecordReader], T]) -> T:
         loop = asyncio.get_running_loop()
@@ -443,12 +444,10 @@ class GatewayNode:
             effect = self._told.popleft()
             if isinstance(effect, Shown):
                 for arrived in self._arrivals.get(effect.partition, ()):
-                    if not arrived.done():
-                        arrived.set_result(None)
+                    _settle(arrived, None)
             else:
-                answered = self._asked.get(effect.token)
-                if answered is not None and not answered.done():
-                    answered.set_result(effect)
+                answer = effect.placed if isinstance(effect, Answer) else effect
+                _settle(self._asked.get(effect.token), answer)
 
     def _order_topics(self, end: int) -> None:
         """As controller: `__topics` have grown, read what is new in its order."""
@@ -474,3 +473,9 @@ class GatewayNode:
             topics = [topic for topic in map(decoded_topic, values) if topic is not None]
             self._post(TopicsOrdered(epoch, tuple(topics)))
             return
+
+
+def _settle(future: asyncio.Future[T] | None, result: T) -> None:
+    """Give who waits what it waits for, if it still does."""
+    if future is not None and not future.done():
+        future.set_result(result)

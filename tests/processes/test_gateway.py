@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,9 +26,10 @@ TAKEOVER_S = 5.0
 class KafkaCluster(SmallCluster):
     """A tower and stores in this process, gateways in others."""
 
-    def __init__(self, *args, **settings):
+    def __init__(self, *args, until, **settings):
         super().__init__(*args, **settings)
         self.gateways = {}
+        self._until = until
 
     def gateway(self, port):
         stores = [option for one in self.queries for option in ("--store", one)]
@@ -37,6 +39,7 @@ class KafkaCluster(SmallCluster):
             [*command, "--tower", self.endpoint, "--listen", listen],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        self._until(lambda: listens(port), WAIT_S)
         return listen
 
     def kill(self, listen):
@@ -52,12 +55,17 @@ class KafkaCluster(SmallCluster):
         super().close()
 
 
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture
-def make_cluster(tmp_path, free_ports, reopened):
+def make_cluster(tmp_path, free_ports, reopened, until):
     made = []
 
     def make(stores=1):
-        cluster = KafkaCluster(tmp_path, free_ports, reopened, stores=stores)
+        cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until, stores=stores)
         made.append(cluster)
         cluster.start_tower()
         for number in range(stores):
@@ -176,4 +184,3 @@ def test_another_gateway_goes_on_where_the_owner_was_killed(
     assert [int(value) for _, value in there] == list(range(producing.sent))
     assert {int(value): offset for offset, value in there} == producing.placed
     assert producing.silent_s() < 2 * TAKEOVER_S, "twice what it takes on a quiet machine"
-    print(f"{stores} stores: {producing.silent_s():.1f} s without an answer")

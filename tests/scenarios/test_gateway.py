@@ -47,7 +47,7 @@ async def appended(broker, partition, batch, acks=-1):
     """Where a batch was placed, once somebody owns the partition."""
 
     async def try_it():
-        placed = await broker.append(partition, batch, acks)
+        placed = await broker.append(partition, batch, acks, 30)
         return None if placed.error is ErrorCode.NOT_LEADER_OR_FOLLOWER else placed
 
     return await until(try_it)
@@ -197,14 +197,14 @@ def test_gateways_share_partitions_and_send_clients_to_each_other(gateway):
     async def served_by_one(place):
         """Shares may be evened at any time: then clients ask again."""
         leader = brokers[first.leader(place).node]
-        placed = await leader.append(place, batch_of(b"a"), -1)
+        placed = await leader.append(place, batch_of(b"a"), -1, 30)
         if placed.error is not ErrorCode.NONE:
             assert placed.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             return False
         (other,) = [one for one in brokers.values() if one is not leader]
         asked = [
             other.offsets(place),
-            (await other.append(place, batch_of(b"x"), -1)).error,
+            (await other.append(place, batch_of(b"x"), -1, 30)).error,
             (await other.fetch(place, 0, 100)).error,
         ]
         return placed.offset == 0 and set(asked) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
