@@ -10,6 +10,7 @@ from dafka.gateway.broker import EARLIEST_MS, LATEST_MS, ErrorCode, Found, Kafka
 from dafka.node.gateway import GatewayNode
 from dafka.records.batch import BatchBuilder, raw_records
 from dafka.records.envelope import FRESH, pack
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -58,8 +59,23 @@ async def made(broker, name, partitions):
 
 
 @pytest.fixture
-def running(cluster):
-    cluster.start_tower()
+def make_cluster(tmp_path, free_ports, reopened):
+    made = []
+
+    def make(stores=1):
+        cluster = SmallCluster(tmp_path, free_ports, reopened, stores=stores)
+        made.append(cluster)
+        cluster.start_tower()
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def running(make_cluster):
+    cluster = make_cluster()
     cluster.store()
     return cluster
 
@@ -214,7 +230,6 @@ def test_gateways_share_partitions_and_send_clients_to_each_other(gateway):
 
 def test_one_of_three_stores_may_be_away(make_cluster, free_ports):
     cluster = make_cluster(stores=3)
-    cluster.start_tower()
     stores = [cluster.store(number) for number in range(3)]
     place, _ = cluster.place(None, {"stores": cluster.queries})
 
