@@ -92,7 +92,9 @@ def owner_of(endpoint, topic, number=0):
 
 def consume(endpoint, topic, records, number=0):
     """Offsets and values from the beginning on, until there are so many."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": endpoint, "group.id": "none"})
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": endpoint, "group.id": "none", "enable.auto.commit": False}
+    )
     place = confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING)
     consumer.assign([place])
     found, deadline = [], time.monotonic() + WAIT_S
