@@ -20,7 +20,7 @@ NO_OFFSETS = Offsets(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendBatch:
     """Event: store a checked batch of a client; answered by `Answer`."""
 
     token: int
@@ -101,7 +101,7 @@ class ReadLedger:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What has become of an `Append`."""
+    """What has become of an `AppendBatch`."""
 
     token: int
     placed: Placed
@@ -135,7 +135,7 @@ class TopicMade:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class OffsetsShown:
     """Clients may be told so much of a partition; None: ask another gateway."""
 
     partition: KafkaPartition
@@ -158,6 +158,6 @@ class Shared:
     moved: Mapping[str, str]
 
 
-ClientEvent = Append | Locate | Survey | MakeTopic
+ClientEvent = AppendBatch | Locate | Survey | MakeTopic
 GatewayEvent = ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | Close
-ShareEffect = ReadLedger | Answer | Shown
+ShareEffect = ReadLedger | Answer | OffsetsShown

@@ -23,7 +23,7 @@ from dafka.gateway.catalog import (
 )
 from dafka.gateway.effects import (
     Answer,
-    Append,
+    AppendBatch,
     CatalogRead,
     Catalogued,
     Close,
@@ -151,7 +151,7 @@ class GatewayMachine:
     def handle(self, event: Event | GatewayEvent | Answered, now_ms: int) -> list[object]:
         """Take one event in; see `Machine`."""
         match event:
-            case Append() | Locate() | Survey():
+            case AppendBatch() | Locate() | Survey():
                 return self._serve(event, now_ms)
             case Received():
                 return self._receive(event.message, now_ms)
@@ -195,18 +195,18 @@ class GatewayMachine:
             return 0, ()
         return share.epoch, tuple(share.entries(start, end, len(share.machine.ledger)))
 
-    def _serve(self, wanted: Append | Locate | Survey, now_ms: int) -> list[object]:
+    def _serve(self, wanted: AppendBatch | Locate | Survey, now_ms: int) -> list[object]:
         """What clients want of a partition, if it is certain that it is this gateway's."""
         share = self._shares.get(wanted.partition) if now_ms < self.lease_ms else None
         offered = None if share is None else share.offered
         match wanted:
-            case Append() if share is None or offered is None:
+            case AppendBatch() if share is None or offered is None:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
-            case Append() if self._unstored > UNSTORED_BYTES_MAX:
+            case AppendBatch() if self._unstored > UNSTORED_BYTES_MAX:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
-            case Append():
+            case AppendBatch():
                 return [*share.append(wanted, offered, now_ms)]
             case Locate():
                 return [share.locate(wanted, offered, self._recent)]

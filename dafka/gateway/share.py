@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import ErrorCode, Offsets, Placed
-from dafka.gateway.effects import Answer, Located, ReadLedger, Shown
+from dafka.gateway.effects import Answer, Located, OffsetsShown, ReadLedger
 from dafka.gateway.events import (
     LinesStored,
     Offered,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dafka.gateway.broker import KafkaPartition
-    from dafka.gateway.effects import Append, Locate, ShareEffect, Survey
+    from dafka.gateway.effects import AppendBatch, Locate, ShareEffect, Survey
     from dafka.gateway.events import LedgerEvent, LedgerLine, StoreRead
     from dafka.gateway.ledger import LedgerEntry
     from dafka.gateway.recent import RecentBatches
@@ -137,7 +137,7 @@ class Share:
         enough = self._line_ends.end(self.chain.address, store, end)
         return [] if enough is None else self.feed(LinesStored(self.epoch, enough), now_ms)
 
-    def append(self, wanted: Append, offered: Offsets, now_ms: int) -> list[ShareEffect]:
+    def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""
         fields = header_of(wanted.batch)
         produced = None
@@ -161,7 +161,7 @@ class Share:
         return [*effects, Answer(wanted.token, Placed(ErrorCode.NONE, offset, offered.start))]
 
     def _repeated(
-        self, wanted: Append, known: Placed, records: int, offered: Offsets
+        self, wanted: AppendBatch, known: Placed, records: int, offered: Offsets
     ) -> list[ShareEffect]:
         """A batch that has its offset, maybe only just, or that cannot be taken."""
         end = known.offset + records
@@ -183,7 +183,7 @@ class Share:
         effects: list[ShareEffect] = [
             Answer(one.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)) for one in self._waiting
         ]
-        return [*effects, Shown(self.partition, None)]
+        return [*effects, OffsetsShown(self.partition, None)]
 
     def locate(self, wanted: Locate, offered: Offsets, recent: RecentBatches) -> Located:
         """Where the records are that a client wants to read."""
@@ -223,7 +223,7 @@ class Share:
 
     def _show(self, offered: Offered) -> list[ShareEffect]:
         self.offered = Offsets(offered.start, offered.end)
-        effects: list[ShareEffect] = [Shown(self.partition, self.offered)]
+        effects: list[ShareEffect] = [OffsetsShown(self.partition, self.offered)]
         while self._waiting and self._waiting[0].end <= offered.end:
             done = self._waiting.popleft()
             placed = Placed(ErrorCode.NONE, done.offset, offered.start)

@@ -37,15 +37,15 @@ from dafka.gateway.broker import (
 from dafka.gateway.catalog import CONTROLLED, decoded_topic
 from dafka.gateway.effects import (
     Answer,
-    Append,
+    AppendBatch,
     Catalogued,
     Close,
     Locate,
     Located,
     MakeTopic,
+    OffsetsShown,
     ReadLedger,
     Shared,
-    Shown,
     Survey,
     TopicMade,
     TopicsOrdered,
@@ -165,7 +165,7 @@ class GatewayNode:
         self._asked: dict[int, asyncio.Future[object]] = {}
         """Touched in that loop only, like what follows."""
         self._arrivals: dict[KafkaPartition, set[asyncio.Future[None]]] = {}
-        self._told: deque[Answer | Located | TopicMade | Shown] = deque()
+        self._told: deque[Answer | Located | TopicMade | OffsetsShown] = deque()
         """What the loop has to be told."""
         self._telling = False
         self._ordered = (0, 0)
@@ -247,7 +247,7 @@ class GatewayNode:
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
     ) -> Awaitable[Placed]:
         """See `Broker`."""
-        placed = self._asking(lambda token: Append(token, partition, batch, acks))
+        placed = self._asking(lambda token: AppendBatch(token, partition, batch, acks))
         late = Placed(ErrorCode.REQUEST_TIMED_OUT)
         timer = placed.get_loop().call_later(timeout_s, _settle, placed, late)
         placed.add_done_callback(lambda _: timer.cancel())
@@ -397,7 +397,7 @@ class GatewayNode:
         match effect:
             case Answer() | Located() | TopicMade():
                 self._tell(effect)
-            case Shown():
+            case OffsetsShown():
                 self._show(effect)
             case ReadLedger():
                 for watch in self._watches:
@@ -415,7 +415,7 @@ class GatewayNode:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
 
-    def _show(self, shown: Shown) -> None:
+    def _show(self, shown: OffsetsShown) -> None:
         if shown.offsets is None:
             self._shown.pop(shown.partition, None)
         else:
@@ -424,7 +424,7 @@ class GatewayNode:
                 self._order_topics(shown.offsets.end)
         self._tell(shown)
 
-    def _tell(self, effect: Answer | Located | TopicMade | Shown) -> None:
+    def _tell(self, effect: Answer | Located | TopicMade | OffsetsShown) -> None:
         """Let the loop know; what it has not been told yet goes together."""
         loop = self._loop
         if loop is None:
@@ -442,7 +442,7 @@ class GatewayNode:
         self._telling = False
         while self._told:
             effect = self._told.popleft()
-            if isinstance(effect, Shown):
+            if isinstance(effect, OffsetsShown):
                 for arrived in self._arrivals.get(effect.partition, ()):
                     _settle(arrived, None)
             else:

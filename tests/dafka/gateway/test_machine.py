@@ -11,14 +11,14 @@ from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Offsets, Pl
 from dafka.gateway.catalog import CATALOG, CONTROLLED, TOPICS, decoded_topic, encoded_topic
 from dafka.gateway.effects import (
     Answer,
-    Append,
+    AppendBatch,
     CatalogRead,
     Close,
     LedgersRead,
     Locate,
     MakeTopic,
+    OffsetsShown,
     ReadLedger,
-    Shown,
     StoreTold,
     Survey,
     TopicMade,
@@ -152,13 +152,11 @@ class Bench:
 
     def own(self, *partitions):
         for partition in partitions:
-            self.settle(
-                lambda one, which=partition: isinstance(one, Shown) and one.partition == which
-            )
+            self.settle(lambda one, which=partition: getattr(one, "partition", None) == which)
 
     def append(self, batch, partition=FIRST, acks=-1):
         token = next(self.tokens)
-        told = self.give(Append(token, partition, batch, acks))
+        told = self.give(AppendBatch(token, partition, batch, acks))
         return next((one.placed for one in told if isinstance(one, Answer)), None)
 
     def ask(self, event):
@@ -229,7 +227,7 @@ def test_records_of_others_get_offsets_once_they_are_stored(bench):
         drawn for drawn in iter(bench.draw, "") if range_of(slot_of(drawn), 2) == FIRST.number
     )
     told = bench.give(StoreTold(STORE, {Partition("orders", address): range(4)}))
-    assert Shown(FIRST, Offsets(0, 4)) in told
+    assert OffsetsShown(FIRST, Offsets(0, 4)) in told
     assert bench.give(StoreTold(STORE, {Partition("other", address): range(4)})) == []
 
 
@@ -242,11 +240,11 @@ def test_without_a_lease_it_serves_nobody(bench):
 def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     bench.append(sent(b"a", b"b", producer=9, sequence=0))
     bench.deaf = True
-    waits = Append(77, FIRST, sent(b"c", producer=9, sequence=2), -1)
+    waits = AppendBatch(77, FIRST, sent(b"c", producer=9, sequence=2), -1)
     bench.give(waits)
     told = bench.give(Close())
     assert Answer(77, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)) in told
-    assert Shown(FIRST, None) in told
+    assert OffsetsShown(FIRST, None) in told
     assert Left() in told
     second = Bench(store, bench.now_ms)
     second.give(CatalogRead((ORDERS,)))

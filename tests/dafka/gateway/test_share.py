@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
-from dafka.gateway.effects import Append, Locate, ReadLedger, Shown
+from dafka.gateway.effects import AppendBatch, Locate, OffsetsShown, ReadLedger
 from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_of
 from dafka.gateway.recent import RecentBatches
@@ -42,13 +42,13 @@ def test_its_chain_begins_with_all_that_is_there():
     assert [line.kind.value for line in chain] == ["begin", "entry", "open"]
     assert chain[-1].address == OWN
     assert share.flush() == []
-    assert share.lines_stored("S0", lines.end, 0) == [Shown(ORDERS, Offsets(0, 3))]
+    assert share.lines_stored("S0", lines.end, 0) == [OffsetsShown(ORDERS, Offsets(0, 3))]
 
 
 def test_two_of_three_stores_have_to_have_lines_and_records():
     share = share_that_serves(stores=3)
     assert share.offered == Offsets(0, 3)
-    share.append(Append(1, ORDERS, sent(b"a"), -1), share.offered, 0)
+    share.append(AppendBatch(1, ORDERS, sent(b"a"), -1), share.offered, 0)
     lines, records = share.flush()
     assert (lines.partition, records.partition) == (share.chain, share.records)
     for store in ("S0", "S1"):
@@ -68,7 +68,7 @@ def test_what_stores_had_more_while_it_read_gets_offsets_too():
 
 def test_what_is_at_hand_is_found_and_what_is_not_has_to_be_read():
     share, recent = share_that_serves(), RecentBatches(1_000)
-    share.append(Append(1, ORDERS, sent(b"a", b"b"), -1), share.offered, 0)
+    share.append(AppendBatch(1, ORDERS, sent(b"a", b"b"), -1), share.offered, 0)
     lines, records = share.flush()
     recent.add(records)
     share.lines_stored("S0", lines.end, 0)

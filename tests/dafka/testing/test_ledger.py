@@ -141,6 +141,10 @@ def a_short_chain(listed):
     return chosen
 
 
+def nothing_closed(listed):
+    return lambda chains: listed(chains)._replace(closed=[])
+
+
 def everything_in_the_list(offer):
     def offered(self, now_ms):
         found = offer(self, now_ms)
@@ -167,7 +171,7 @@ FAULTS = [
     lambda patch: patch.setattr(module, "listed", an_old_chain(module.listed)),
     lambda patch: patch.setattr(module, "listed", a_short_chain(module.listed)),
     lambda patch: patch.setattr(Machine, "_offer", everything_in_the_list(Machine._offer)),
-    lambda patch: patch.setattr(module, "CLOSED", 0),
+    lambda patch: patch.setattr(module, "listed", nothing_closed(module.listed)),
     lambda patch: patch.setattr(Machine, "_came", lambda self, line: False),
 ]
 NAMES = [
