@@ -205,7 +205,7 @@ CLIENT_WAIT_MS_MAX = 10 * 60_000
 PRODUCERS_MAX = 2_000
 """Idempotent producers that a Kafka partition knows, a kilobyte each."""
 
-REQUEST_ITEMS_MAX = 50_000
+REQUEST_ITEMS_MAX = 20_000
 """Elements of all arrays in such a request, topics, partitions, names: tens of milliseconds."""
 
 

@@ -239,9 +239,9 @@ class Connection:
             return
         self.since_s, self.unread = self._clock(), sum(map(len, pieces))
         self._sent_due_s = self.since_s + self._time_for(self.unread)
+        self._sends(self.unread)
         try:
             self._writer.writelines(pieces)
-            self._sends(self.unread)
             await self._writer.drain()
         finally:
             self._sends(-self.unread)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from contextlib import suppress
-from itertools import count
+from itertools import accumulate, count
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -182,12 +182,9 @@ class MemoryBroker:
         offsets = Offsets(log.start, log.shown)
         if not log.start <= offset <= log.shown:
             return Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, offsets)
-        found: list[bytes] = []
-        for batch in log.from_(offset):
-            if found and sum(map(len, found)) + len(batch) > bytes_max:
-                break
-            found.append(batch)
-        return Fetched(ErrorCode.NONE, offsets, found)
+        batches = log.from_(offset)
+        sizes = list(accumulate(map(len, batches)))
+        return Fetched(ErrorCode.NONE, offsets, batches[: max(1, bisect_right(sizes, bytes_max))])
 
     def offsets(self, partition: KafkaPartition) -> Offsets | ErrorCode:
         """See `Broker`."""

@@ -214,6 +214,7 @@ def test_more_connections_than_may_be_are_closed():
 def test_nobody_waits_for_a_client_that_has_gone(gateway):
     with gateway.client() as client:
         client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
+        until(lambda: gateway.server.connections == 1)
     until(lambda: gateway.server.connections == 0)
 
 

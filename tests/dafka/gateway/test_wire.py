@@ -6,6 +6,13 @@ import pytest
 
 from dafka.errors import RequestError
 from dafka.gateway.wire import SERVED, Api, Request, answer_to, parse
+from dafka.limits import (
+    BATCH_BYTES_MAX,
+    CLIENT_BATCH_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_ITEMS_MAX,
+)
+from dafka.records.envelope import ENVELOPE_BYTES
 from tests.support.kafka_messages import EVERY_VERSION, answered, request
 
 
@@ -52,3 +59,18 @@ def test_whoever_asks_for_versions_in_an_unknown_one_is_answered_in_the_first(ve
 def test_half_a_header_is_refused(frame):
     with pytest.raises(RequestError, match="truncated"):
         parse(frame)
+
+
+def test_a_request_has_as_many_items_as_it_may_have_and_no_more():
+    def names(count):
+        header = struct.pack(">hhih", Api.METADATA, 1, 1, -1)
+        return header + struct.pack(">i", count) + b"\0\1a" * count
+
+    assert len(parse(names(REQUEST_ITEMS_MAX)).body.topics) == REQUEST_ITEMS_MAX
+    with pytest.raises(RequestError, match="items"):
+        parse(names(REQUEST_ITEMS_MAX + 1))
+
+
+def test_the_largest_batch_of_a_client_fits_into_a_request_and_into_a_content():
+    assert CLIENT_BATCH_BYTES_MAX + ENVELOPE_BYTES <= BATCH_BYTES_MAX
+    assert CLIENT_BATCH_BYTES_MAX + BATCH_BYTES_MAX // 2 < REQUEST_BYTES_MAX
