@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import google_crc32c
 
 from dafka.cli.records import from_json
 from dafka.errors import CommitError, MisuseError, RecordError, RequestError, WireError
+from dafka.gateway import catalog, lines
+from dafka.gateway.broker import KafkaPartition, Topic
+from dafka.gateway.events import LedgerLine, LineKind, Produced
 from dafka.gateway.wire import parse
 from dafka.groups import commit
 from dafka.model import Partition, TowerEndpoints
@@ -403,6 +407,30 @@ DECODERS = [
         examples=[[b'{"value": {"base64": "a/8="}, "key": "k", "headers": {"a": "b"}}']],
         decode=lambda frames: from_json(first(frames)),
         refusals=(MisuseError,),
+    ),
+    Decoder(
+        name="line of a ledger",
+        examples=[
+            [lines.encoded(line, KafkaPartition("orders", 3))]
+            for line in (
+                LedgerLine(7, 0, LineKind.BEGIN, 40),
+                LedgerLine(7, 1, LineKind.ENTRY, 40, "A" * 32, 5, 2, Produced(9, 0, 1, 2)),
+                LedgerLine(7, 2, LineKind.SKIP, 0, "B" * 32, 9),
+                LedgerLine(7, 3, LineKind.OPEN, 42, "C" * 32),
+            )
+        ],
+        decode=lambda frames: wanted(lines.decoded(first(frames), 7, 1)),
+        refusals=(RefusedError,),
+        encode=lambda value: [lines.encoded(value[0], value[1] or KafkaPartition("", 0))],
+    ),
+    Decoder(
+        name="topic of Kafka clients",
+        examples=[
+            [catalog.encoded_topic(Topic("orders", 4, UUID(int=7), {"retention.ms": "1000"}))]
+        ],
+        decode=lambda frames: wanted(catalog.decoded_topic(first(frames))),
+        refusals=(RefusedError,),
+        encode=lambda value: [catalog.encoded_topic(value)],
     ),
     Decoder(
         name="request of a Kafka client",
