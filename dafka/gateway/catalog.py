@@ -32,6 +32,9 @@ CONTROLLED = KafkaPartition(TOPICS, 0)
 INTERNAL = "_"
 """How the names of topics begin that are a cluster's own: Kafka clients do not see them."""
 
+KAFKA_PARTITIONS_MAX = 20_000
+"""Of all topics: each has an owner, a ledger and two logs."""
+
 _VALUE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -75,17 +78,28 @@ def decoded_topic(value: bytes | None) -> Topic | None:
 
 
 class Catalog:
-    """The topics of one cluster: of each name the first that is told."""
+    """The topics of one cluster: of each name the first that is told.
 
-    def __init__(self) -> None:
+    Args:
+        partitions_max: Those of all topics together; topics for which there is no room are not
+            taken in.
+    """
+
+    def __init__(self, partitions_max: int = KAFKA_PARTITIONS_MAX) -> None:
         self.topics: dict[str, Topic] = {}
+        self._room = partitions_max
+
+    def has_room(self, topic: Topic) -> bool:
+        """Whether it would be taken in."""
+        return topic.partitions <= self._room
 
     def add(self, topics: Iterable[Topic]) -> list[Topic]:
         """Take topics in, in their order; returns those whose names are new."""
         added = []
         for topic in topics:
-            if topic.name not in self.topics:
+            if topic.name not in self.topics and self.has_room(topic):
                 self.topics[topic.name] = topic
+                self._room -= topic.partitions
                 added.append(topic)
         return added
 

@@ -359,10 +359,11 @@ class GatewayMachine:
                 share = self._shares.get(CONTROLLED)
                 if share is None or share.epoch != event.epoch:
                     return []
-                names = {topic.name for topic in event.topics} - self.catalog.topics.keys()
+                before = set(self.catalog.topics)
                 effects = self._add(event.topics, now_ms)
-                for name in sorted(names):
-                    self._say(CATALOG, self.catalog.topics[name])
+                for name, topic in self.catalog.topics.items():
+                    if name not in before:
+                        self._say(CATALOG, topic)
                 return effects
 
     def _make(self, wanted: MakeTopic) -> list[object]:
@@ -371,6 +372,8 @@ class GatewayMachine:
             return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
         if name in self.catalog.topics:
             return [TopicMade(wanted.token, ErrorCode.TOPIC_ALREADY_EXISTS)]
+        if not self.catalog.has_room(wanted.topic):
+            return [TopicMade(wanted.token, ErrorCode.INVALID_PARTITIONS)]
         if len(self._making) >= MAKING_MAX:
             return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
         self._making[wanted.token] = wanted.topic

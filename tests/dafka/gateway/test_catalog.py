@@ -71,3 +71,10 @@ def test_the_first_that_is_told_holds():
 def test_names_that_clients_may_have():
     assert [is_public(name) for name in ("a.b_C-1", "x" * 249)] == [True, True]
     assert not any(map(is_public, ("", ".", "_x", "a/b", "é", "x" * 250)))
+
+
+def test_topics_are_taken_in_as_long_as_there_is_room():
+    catalog = Catalog(partitions_max=3)
+    large, small = ORDERS._replace(name="large"), ORDERS._replace(name="small", partitions=1)
+    assert catalog.add([ORDERS, large, small]) == [ORDERS, small]
+    assert not catalog.has_room(small)
