@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from dafka.gateway.broker import EARLIEST_MS, LATEST_MS, ErrorCode, Found, KafkaPartition, Offsets
 from dafka.node.gateway import GatewayNode
+from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, raw_records
 from dafka.records.envelope import FRESH, pack
 from tests.support.small_cluster import SmallCluster
@@ -277,5 +279,47 @@ def test_a_topic_is_made_once(gateway):
         assert await broker.create("orders", 3, {}) is ErrorCode.TOPIC_ALREADY_EXISTS
         assert await broker.create("__ledger", 3, {}) is ErrorCode.INVALID_TOPIC
         assert broker.topic("orders").partitions == 1 + made.index(ErrorCode.NONE)
+
+    asyncio.run(scenario())
+
+
+def test_the_log_start_follows_what_stores_drop(make_cluster, free_ports):
+    cluster = make_cluster()
+    cluster.store(deletable=True)
+    place, _ = cluster.place(None, {"stores": cluster.queries})
+
+    async def scenario(broker):
+        await made(broker, "orders", 1)
+        for value in (b"a", b"b", b"c"):
+            await appended(broker, ORDERS, batch_of(value))
+        with StoreClient(cluster.query) as store:
+            assert store.delete("orders") == 3
+
+        async def dropped():
+            return broker.offsets(ORDERS) == Offsets(3, 3)
+
+        await until(dropped)
+        assert (await broker.fetch(ORDERS, 1, 100)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (await appended(broker, ORDERS, batch_of(b"d"))).offset == 3
+        assert read(await all_of(broker, ORDERS)) == [(3, b"d")]
+
+    with GatewayNode(place, "127.0.0.1", free_ports(1)) as broker:
+        asyncio.run(scenario(broker))
+
+
+def test_what_comes_wakes_who_waits(gateway):
+    broker = gateway()
+
+    async def scenario():
+        await made(broker, "orders", 1)
+        await appended(broker, ORDERS, batch_of(b"a"))
+        began_s = time.monotonic()
+        waiting = asyncio.create_task(broker.arrival({ORDERS: 1}, 60))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await appended(broker, ORDERS, batch_of(b"b"))
+        await waiting
+        assert time.monotonic() - began_s < 30
+        await broker.arrival({ORDERS: 2}, 0.01)
 
     asyncio.run(scenario())
