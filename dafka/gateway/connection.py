@@ -44,6 +44,7 @@ class ServerSettings:
         idle_s: How long a connection may ask nothing.
         stalled_s: How long a request may take to come, or an answer to be read,
         bytes_per_s_min: and for each so many bytes a second more.
+        pressed_s: How long a request may take to come while others wait for the room that it has.
         stop_s: How long requests are waited for at the end.
     """
 
@@ -54,6 +55,7 @@ class ServerSettings:
     idle_s: float = 600
     stalled_s: float = 30
     bytes_per_s_min: float = 64 * 1024
+    pressed_s: float = 2
     stop_s: float = 5
 
 
@@ -66,6 +68,11 @@ class Room:
     def __init__(self, size: int) -> None:
         self.left = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for room."""
+        return bool(self._waiting)
 
     async def take(self, size: int) -> None:
         """Wait for room, and take it."""
@@ -125,6 +132,8 @@ class Connection:
         """Whether it is not read from, so that nobody would see that the client has gone."""
         self._ends = False
         self._read_due_s = self._sent_due_s = float("inf")
+        self._pressed_due_s = float("inf")
+        """When a request has to be there that keeps others waiting."""
         self.unread = 0
         """Bytes of the answer that is being sent."""
         self.since_s = 0.0
@@ -134,7 +143,8 @@ class Connection:
 
     def look(self) -> None:
         """Disconnect a client that is too slow; end what is done for one that has gone."""
-        if self._clock() >= min(self._read_due_s, self._sent_due_s):
+        pressed_s = self._pressed_due_s if self._room.is_wanted else float("inf")
+        if self._clock() >= min(self._read_due_s, self._sent_due_s, pressed_s):
             log.info("client is too slow", extra={"client": self._client})
             self.abort()
         elif self._asks_nothing and self._reader.at_eof():
@@ -196,9 +206,7 @@ class Connection:
         self._asks_nothing = False
         kept = False
         try:
-            self._read_due_s = self._clock() + self._time_for(size)
-            request = parse(await self._reader.readexactly(size))
-            self._read_due_s = float("inf")
+            request = parse(await self._body(size))
             if request.api is Api.PRODUCE:
                 await self._slots.acquire()
                 kept = True
@@ -211,6 +219,15 @@ class Connection:
         finally:
             if not kept:
                 self._room.give(size)
+
+    async def _body(self, size: int) -> bytes:
+        now_s = self._clock()
+        self._read_due_s = now_s + self._time_for(size)
+        self._pressed_due_s = now_s + self._settings.pressed_s
+        try:
+            return await self._reader.readexactly(size)
+        finally:
+            self._read_due_s = self._pressed_due_s = float("inf")
 
     def _begin(self, request: Request, size: int) -> None:
         """Tasks begin in the order in which they are made, so records keep theirs."""

@@ -140,6 +140,20 @@ def test_requests_wait_for_room_in_their_turn():
         until(lambda: gateway.server.connections == 0)
 
 
+def test_whoever_only_says_that_much_will_come_keeps_nobody_from_asking():
+    settings = ServerSettings(requests_bytes_max=2 * REQUEST_BYTES_MAX, pressed_s=0.1)
+    with served(settings) as gateway:
+        sockets = [gateway.client() for _ in range(4)]
+        for client in sockets:
+            client.socket.sendall(struct.pack(">i", REQUEST_BYTES_MAX) + b"half")
+        until(lambda: gateway.server.connections == 4)
+        assert answers(gateway)
+        for client in sockets[:2]:
+            assert client.is_closed()
+        for client in sockets:
+            client.socket.close()
+
+
 def test_half_a_request_ends_when_its_time_is_over():
     settings = ServerSettings(stalled_s=0.1, bytes_per_s_min=1e9)
     with served(settings) as gateway, gateway.client() as client:
