@@ -25,6 +25,7 @@ and searched is the running maximum over the partition, so it never goes back.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -63,7 +64,8 @@ class ChangeOrder:
     def __init__(self, opening: str) -> None:
         self._opening = opening
         self._count = 0
-        self._last: dict[Partition, int] = {}
+        # Ordered: a plain one looks past all that has left before it finds its first.
+        self._last: OrderedDict[Partition, int] = OrderedDict()
         """Of each partition the number of its last change, in this order."""
         self._untold = 0
         """The number of the last change that is not there any more."""
@@ -80,7 +82,7 @@ class ChangeOrder:
             self._last.pop(partition, None)
             self._last[partition] = self._count
         while len(self._last) > CHANGES_MAX + 1:  # more are never told, and some may be forgotten
-            self._untold = self._last.pop(next(iter(self._last)))
+            _, self._untold = self._last.popitem(last=False)
 
     def since(self, mark: Mark) -> list[tuple[Partition, Mark]] | None:
         """Return what has changed since `mark`, and up to where that has then been seen.

@@ -151,11 +151,18 @@ class Proxy:
             if found.get(place) != inode:
                 server.close()
                 del self._servers[place]
-        for place, inode in found.items():
-            if place[0] in self._fronts and place not in self._servers:
-                await self._serve(place, inode)
+        new = {
+            place: inode
+            for place, inode in found.items()
+            if place[0] in self._fronts and place not in self._servers
+        }
+        # Another proxy may stand before the same address, and what is its own is not ours to carry.
+        owners = self._owners.among(new.values())
+        for place, inode in new.items():
+            if inode in owners:
+                await self._serve(place, inode, owners[inode])
 
-    async def _serve(self, behind: Place, inode: int) -> None:
+    async def _serve(self, behind: Place, inode: int, owner: str) -> None:
         front = socket.socket()
         front.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         front.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
@@ -165,7 +172,7 @@ class Proxy:
         except OSError:  # not given up yet by whoever had it: it is tried again
             front.close()
             return
-        accept = partial(self._accept, behind, self._owners.of(inode))
+        accept = partial(self._accept, behind, owner)
         server = await asyncio.start_server(accept, sock=front, limit=BUFFER_BYTES)
         self._servers[behind] = inode, server
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 Place = tuple[str, int]
 """An IPv4 address and a port."""
@@ -64,11 +64,16 @@ class SocketOwners:
 
     def of(self, inode: int) -> str:
         """Return who has a socket open; empty if none of the processes."""
-        wanted = f"socket:[{inode}]"
-        if wanted not in self._owners:
+        return self.among((inode,)).get(inode, "")
+
+    def among(self, inodes: Collection[int]) -> dict[int, str]:
+        """Return who has which of some sockets open, without those that are other processes'."""
+        names = {inode: f"socket:[{inode}]" for inode in inodes}
+        if not self._owners.keys() >= {*names.values()}:
             # Several milliseconds, so it is kept: connections mostly come many at once.
             self._owners = dict(self._look())
-        return self._owners.get(wanted, "")
+        owners = self._owners
+        return {inode: owners[name] for inode, name in names.items() if name in owners}
 
     def _look(self) -> Iterator[tuple[str, str]]:
         for pid, name in self._processes().items():

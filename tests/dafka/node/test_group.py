@@ -139,7 +139,7 @@ def member(stored, take):
     producer = stored.producer()
     producer.send_many("orders", [b"%d" % number for number in range(10)])
     producer.flush(10)
-    settings = {"group": "stopped", "stores": stored.query}
+    settings = {"group": "stopped", "stores": stored.query, "session_timeout_ms": 2_000}
     with stored.consumer("orders", **settings) as consumer:
         take(consumer, 1)
         yield consumer, Jumping(consumer), producer

@@ -125,6 +125,19 @@ def test_ways_of_others_go_on(proxy, echo, until):
 
 
 @pytest.mark.slow
+def test_what_is_another_proxys_is_left_to_it(echo, until):
+    mine = {os.getpid(): "tests", echo.process.pid: echo.name}
+    with (
+        closing(Proxy(FRONTS, dict)),
+        closing(Proxy(FRONTS, lambda: mine)) as proxy,
+        connected(echo.place, until) as one,
+        proxy.hindered(Hindrance(to_echo)),
+    ):
+        one.sendall(b"hello")
+        hears_nothing(one)
+
+
+@pytest.mark.slow
 def test_a_new_connection_is_made_and_stopped_alike(proxy, echo, until):
     connected(echo.place, until).close()
     with proxy.hindered(Hindrance(from_echo)), socket.create_connection(echo.place, 10) as one:

@@ -43,6 +43,8 @@ def test_whose_a_socket_is_also_one_that_was_opened_later():
         with socket.socket() as one:
             assert owners.of(inode(one)) == "tests"
             assert strangers.of(inode(one)) == ""
+            assert owners.among([inode(one), 1]) == {inode(one): "tests"}
+            assert strangers.among([inode(one)]) == {}
 
 
 def test_what_speaks_ipv6_is_left_out():
