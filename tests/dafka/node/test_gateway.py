@@ -12,6 +12,8 @@ from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, raw_records
 from dafka.records.envelope import FRESH, pack
+from dafka.transport.access import Access, Rights
+from dafka.transport.keys import Credentials, new_keys
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -64,10 +66,10 @@ async def made(broker, name, partitions):
 def make_cluster(tmp_path, free_ports, reopened):
     made = []
 
-    def make(stores=1):
+    def make(stores=1, **settings):
         cluster = SmallCluster(tmp_path, free_ports, reopened, stores=stores)
         made.append(cluster)
-        cluster.start_tower()
+        cluster.start_tower(**settings)
         return cluster
 
     yield make
@@ -323,3 +325,24 @@ def test_what_comes_wakes_who_waits(gateway):
         await broker.arrival({ORDERS: 2}, 0.01)
 
     asyncio.run(scenario())
+
+
+def test_in_a_cluster_with_keys_it_needs_no_more_than_to_read_and_write(make_cluster, free_ports):
+    infrastructure, own = new_keys(), new_keys()
+    access = Access(infrastructure[0], {own[0]: Rights(("",), ("",))})
+    of_stores, of_gateways = (Credentials(access, *pair) for pair in (infrastructure, own))
+    cluster = make_cluster(credentials=of_stores)
+    cluster.store(credentials=of_stores)
+    settings = {"stores": cluster.queries, "credentials": of_gateways}
+    place, _ = cluster.place(None, settings)
+
+    async def scenario(broker, offset):
+        if not offset:
+            await made(broker, "orders", 1)
+        await until(lambda: topic_of(broker, "orders"))
+        assert (await appended(broker, ORDERS, batch_of(b"a"))).offset == offset
+        assert len(read(await all_of(broker, ORDERS))) == offset + 1
+
+    for offset in range(2):
+        with GatewayNode(place, "127.0.0.1", free_ports(1)) as broker:
+            asyncio.run(scenario(broker, offset))
