@@ -51,6 +51,18 @@ class RecordError(DafkaError):
         self.reason = reason
 
 
+class RequestError(DafkaError):
+    """A Kafka client sent what is no request, or none that is served. It is disconnected.
+
+    Attributes:
+        reason: A short constant.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"cannot read request of a Kafka client: {reason}")
+        self.reason = reason
+
+
 class RebalancedError(DafkaError):
     """Partitions that a consumer had are another member's by now; their commits were not made.
 

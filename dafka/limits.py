@@ -195,6 +195,27 @@ QUESTION_BYTES_MAX = MEMBERSHIP_BYTES_MAX + 4_096
 whoever sends more than this is disconnected."""
 
 
+REQUEST_BYTES_MAX = 2 * BATCH_BYTES_MAX
+"""A request of a Kafka client: a batch, or small ones of many partitions. Kafka's own bound,
+`socket.request.max.bytes`, is 100 MB."""
+
+CLIENT_BATCH_BYTES_MAX = BATCH_BYTES_MAX - 64
+"""A batch of a Kafka client, which gets an envelope of 20 bytes; more is Kafka's
+`MESSAGE_TOO_LARGE`."""
+
+CLIENT_FETCH_BYTES_MAX = BATCH_BYTES_MAX
+"""What a Kafka client gets at once, and one batch more: 50 MB is what most would take."""
+
+CLIENT_WAIT_MS_MAX = 10 * 60_000
+"""How long a Kafka client may let a request wait."""
+
+PRODUCERS_MAX = 2_000
+"""Idempotent producers that a Kafka partition knows, a kilobyte each."""
+
+REQUEST_ITEMS_MAX = 20_000
+"""Elements of all arrays in such a request, topics, partitions, names: tens of milliseconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerBounds:
     """How much of what peers name a machine keeps; what each bound means stands at its default."""

@@ -1,4 +1,4 @@
-"""`dafka`: tower, store, produce, consume, topics, peek, holes, groups, keys, schemas."""
+"""`dafka`: tower, store, produce, consume, topics, peek, holes, groups, keys, schemas, gateway."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ COMMANDS = {
     "groups": "dafka.cli.groups:groups",
     "keys": "dafka.cli.keys:keys",
     "schemas": "dafka.cli.schemas:schemas",
+    "gateway": "dafka.cli.gateway:gateway",
 }
 
 app = typer.Typer(

@@ -1,1 +1,1 @@
-"""Kafka clients on a cluster: so far the ledger of their offsets (ADR 28), and nothing listens."""
+"""Kafka clients on a cluster: what speaks to them (ADR 31), and their offsets' ledger (ADR 28)."""

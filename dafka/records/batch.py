@@ -9,11 +9,9 @@ stands between it and every byte that came from outside.
 
 from __future__ import annotations
 
-import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import google_crc32c
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import (
     DefaultRecord,
@@ -26,47 +24,37 @@ from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, EXPANDED_BYTES_MAX
 from dafka.model import Batch, Header, Record
 from dafka.records.compression import Codec, compressed, expanded
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
+from dafka.records.header import (
+    ATTRIBUTES,
+    CODEC_MASK,
+    CRC,
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    LENGTH,
+    LENGTH_AT,
+    LENGTH_FROM,
+    LOG_APPEND_MASK,
+    MAGIC,
+    NEWEST_FROM,
+    NO_PRODUCER,
+    RUN,
+    RUN_FROM,
+    TIMESTAMP,
+    checked_fields,
+    checksum,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last
-timestamp, producer id, producer epoch, base sequence, record count."""
-
-_LENGTH = struct.Struct(">i")
-_LENGTH_AT = 8
-_LENGTH_FROM = 12
-"""The length field counts the bytes after itself."""
-
-_CRC = struct.Struct(">I")
-_CRC_AT = 17
-_CRC_FROM = 21
-"""The CRC covers everything from the attributes on."""
-
-_ATTRIBUTES = struct.Struct(">H")
-"""Which the covered part begins with."""
-
-_NEWEST_FROM = 35
-"""Where the largest timestamp stands."""
-
-_TIMESTAMP = struct.Struct(">q")
-_RUN_FROM = 43
-_RUN = struct.Struct(">qhi")
-"""Where producer id, producer epoch and base sequence stand, and how."""
-
-_MAGIC = 2
-_CODEC_MASK = 0x07
-_CONTROL_MASK = 0x20
-_LOG_APPEND_MASK = 0x08
-_NO_PRODUCER = -1
 _LAST = 1
 """The producer's epoch in the last batch of a run; in the others there is none."""
 
 _NO_HEADERS: list[tuple[str, bytes | None]] = []
 """Only read: one list for all records saves making one for each."""
 
-RECORDS_FROM = ENVELOPE_BYTES + _HEADER.size
+RECORDS_FROM = ENVELOPE_BYTES + HEADER.size
 """Where in a content its first record begins."""
 
 _new = tuple.__new__
@@ -120,7 +108,7 @@ class BatchBuilder:
         codec: Codec = Codec.NONE,
     ) -> None:
         self._run, self._append_time, self._codec = run, append_time, codec
-        self._builder = _builder(bytes_max, run or Run(_NO_PRODUCER, _NO_PRODUCER))
+        self._builder = _builder(bytes_max, run or Run(NO_PRODUCER, NO_PRODUCER))
         self._append = self._builder.append
         self.count = 0
 
@@ -175,37 +163,33 @@ class BatchBuilder:
             self._builder.set_producer_state(self._run.number, _LAST, self._run.first)
         built: bytearray = self._builder.build()
         if self._append_time:
-            _ATTRIBUTES.pack_into(built, _CRC_FROM, _LOG_APPEND_MASK)
+            ATTRIBUTES.pack_into(built, CRC_FROM, LOG_APPEND_MASK)
         if self._codec is not Codec.NONE:
-            smaller = compressed(bytes(memoryview(built)[_HEADER.size :]), self._codec)
-            if _HEADER.size + len(smaller) < len(built):
+            smaller = compressed(bytes(memoryview(built)[HEADER.size :]), self._codec)
+            if HEADER.size + len(smaller) < len(built):
                 return _with_records(built, smaller, self._codec)
         if self._append_time:
-            _CRC.pack_into(built, _CRC_AT, _checksum(built))
+            CRC.pack_into(built, CRC_AT, checksum(built))
         return built
 
 
 def _with_records(batch: bytes | bytearray, records: bytes, codec: Codec) -> bytes:
     """Return a batch, without envelope, whose records are those, compressed so."""
-    header = bytearray(batch[: _HEADER.size])
-    _LENGTH.pack_into(header, _LENGTH_AT, _HEADER.size - _LENGTH_FROM + len(records))
-    (attributes,) = _ATTRIBUTES.unpack_from(header, _CRC_FROM)
-    _ATTRIBUTES.pack_into(header, _CRC_FROM, attributes & ~_CODEC_MASK | codec)
+    header = bytearray(batch[: HEADER.size])
+    LENGTH.pack_into(header, LENGTH_AT, HEADER.size - LENGTH_FROM + len(records))
+    (attributes,) = ATTRIBUTES.unpack_from(header, CRC_FROM)
+    ATTRIBUTES.pack_into(header, CRC_FROM, attributes & ~CODEC_MASK | codec)
     whole = b"".join((header, records))
-    return b"".join((whole[:_CRC_AT], _CRC.pack(_checksum(whole)), whole[_CRC_FROM:]))
-
-
-def _checksum(batch: bytes | bytearray) -> int:
-    return int(google_crc32c.value(bytes(memoryview(batch)[_CRC_FROM:])))
+    return b"".join((whole[:CRC_AT], CRC.pack(checksum(whole)), whole[CRC_FROM:]))
 
 
 def _builder(bytes_max: int, run: Run) -> DefaultRecordBatchBuilder:
     return DefaultRecordBatchBuilder(
-        magic=_MAGIC,
+        magic=MAGIC,
         compression_type=0,
         is_transactional=0,
         producer_id=run.number,
-        producer_epoch=_NO_PRODUCER,
+        producer_epoch=NO_PRODUCER,
         base_sequence=run.first,
         batch_size=bytes_max,
     )
@@ -257,30 +241,26 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
         raise RecordError("batch size")
     if unpack(content) is None:
         raise RecordError("envelope")
-    header = _HEADER.unpack_from(content, ENVELOPE_BYTES)
-    base, length, _, magic, crc, attributes, last_delta, first_ms, max_ms, *producer, count = header
-    if magic != _MAGIC or length != len(content) - ENVELOPE_BYTES - _LENGTH_FROM:
-        raise RecordError("batch header")
-    if attributes & _CONTROL_MASK or attributes & _CODEC_MASK > Codec.ZSTD:
-        raise RecordError("batch attributes")
-    if base != sequence:
+    fields = checked_fields(content, ENVELOPE_BYTES)
+    if fields.base_offset != sequence:
         raise RecordError("batch sequence")
-    if not 1 <= count <= BATCH_RECORDS_MAX or last_delta != count - 1:
-        raise RecordError("batch count")
-    if google_crc32c.value(bytes(memoryview(content)[ENVELOPE_BYTES + _CRC_FROM :])) != crc:
-        raise RecordError("batch checksum")
-    number, epoch, index = producer
-    append_time = bool(attributes & _LOG_APPEND_MASK)
-    run, codec = _run(number, index), Codec(attributes & _CODEC_MASK)
-    return BatchHeader(count, first_ms, max_ms, append_time, run, epoch == _LAST, codec)
+    return BatchHeader(
+        fields.records,
+        fields.first_timestamp_ms,
+        fields.max_timestamp_ms,
+        bool(fields.attributes & LOG_APPEND_MASK),
+        _run(fields.leader_epoch, fields.producer_id, fields.base_sequence),
+        fields.leader_epoch <= 0 and fields.producer_epoch == _LAST,
+        Codec(fields.attributes & CODEC_MASK),
+    )
 
 
 def is_compressed(content: bytes) -> bool:
     """Whether the records of a content, checked or none of ours, are compressed."""
     if len(content) < RECORDS_FROM:
         return False
-    (attributes,) = _ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + _CRC_FROM)
-    return bool(attributes & _CODEC_MASK)
+    (attributes,) = ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + CRC_FROM)
+    return bool(attributes & CODEC_MASK)
 
 
 def plain(content: bytes, bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
@@ -297,13 +277,13 @@ def plain(content: bytes, bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
     """
     if not is_compressed(content):
         return content
-    (attributes,) = _ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + _CRC_FROM)
-    codec = Codec(attributes & _CODEC_MASK)
+    (attributes,) = ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + CRC_FROM)
+    codec = Codec(attributes & CODEC_MASK)
     records = expanded(memoryview(content)[RECORDS_FROM:], codec, bytes_max)
     header = bytearray(content[:RECORDS_FROM])
-    length = _HEADER.size - _LENGTH_FROM + len(records)
-    _LENGTH.pack_into(header, ENVELOPE_BYTES + _LENGTH_AT, length)
-    _ATTRIBUTES.pack_into(header, ENVELOPE_BYTES + _CRC_FROM, attributes & ~_CODEC_MASK)
+    length = HEADER.size - LENGTH_FROM + len(records)
+    LENGTH.pack_into(header, ENVELOPE_BYTES + LENGTH_AT, length)
+    ATTRIBUTES.pack_into(header, ENVELOPE_BYTES + CRC_FROM, attributes & ~CODEC_MASK)
     return b"".join((header, records))
 
 
@@ -312,18 +292,21 @@ def has_append_time(content: bytes) -> bool:
 
     It is no part of what they are: two stores that a bare value reaches keep the same record.
     """
-    (attributes,) = _ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + _CRC_FROM)
-    return bool(attributes & _LOG_APPEND_MASK)
+    (attributes,) = ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + CRC_FROM)
+    return bool(attributes & LOG_APPEND_MASK)
 
 
 def run_of(content: bytes) -> Run | None:
     """Return which run a content that `checked_count` has passed comes from, if that is known."""
-    number, _, index = _RUN.unpack_from(content, ENVELOPE_BYTES + _RUN_FROM)
-    return _run(number, index)
+    leader_epoch, number, _, index = RUN.unpack_from(content, ENVELOPE_BYTES + RUN_FROM)
+    return _run(leader_epoch, number, index)
 
 
-def _run(number: int, first: int) -> Run | None:
-    return Run(number, first) if number >= 0 and first >= 0 else None
+def _run(leader_epoch: int, number: int, first: int) -> Run | None:
+    # Who took it in for Kafka clients has an epoch. Then these are the numbers of one of them, and
+    # those of many stand in one partition.
+    of_ours = leader_epoch <= 0 and number >= 0 and first >= 0
+    return Run(number, first) if of_ours else None
 
 
 def newest_ms(content: bytes) -> int | None:
@@ -331,9 +314,9 @@ def newest_ms(content: bytes) -> int | None:
 
     Reads the header only: what a store keeps was checked when it came in.
     """
-    if len(content) < ENVELOPE_BYTES + _HEADER.size or unpack(content) is None:
+    if len(content) < ENVELOPE_BYTES + HEADER.size or unpack(content) is None:
         return None
-    (found,) = _TIMESTAMP.unpack_from(content, ENVELOPE_BYTES + _NEWEST_FROM)
+    (found,) = TIMESTAMP.unpack_from(content, ENVELOPE_BYTES + NEWEST_FROM)
     return found if found >= 0 else None
 
 

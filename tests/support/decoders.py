@@ -6,16 +6,23 @@ import base64
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import google_crc32c
 
 from dafka.cli.records import from_json
-from dafka.errors import CommitError, MisuseError, RecordError, WireError
+from dafka.errors import CommitError, MisuseError, RecordError, RequestError, WireError
+from dafka.gateway import catalog, lines
+from dafka.gateway.broker import KafkaPartition, Topic
+from dafka.gateway.events import LedgerLine, LineKind, Produced
+from dafka.gateway.wire import parse
 from dafka.groups import commit
 from dafka.model import Partition, TowerEndpoints
 from dafka.query import messages as query
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
+from dafka.records.client_batch import checked_batch
 from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES, Envelope, pack, unpack
 from dafka.schemas import entries
@@ -25,6 +32,7 @@ from dafka.transport.keys import load_access, new_keys
 from dafka.wire import beacon, libdafka, messages, rfc46
 from dafka.wire.bundles import Bundles
 from distributor.control import protocol as control
+from tests.support import kafka_messages
 from topology.errors import InvalidError, UnreadableError
 from topology.loading import load
 
@@ -131,6 +139,11 @@ def with_checksums(frames: Frames) -> Frames:
         body = ENVELOPE_BYTES + 21
         octets[body - 4 : body] = google_crc32c.value(bytes(octets[body:])).to_bytes(4, "big")
     return [bytes(octets)]
+
+
+def with_batch_checksum(frames: Frames) -> Frames:
+    """A batch without envelope as it is, under a checksum that says so."""
+    return [with_checksums([bytes(ENVELOPE_BYTES) + first(frames)])[0][ENVELOPE_BYTES:]]
 
 
 def with_checksum(frames: Frames) -> Frames:
@@ -394,6 +407,46 @@ DECODERS = [
         examples=[[b'{"value": {"base64": "a/8="}, "key": "k", "headers": {"a": "b"}}']],
         decode=lambda frames: from_json(first(frames)),
         refusals=(MisuseError,),
+    ),
+    Decoder(
+        name="line of a ledger",
+        examples=[
+            [lines.encoded(line, KafkaPartition("orders", 3))]
+            for line in (
+                LedgerLine(7, 0, LineKind.BEGIN, 40),
+                LedgerLine(7, 1, LineKind.ENTRY, 40, "A" * 32, 5, 2, Produced(9, 0, 1, 2)),
+                LedgerLine(7, 2, LineKind.SKIP, 0, "B" * 32, 9),
+                LedgerLine(7, 3, LineKind.OPEN, 42, "C" * 32),
+            )
+        ],
+        decode=lambda frames: wanted(lines.decoded(first(frames), 7, 1)),
+        refusals=(RefusedError,),
+        encode=lambda value: [lines.encoded(value[0], value[1] or KafkaPartition("", 0))],
+    ),
+    Decoder(
+        name="topic of Kafka clients",
+        examples=[
+            [catalog.encoded_topic(Topic("orders", 4, UUID(int=7), {"retention.ms": "1000"}))]
+        ],
+        decode=lambda frames: wanted(catalog.decoded_topic(first(frames))),
+        refusals=(RefusedError,),
+        encode=lambda value: [catalog.encoded_topic(value)],
+    ),
+    Decoder(
+        name="request of a Kafka client",
+        examples=[[frame] for frame in kafka_messages.requests(Random(31), 3)],
+        decode=lambda frames: parse(first(frames)),
+        refusals=(RequestError,),
+    ),
+    Decoder(
+        name="batch of a Kafka client",
+        examples=[
+            [kafka_messages.client_batch()],
+            [kafka_messages.client_batch([b"a" * 99] * 40, (9, 0, 5), Codec.ZSTD)],
+        ],
+        decode=lambda frames: checked_batch(first(frames)),
+        refusals=(RecordError,),
+        mended=with_batch_checksum,
     ),
     Decoder(
         name="endpoints",

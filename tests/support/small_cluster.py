@@ -49,9 +49,9 @@ class SmallCluster:
         self.endpoint, self.query = self.towers[0], self.queries[0]
         self.tower = None
 
-    def start_tower(self, number=0):
+    def start_tower(self, number=0, **settings):
         """Start one of its towers; the last one that was started is `tower`."""
-        opened = self._reopened(lambda: Tower(self.towers[number]))
+        opened = self._reopened(lambda: Tower(Cluster(self.towers[number], **settings)))
         self.tower = self._stack.enter_context(opened)
         return self.tower
 

@@ -108,6 +108,10 @@ def test_a_topic_is_where_the_first_rule_that_matches_places_it():
     assert not topology.wants("eu-log", "c2")
     assert topology.carries("eu-log", ("c1", "c3"))
     assert not topology.carries("__eu", ("c1", "c2", "c3"))
+    everywhere = replace(topology, placement=(Placement(topics="*", clusters=("c2",)), *rules))
+    for travelling in ("__heartbeat", "__topics"):
+        assert everywhere.carries(travelling, ("c1", "c2", "c3"))
+    assert not everywhere.carries("__catalog", ("c1", "c2", "c3"))
 
 
 def test_a_tree_over_some_of_its_clusters_has_no_branch_with_one_child():

@@ -85,7 +85,10 @@ def test_a_rule_that_is_none(rule):
         retention_of([rule])
 
 
-@pytest.mark.parametrize("pattern", ["_schemas", "_*", "__consumer_offsets", "__*", "_[a-z]*"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["_schemas", "_*", "__consumer_offsets", "__*", "_[a-z]*", "__ledger", "__topics", "__catalog"],
+)
 def test_no_rule_drops_what_a_cluster_needs_for_ever(pattern):
     with pytest.raises(MisuseError, match="see by themselves what is needed: take the rule out"):
         retention_of([f"{pattern},age_s=3"])

@@ -1,0 +1,103 @@
+"""`dafka gateway`: a port for Kafka clients."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+
+from dafka.cli.options import (
+    DEFAULT_QUERY,
+    Access,
+    Advertise,
+    ClusterArguments,
+    Host,
+    Insecure,
+    Key,
+    LogFormat,
+    LogLevel,
+    Metrics,
+    ShutdownMs,
+    Towers,
+    Web,
+    Wire,
+    entered,
+    observed,
+)
+from dafka.errors import MisuseError
+from dafka.model import is_loopback
+from dafka.node.kafka_server import KafkaServer
+from dafka.process.logs import LineFormat, set_up_logs
+from dafka.process.memory import collect_rarely, keep_freed_memory
+from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
+from dafka.transport.binding import Binding
+from dafka.wire.dialect import DEFAULT_DIALECT
+
+log = logging.getLogger(__name__)
+
+DEFAULT_LISTEN = "127.0.0.1:9092"
+"""The port that Kafka has."""
+
+
+def gateway(
+    cluster: Annotated[str, typer.Option(help="The cluster's name; clients are told it.")],
+    tower: Towers,
+    store: Annotated[
+        list[str],
+        typer.Option(
+            "--store",
+            default_factory=lambda: [DEFAULT_QUERY],
+            show_default=DEFAULT_QUERY,
+            help="Query port of a store; repeat it for every store of the cluster.",
+        ),
+    ],
+    listen: Annotated[
+        str, typer.Option(help="Where Kafka clients come, HOST:PORT.")
+    ] = DEFAULT_LISTEN,
+    advertised_listener: Annotated[
+        str | None, typer.Option(help="Where they reach it, HOST:PORT, if not there.")
+    ] = None,
+    host: Host = "127.0.0.1",
+    advertise: Advertise = None,
+    access: Access = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    wire: Wire = DEFAULT_DIALECT,
+    metrics: Metrics = None,
+    web: Web = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = LineFormat.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
+) -> None:
+    """Run a gateway: Kafka clients produce and fetch here what the cluster stores.
+
+    Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556
+    """
+    place = _listener(listen)
+    if not (is_loopback(place[0]) or insecure):
+        raise MisuseError(
+            f"cannot listen at {listen!r}: Kafka clients prove nothing yet, anybody could write; "
+            "add --insecure if only those reach it who may"
+        )
+    reached_at = None if advertised_listener is None else _listener(advertised_listener)
+    set_up_logs(log_level, log_format)
+    keep_freed_memory()
+    collect_rarely()
+    health = observed(metrics, web)
+    way = ClusterArguments(
+        name=cluster, host=host, advertise=advertise, insecure=insecure, wire=wire
+    )
+    known = entered(tower, store, access=access, key=key, **way)
+    with KafkaServer(known, *place, reached_at) as running:
+        log.info("gateway is up", extra={"address": running.node.address, "listen": listen})
+        health.watch(running)
+        run_until_told(running)
+        end_within(shutdown_ms)
+
+
+def _listener(text: str) -> tuple[str, int]:
+    place = Binding.parse(text)
+    if place.scheme != "tcp" or not place.port:
+        raise MisuseError(f"listener {text!r} cannot be used: expected HOST:PORT")
+    return place.host, place.port

@@ -1,0 +1,138 @@
+"""What clients ask about the cluster."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from dafka.gateway.broker import NOBODY, ErrorCode, KafkaPartition
+from dafka.limits import TOPIC_BYTES_MAX
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+    from uuid import UUID
+
+    from dafka.gateway.broker import Broker, Topic
+
+TOPIC_NAME = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{TOPIC_BYTES_MAX}}}")
+_TRANSACTION = 1
+"""The kind of coordinator that transactions have."""
+
+
+async def metadata(
+    broker: Broker, version: int, body: SimpleNamespace, partitions: int | None
+) -> dict[str, Any]:
+    """Return the gateways, and the topics asked for; makes those that are not there, if it may.
+
+    Args:
+        broker: The node.
+        version: Of the request.
+        body: What is asked for.
+        partitions: Of topics that are made because somebody asks for them; None to make none.
+    """
+    creates = getattr(body, "allow_auto_topic_creation", True) and partitions is not None
+    if body.topics is None or (version == 0 and not body.topics):
+        # One name that clients cannot read would keep all others from them.
+        named = [topic for topic in broker.topics() if TOPIC_NAME.fullmatch(topic.name)]
+        topics = [_topic(broker, topic) for topic in named]
+    else:
+        ids = by_id(broker) if any(one for one in body.topics if one.name is None) else {}
+        topics = [
+            await _asked(broker, one, ids, partitions if creates else None) for one in body.topics
+        ]
+    return {
+        "brokers": _brokers(broker, "node_id"),
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.controller(),
+        "topics": topics,
+    }
+
+
+async def _asked(
+    broker: Broker, asked: SimpleNamespace, ids: dict[UUID, Topic], partitions: int | None
+) -> dict[str, Any]:
+    """One topic that was asked for by name, or else by id."""
+    if asked.name is None:
+        topic = ids.get(asked.topic_id)
+        if topic is None:
+            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "topic_id": asked.topic_id}
+        return _topic(broker, topic)
+    topic = broker.topic(asked.name)
+    if topic is not None:
+        return _topic(broker, topic)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not TOPIC_NAME.fullmatch(asked.name):
+        error = ErrorCode.INVALID_TOPIC
+    elif partitions is not None:
+        error = await broker.create(asked.name, partitions, {})
+        topic = broker.topic(asked.name)
+    if topic is not None:
+        return _topic(broker, topic)
+    # Made, and not known here yet: the client asks again.
+    error = ErrorCode.LEADER_NOT_AVAILABLE if error is ErrorCode.NONE else error
+    return {"error_code": error, "name": asked.name}
+
+
+def _topic(broker: Broker, topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "is_internal": topic.name.startswith("__"),
+        "partitions": [
+            _partition(broker, KafkaPartition(topic.name, number))
+            for number in range(topic.partitions)
+        ],
+    }
+
+
+def _partition(broker: Broker, partition: KafkaPartition) -> dict[str, Any]:
+    node, epoch = broker.leader(partition)
+    replicas = () if node == NOBODY else (node,)
+    return {
+        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if node == NOBODY else ErrorCode.NONE,
+        "partition_index": partition.number,
+        "leader_id": node,
+        "leader_epoch": epoch,
+        "replica_nodes": replicas,
+        "isr_nodes": replicas,
+    }
+
+
+def _brokers(broker: Broker, number: str) -> list[dict[str, Any]]:
+    return [{number: node, "host": host, "port": port} for node, host, port in broker.gateways()]
+
+
+def by_id(broker: Broker) -> dict[UUID, Topic]:
+    """All topics by their ids."""
+    return {topic.id: topic for topic in broker.topics()}
+
+
+def describe_cluster(broker: Broker) -> dict[str, Any]:
+    """Return the gateways."""
+    return {
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.controller(),
+        "brokers": _brokers(broker, "broker_id"),
+    }
+
+
+def find_coordinator(body: SimpleNamespace) -> dict[str, Any]:
+    """Say that there is none; for transactions so that every client gives up and says why."""
+    error, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, "there are no groups here yet"
+    if getattr(body, "key_type", 0) == _TRANSACTION:
+        error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions"
+    nobody = {"node_id": NOBODY, "port": -1, "error_code": error, "error_message": why}
+    if hasattr(body, "coordinator_keys"):
+        return {"coordinators": [{"key": key, **nobody} for key in body.coordinator_keys]}
+    return nobody
+
+
+async def init_producer_id(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
+    """Give a producer its number; none to one that wants transactions."""
+    nobody = {"producer_id": -1, "producer_epoch": -1}
+    if body.transactional_id is not None:
+        return nobody | {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    given = await broker.producer_id()
+    if isinstance(given, ErrorCode):
+        return nobody | {"error_code": given}
+    return {"producer_id": given[0], "producer_epoch": given[1]}

@@ -1,0 +1,238 @@
+"""What the gateway's front asks of the node behind it: topics, offsets, records.
+
+The front speaks Kafka to clients and keeps nothing; the node stores, gives offsets and owns
+partitions. Between them stand these types and `Broker` alone. Batches go through as Kafka clients
+write them (`dafka.records.client_batch`), and nothing here raises for what a client sends.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping, Sequence
+    from uuid import UUID
+
+NOBODY = -1
+"""In place of a node: there is none yet."""
+
+
+class ErrorCode(IntEnum):
+    """Kafka's error codes, as far as they are answered here; clients know what to do about each."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    COORDINATOR_NOT_AVAILABLE = 15
+    INVALID_TOPIC = 17
+    NOT_ENOUGH_REPLICAS = 19
+    INVALID_REQUIRED_ACKS = 21
+    TOPIC_AUTHORIZATION_FAILED = 29
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    KAFKA_STORAGE_ERROR = 56
+    UNKNOWN_PRODUCER_ID = 59
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    INVALID_RECORD = 87
+    THROTTLING_QUOTA_EXCEEDED = 89
+    UNKNOWN_TOPIC_ID = 100
+
+
+class KafkaPartition(NamedTuple):
+    """A numbered range of a topic's slots: what a Kafka client calls a partition."""
+
+    topic: str
+    number: int
+
+
+class Gateway(NamedTuple):
+    """A gateway of the cluster, which Kafka's Metadata calls a broker.
+
+    Attributes:
+        node: Its number, the same for as long as it lives.
+        host: Where clients reach it.
+        port: Where clients reach it.
+    """
+
+    node: int
+    host: str
+    port: int
+
+
+class Topic(NamedTuple):
+    """A topic as Kafka clients see it.
+
+    Attributes:
+        name: As it is on the mesh.
+        partitions: How many, fixed when it was created.
+        id: Not zero, and the same for as long as the topic is.
+        configs: Those that were set, by Kafka's names.
+    """
+
+    name: str
+    partitions: int
+    id: UUID
+    configs: Mapping[str, str]
+
+
+class Leader(NamedTuple):
+    """Who serves a partition.
+
+    Attributes:
+        node: Of the gateway that owns it; `NOBODY` while there is none.
+        epoch: Of its ownership; rises with each owner.
+    """
+
+    node: int
+    epoch: int
+
+
+class Offsets(NamedTuple):
+    """What there is of a partition.
+
+    Attributes:
+        start: The first offset that is kept.
+        end: The high watermark: what may be read lies below.
+    """
+
+    start: int
+    end: int
+
+
+class Placed(NamedTuple):
+    """What became of a batch.
+
+    Attributes:
+        error: `NONE` if it is stored, also if it had been stored before.
+        offset: Of its first record; -1 if that is not known.
+        start: The partition's log start; -1 if that is not known.
+    """
+
+    error: ErrorCode
+    offset: int = -1
+    start: int = -1
+
+
+class Fetched(NamedTuple):
+    """What was read of a partition.
+
+    Attributes:
+        error: `OFFSET_OUT_OF_RANGE` below the log start and beyond the end, among others.
+        offsets: As they were when it was read.
+        batches: Whole ones, in order; base offset and leader epoch are right.
+    """
+
+    error: ErrorCode
+    offsets: Offsets = Offsets(-1, -1)
+    batches: Sequence[bytes] = ()
+
+
+class Found(NamedTuple):
+    """The first record at or behind a time; offset and time are -1 if there is none."""
+
+    error: ErrorCode
+    offset: int = -1
+    timestamp_ms: int = -1
+
+
+LATEST_MS, EARLIEST_MS, MAX_TIMESTAMP_MS = -1, -2, -3
+"""Instead of a time: the high watermark, the log start, the record with the largest timestamp."""
+
+
+class Broker(Protocol):
+    """The node behind the front.
+
+    It answers for partitions that this gateway owns, and with `NOT_LEADER_OR_FOLLOWER` for others.
+    Whatever is awaited may be cancelled: what a cancelled `append` was given is stored or not.
+    """
+
+    @property
+    def cluster_id(self) -> str:
+        """The name of the cluster, at most 249 characters."""
+
+    @property
+    def node(self) -> int:
+        """The number of this gateway."""
+
+    def gateways(self) -> Sequence[Gateway]:
+        """All that are there, this one among them."""
+
+    def controller(self) -> int:
+        """The number of one that creates and deletes topics: any of them can."""
+
+    def topic(self, name: str) -> Topic | None:
+        """Return a topic; None if there is none."""
+
+    def topics(self) -> Sequence[Topic]:
+        """All of them."""
+
+    def leader(self, partition: KafkaPartition) -> Leader:
+        """Who owns a partition of a topic that is there."""
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
+        """Make a topic; the name, the number and the configs have been checked."""
+
+    async def delete(self, name: str) -> ErrorCode:
+        """Delete a topic."""
+
+    def append(
+        self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
+    ) -> Awaitable[Placed]:
+        """Store one batch that `dafka.records.client_batch` has checked.
+
+        It gets its place by the order of the calls, whatever becomes of what is returned. A batch
+        that a producer sends again is not stored again (`dafka.gateway.producers`).
+
+        Args:
+            partition: Any.
+            batch: As the client sent it.
+            acks: 1 or 0: it is enough that this gateway has it; -1: it is stored as safely as the
+                cluster promises.
+            timeout_s: After how long the answer is `REQUEST_TIMED_OUT`; the batch may be stored.
+        """
+
+    async def fetch(self, partition: KafkaPartition, offset: int, bytes_max: int) -> Fetched:
+        """Return the batches from the one that has `offset` on; never waits for more to come.
+
+        At least one batch is returned if there is any, however large; the rest only as fits.
+        """
+
+    def offsets(self, partition: KafkaPartition) -> Offsets | ErrorCode:
+        """What there is of a partition."""
+
+    async def arrival(self, ends: Mapping[KafkaPartition, int], timeout_s: float) -> None:
+        """Wait until one of the partitions has more than below its end, or is somebody else's.
+
+        Args:
+            ends: By partition, the high watermark that is known.
+            timeout_s: How long to wait at most.
+        """
+
+    async def find(self, partition: KafkaPartition, timestamp_ms: int) -> Found:
+        """Return the first record whose time is `timestamp_ms` or later.
+
+        Also `LATEST_MS`, `EARLIEST_MS` and `MAX_TIMESTAMP_MS`.
+        """
+
+    async def producer_id(self) -> tuple[int, int] | ErrorCode:
+        """A number for a producer that no producer has had, and the epoch it begins with."""

@@ -1,0 +1,103 @@
+"""The configs of a topic that mean something here, by Kafka's names.
+
+What a client sets and we would not heed is refused rather than dropped.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dafka.limits import CLIENT_BATCH_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+MESSAGE_BYTES_MAX = "max.message.bytes"
+_UNBOUNDED = -1
+
+
+class ConfigKind(IntEnum):
+    """Kafka's number for what a value is."""
+
+    STRING = 2
+    INT = 3
+    LONG = 5
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Kafka's number for who set a value."""
+
+    TOPIC = 1
+    DEFAULT = 5
+
+
+class Config(NamedTuple):
+    """What may be set.
+
+    Attributes:
+        kind: What a value is.
+        default: Where nothing is set.
+        least: The least number that may be set; None if nothing but the default may be.
+        most: The largest.
+    """
+
+    kind: ConfigKind
+    default: str
+    least: int | None = None
+    most: int = 2**63 - 1
+
+
+TOPIC_CONFIGS = {
+    "cleanup.policy": Config(ConfigKind.LIST, "delete"),
+    "compression.type": Config(ConfigKind.STRING, "producer"),
+    MESSAGE_BYTES_MAX: Config(
+        ConfigKind.INT, str(CLIENT_BATCH_BYTES_MAX), 0, CLIENT_BATCH_BYTES_MAX
+    ),
+    "message.timestamp.type": Config(ConfigKind.STRING, "CreateTime"),
+    "retention.bytes": Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
+    "retention.ms": Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
+}
+"""Batches are kept as they came, so what would change them, compression, timestamps and compaction,
+has one value only."""
+
+
+def refusal(configs: Mapping[str, str | None]) -> str | None:
+    """Return why a topic cannot be made with these; None if it can."""
+    for name, value in configs.items():
+        config = TOPIC_CONFIGS.get(name)
+        if config is None:
+            return f"there is no config {name!r} here; there are {', '.join(TOPIC_CONFIGS)}"
+        if value is None or value == config.default:
+            continue
+        if config.least is None:
+            return f"{name} is {config.default} here, and cannot be {value!r}"
+        if not _is_number(value) or not config.least <= int(value) <= config.most:
+            return f"{name} is a number from {config.least} to {config.most}, not {value!r}"
+    return None
+
+
+def _is_number(value: str) -> bool:
+    return len(value) <= 20 and value.isascii() and value.removeprefix("-").isdigit()
+
+
+def batch_bytes_max(configs: Mapping[str, str]) -> int:
+    """How large a batch of a topic with these configs may be."""
+    return int(configs.get(MESSAGE_BYTES_MAX, CLIENT_BATCH_BYTES_MAX))
+
+
+def described(
+    configs: Mapping[str, str], wanted: Collection[str] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the configs of a topic as DescribeConfigs tells them; all if none is named."""
+    for name, config in TOPIC_CONFIGS.items():
+        if wanted is None or name in wanted:
+            yield {
+                "name": name,
+                "value": configs.get(name, config.default),
+                "read_only": config.least is None,
+                "config_source": ConfigSource.TOPIC if name in configs else ConfigSource.DEFAULT,
+                "config_type": config.kind,
+                "documentation": None,
+            }

@@ -1,0 +1,268 @@
+"""One Kafka client's connection, on asyncio: requests come in, answers go out in their order.
+
+Requests of Produce are taken in while those before them are under way, so that a producer need not
+wait for a disk each time. All others begin when everything before them is answered, so a connection
+holds one large answer at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dafka.errors import RequestError
+from dafka.gateway.wire import HEADER_BYTES, SIZE_BYTES, Api, parse
+from dafka.limits import REQUEST_BYTES_MAX
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter, Task
+    from collections.abc import Callable
+
+    from dafka.gateway.handlers import Handlers
+    from dafka.gateway.wire import Request
+
+log = logging.getLogger(__name__)
+
+_GONE = (ConnectionError, asyncio.IncompleteReadError)
+"""How asyncio says that the client is not there any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Bounds on what clients make a gateway hold.
+
+    Attributes:
+        connections_max: Open at a time; more are closed at once.
+        under_way_max: Requests of a connection that are not answered.
+        requests_bytes_max: Requests of all connections that are not answered; who sends more waits.
+        unread_bytes_max: Answers of all connections that are not read; when there are more, those
+            are disconnected that have been reading for longest.
+        idle_s: How long a connection may ask nothing.
+        stalled_s: How long a request may take to come, or an answer to be read,
+        bytes_per_s_min: and for each so many bytes a second more.
+        pressed_s: How long a request may take to come while others wait for the room that it has.
+        stop_s: How long requests are waited for at the end.
+    """
+
+    connections_max: int = 1_000
+    under_way_max: int = 32
+    requests_bytes_max: int = 16 * REQUEST_BYTES_MAX
+    unread_bytes_max: int = 16 * REQUEST_BYTES_MAX
+    idle_s: float = 600
+    stalled_s: float = 30
+    bytes_per_s_min: float = 64 * 1024
+    pressed_s: float = 2
+    stop_s: float = 5
+
+
+SERVER_SETTINGS = ServerSettings()
+
+
+class Room:
+    """Bytes that connections share. Who finds too few of them waits until it is their turn."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for room."""
+        return bool(self._waiting)
+
+    async def take(self, size: int) -> None:
+        """Wait for room, and take it."""
+        if not self._waiting and size <= self.left:
+            self.left -= size
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self.give(0 if turn.cancelled() else size)
+            raise
+
+    def give(self, size: int) -> None:
+        """Give room back."""
+        self.left += size
+        while self._waiting:
+            wanted, turn = self._waiting[0]
+            if not turn.cancelled():
+                if wanted > self.left:
+                    return
+                self.left -= wanted
+                turn.set_result(None)
+            self._waiting.popleft()
+
+
+class Connection:
+    """One client.
+
+    Args:
+        reader: What it sends.
+        writer: What it is sent.
+        handlers: What answers it.
+        settings: Its bounds.
+        room: For requests of all clients.
+        sends: Called with how many bytes the client has yet to read, and, below zero, has read.
+    """
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        writer: StreamWriter,
+        handlers: Handlers,
+        settings: ServerSettings,
+        room: Room,
+        sends: Callable[[int], None],
+    ) -> None:
+        self._reader, self._writer, self._handlers = reader, writer, handlers
+        self._settings, self._room, self._sends = settings, room, sends
+        self._clock = asyncio.get_running_loop().time
+        self._slots = asyncio.Semaphore(settings.under_way_max)
+        self._under_way: set[Task[None]] = set()
+        self._last: Task[None] | None = None
+        """Answers the latest of those."""
+        self._asks_nothing = False
+        """Whether it is not read from, so that nobody would see that the client has gone."""
+        self._ends = False
+        self._read_due_s = self._sent_due_s = float("inf")
+        self._pressed_due_s = float("inf")
+        """When a request has to be there that keeps others waiting."""
+        self.unread = 0
+        """Bytes of the answer that is being sent."""
+        self.since_s = 0.0
+        """Since when it is."""
+        self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(self._ended)
+
+    def look(self) -> None:
+        """Disconnect a client that is too slow; end what is done for one that has gone."""
+        pressed_s = self._pressed_due_s if self._room.is_wanted else float("inf")
+        if self._clock() >= min(self._read_due_s, self._sent_due_s, pressed_s):
+            log.info("client is too slow", extra={"client": self._client})
+            self.abort()
+        elif self._asks_nothing and self._reader.at_eof():
+            self.stop()
+
+    def stop(self) -> None:
+        """Take nothing more in; what is under way is answered before it ends."""
+        if not self._ends:
+            self._ends = True
+            self.task.cancel()
+
+    def abort(self) -> None:
+        """Disconnect the client; what it has sent is not forgotten."""
+        self._writer.transport.abort()
+
+    def kill(self) -> None:
+        """End at once."""
+        self.abort()
+        for task in self._under_way:
+            task.cancel()
+
+    @property
+    def _client(self) -> str:
+        host, port, *_ = self._writer.get_extra_info("peername") or ("?", 0)
+        return f"{host}:{port}"
+
+    def _ended(self, task: Task[None]) -> None:
+        """A task of this connection has ended: if by an error, so does the connection."""
+        self._under_way.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None and task is not self.task:
+            return
+        if isinstance(error, RequestError):
+            log.info("client is disconnected", extra={"client": self._client, "why": error.reason})
+        elif error is not None and not isinstance(error, _GONE):
+            log.error("a request cannot be answered", exc_info=error)
+        self.abort()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._take()
+        finally:
+            self._ends, self._read_due_s = True, float("inf")
+            await self._answered()
+            self._sent_due_s = self._clock() + self._settings.stalled_s
+            self._writer.close()
+            with suppress(ConnectionError):
+                await self._writer.wait_closed()
+
+    async def _take(self) -> None:
+        """Take one request in."""
+        self._read_due_s = self._clock() + self._settings.idle_s
+        size = int.from_bytes(await self._reader.readexactly(SIZE_BYTES), "big", signed=True)
+        if not HEADER_BYTES <= size <= REQUEST_BYTES_MAX:
+            raise RequestError("size")
+        self._read_due_s, self._asks_nothing = float("inf"), True
+        await self._room.take(size)
+        self._asks_nothing = False
+        kept = False
+        try:
+            request = parse(await self._body(size))
+            if request.api is Api.PRODUCE:
+                await self._slots.acquire()
+                kept = True
+                self._begin(request, size)
+            else:
+                self._asks_nothing = True
+                await self._answered()
+                await self._send(await self._handlers.answer(request))
+                self._asks_nothing = False
+        finally:
+            if not kept:
+                self._room.give(size)
+
+    async def _body(self, size: int) -> bytes:
+        now_s = self._clock()
+        self._read_due_s = now_s + self._time_for(size)
+        self._pressed_due_s = now_s + self._settings.pressed_s
+        try:
+            return await self._reader.readexactly(size)
+        finally:
+            self._read_due_s = self._pressed_due_s = float("inf")
+
+    def _begin(self, request: Request, size: int) -> None:
+        """Tasks begin in the order in which they are made, so records keep theirs."""
+        self._last = asyncio.create_task(self._answer(request, size, self._last))
+        self._under_way.add(self._last)
+        self._last.add_done_callback(self._ended)
+
+    async def _answer(self, request: Request, size: int, before: Task[None] | None) -> None:
+        """Answer one request when those before it are answered."""
+        try:
+            pieces = await self._handlers.answer(request)
+            if before is not None and not before.done():
+                await asyncio.wait({before})
+            await self._send(pieces)
+        finally:
+            self._slots.release()
+            self._room.give(size)
+
+    async def _answered(self) -> None:
+        """Wait until nothing is under way."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _send(self, pieces: list[bytes] | None) -> None:
+        if pieces is None:
+            return
+        self.since_s, self.unread = self._clock(), sum(map(len, pieces))
+        self._sent_due_s = self.since_s + self._time_for(self.unread)
+        self._sends(self.unread)
+        try:
+            self._writer.writelines(pieces)
+            await self._writer.drain()
+        finally:
+            self._sends(-self.unread)
+            self.unread, self._sent_due_s = 0, float("inf")
+
+    def _time_for(self, size: int) -> float:
+        return self._settings.stalled_s + size / self._settings.bytes_per_s_min

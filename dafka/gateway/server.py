@@ -1,0 +1,105 @@
+"""Listens for Kafka clients, on asyncio, and bounds what all of them together make it hold."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dafka.gateway.connection import SERVER_SETTINGS, Connection, Room
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter, Task
+
+    from dafka.gateway.connection import ServerSettings
+    from dafka.gateway.handlers import Handlers
+
+_BUFFER_BYTES = 32 * 1024
+"""What is read ahead of a connection, twice."""
+
+_WAITING_MAX = 512
+"""Connections that the kernel has accepted and we have not."""
+
+_LOOK_S = 0.25
+"""How often it is looked who is too slow, or has gone."""
+
+
+class GatewayServer:
+    """A port for Kafka clients.
+
+    Args:
+        handlers: What answers them.
+        settings: What they may make it hold.
+    """
+
+    def __init__(self, handlers: Handlers, settings: ServerSettings = SERVER_SETTINGS) -> None:
+        self._handlers, self._settings = handlers, settings
+        self._room = Room(settings.requests_bytes_max)
+        self._unread = 0
+        self._connections: dict[Task[None], Connection] = {}
+        self._server: asyncio.Server | None = None
+        self._stopped = False
+        self._looking: Task[None] | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> int:
+        """Begin to listen; returns the port, which may be given as 0 for any.
+
+        Raises:
+            OSError: Nobody can listen there.
+        """
+        self._server = await asyncio.start_server(
+            self._accept, host, port, limit=_BUFFER_BYTES, backlog=_WAITING_MAX
+        )
+        self._looking = asyncio.create_task(self._look())
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Take nothing more in, answer what is under way, and close."""
+        if self._server is None or self._looking is None:
+            return
+        self._stopped = True
+        self._server.close()
+        self._looking.cancel()
+        for connection in self._connections.values():
+            connection.stop()
+        await self._ended(self._settings.stop_s)
+        for connection in self._connections.values():
+            connection.kill()
+        await self._ended(None)
+
+    async def _ended(self, timeout_s: float | None) -> None:
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=timeout_s)
+
+    def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
+        if self._stopped or len(self._connections) >= self._settings.connections_max:
+            writer.transport.abort()
+            return
+        connection = Connection(
+            reader, writer, self._handlers, self._settings, self._room, self._sends
+        )
+        self._connections[connection.task] = connection
+        connection.task.add_done_callback(self._connections.pop)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for connection in list(self._connections.values()):
+                connection.look()
+
+    def _sends(self, size: int) -> None:
+        """So many bytes more are to be read; beyond the bound who has read for longest must go."""
+        self._unread += size
+        if self._unread <= self._settings.unread_bytes_max:
+            return
+        reading = [one for one in self._connections.values() if one.unread]
+        reading.sort(key=lambda one: one.since_s, reverse=True)
+        left = self._unread
+        while left > self._settings.unread_bytes_max:
+            slowest = reading.pop()
+            slowest.abort()
+            left -= slowest.unread

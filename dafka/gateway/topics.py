@@ -1,0 +1,167 @@
+"""Topics that clients make and delete, and what they ask about their configs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from dafka.gateway.admin import TOPIC_NAME, by_id
+from dafka.gateway.broker import ErrorCode
+from dafka.gateway.configs import described, refusal
+from dafka.limits import TOPIC_BYTES_MAX
+from dafka.model import SLOTS
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from dafka.gateway.broker import Broker
+
+_DEFAULT = -1
+"""In place of a number of partitions or replicas."""
+
+_COPIES = 1
+"""Replicas that clients are told of: how many stores keep a record is the cluster's matter."""
+
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+
+
+async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) -> dict[str, Any]:
+    """Make topics, or only say whether they can be made.
+
+    Args:
+        broker: The node.
+        body: What is asked for.
+        partitions: Of topics for which no number is given.
+    """
+    named = Counter(one.name for one in body.topics)
+    return {
+        "topics": [
+            await _create(broker, one, body, partitions, twice=named[one.name] > 1)
+            for one in body.topics
+        ]
+    }
+
+
+async def _create(
+    broker: Broker, asked: SimpleNamespace, body: SimpleNamespace, partitions: int, *, twice: bool
+) -> dict[str, Any]:
+    count = partitions if asked.num_partitions == _DEFAULT else asked.num_partitions
+    configs = {one.name: one.value for one in asked.configs}
+    error, why = _creation_refusal(broker, asked, count, configs, twice=twice)
+    set_ = {name: value for name, value in configs.items() if value is not None}
+    if error is ErrorCode.NONE and not body.validate_only:
+        error = await broker.create(asked.name, count, set_)
+    if error is not ErrorCode.NONE:
+        return {"name": asked.name, "error_code": error, "error_message": why}
+    made = broker.topic(asked.name)
+    answer = {
+        "name": asked.name,
+        "num_partitions": count,
+        "replication_factor": _COPIES,
+        "configs": list(described(set_, None)),
+    }
+    return answer if made is None else answer | {"topic_id": made.id}
+
+
+def _creation_refusal(
+    broker: Broker,
+    asked: SimpleNamespace,
+    count: int,
+    configs: dict[str, str | None],
+    *,
+    twice: bool,
+) -> tuple[ErrorCode, str | None]:
+    """Why a topic cannot be made."""
+    why = refusal(configs)
+    factor = asked.replication_factor
+    refusals = [
+        (twice, ErrorCode.INVALID_REQUEST, "the topic is named twice"),
+        (
+            not TOPIC_NAME.fullmatch(asked.name),
+            ErrorCode.INVALID_TOPIC,
+            f"1 to {TOPIC_BYTES_MAX} letters, digits, dots, underscores and hyphens are a name",
+        ),
+        (
+            broker.topic(asked.name) is not None,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            f"topic {asked.name!r} is there already",
+        ),
+        (
+            bool(asked.assignments),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "the gateways share partitions among themselves",
+        ),
+        (
+            not 1 <= count <= SLOTS,
+            ErrorCode.INVALID_PARTITIONS,
+            f"a topic has 1 to {SLOTS} partitions",
+        ),
+        (
+            factor != _DEFAULT and factor < 1,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "a record is stored once at least",
+        ),
+        (why is not None, ErrorCode.INVALID_CONFIG, why),
+    ]
+    for refused, error, text in refusals:
+        if refused:
+            return error, text
+    return ErrorCode.NONE, None
+
+
+async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
+    """Delete topics, by name or by id."""
+    if hasattr(body, "topic_names"):
+        answers = [
+            {"name": name, "error_code": await broker.delete(name)} for name in body.topic_names
+        ]
+        return {"responses": answers}
+    ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
+    answers = []
+    for one in body.topics:
+        topic = ids.get(one.topic_id) if one.name is None else broker.topic(one.name)
+        if topic is None:
+            unnamed = one.name is None
+            unknown = (
+                ErrorCode.UNKNOWN_TOPIC_ID if unnamed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            answers.append({"name": one.name, "topic_id": one.topic_id, "error_code": unknown})
+        else:
+            error = await broker.delete(topic.name)
+            answers.append({"name": topic.name, "topic_id": topic.id, "error_code": error})
+    return {"responses": answers}
+
+
+def create_partitions(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
+    """Refuse to: the number says which records are in which partition, on every cluster."""
+    return {
+        "results": [
+            {
+                "name": one.name,
+                "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if broker.topic(one.name) is None
+                else ErrorCode.INVALID_PARTITIONS,
+                "error_message": "a topic has the number of partitions that it was made with",
+            }
+            for one in body.topics
+        ]
+    }
+
+
+def describe_configs(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
+    """Return the configs of topics; gateways have none that Kafka has a name for."""
+    return {"results": [_described(broker, one) for one in body.resources]}
+
+
+def _described(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:
+    kind, name = asked.resource_type, asked.resource_name
+    answer = {"resource_type": kind, "resource_name": name}
+    if kind == _BROKER_RESOURCE:
+        return answer
+    topic = broker.topic(name) if kind == _TOPIC_RESOURCE else None
+    if topic is not None:
+        return answer | {"configs": list(described(topic.configs, asked.configuration_keys))}
+    if kind == _TOPIC_RESOURCE:
+        return answer | {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    why = "topics and brokers have configs"
+    return answer | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}

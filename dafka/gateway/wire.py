@@ -1,0 +1,122 @@
+"""Requests and answers of Kafka's protocol as they travel: which are served, and their headers."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dafka.errors import RequestError
+from dafka.gateway.layout import RequestReader, request_layout, response_layout
+from dafka.limits import REQUEST_ITEMS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import SimpleNamespace
+
+SIZE_BYTES = 4
+"""Every request and answer has its size in front."""
+
+_HEADER = struct.Struct(">hhi")
+"""API, version and correlation id; the client's name follows."""
+
+HEADER_BYTES = _HEADER.size
+"""Nothing shorter is a request."""
+
+_NAME_LENGTH = struct.Struct(">h")
+
+_CORRELATION = struct.Struct(">i")
+_SIZE = struct.Struct(">i")
+
+
+class Api(IntEnum):
+    """What is served of Kafka's APIs."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    INIT_PRODUCER_ID = 22
+    DESCRIBE_CONFIGS = 32
+    CREATE_PARTITIONS = 37
+    DESCRIBE_CLUSTER = 60
+
+
+SERVED = {
+    Api.PRODUCE: range(3, 13),
+    Api.FETCH: range(4, 13),
+    Api.LIST_OFFSETS: range(1, 10),
+    Api.METADATA: range(13),
+    Api.FIND_COORDINATOR: range(5),
+    Api.API_VERSIONS: range(5),
+    Api.CREATE_TOPICS: range(2, 8),
+    Api.DELETE_TOPICS: range(1, 7),
+    Api.INIT_PRODUCER_ID: range(6),
+    Api.DESCRIBE_CONFIGS: range(1, 5),
+    Api.CREATE_PARTITIONS: range(4),
+    Api.DESCRIBE_CLUSTER: range(2),
+}
+"""The versions of each: up to the last that names topics, and not their ids, where records go."""
+
+ADVERTISED_FROM = {Api.PRODUCE: 0}
+"""Where more is said than is served: librdkafka up to 2.8 compresses only for whom has Produce 0
+(KAFKA-18659). Whoever sends it is disconnected, as by Kafka 4."""
+
+
+class Request(NamedTuple):
+    """A request as it came.
+
+    Attributes:
+        api: What is asked for.
+        version: In which words.
+        correlation: The client's number of it, which the answer repeats.
+        client: What the client calls itself.
+        body: Its fields; None if a client asks for versions in a version that nobody serves.
+    """
+
+    api: Api
+    version: int
+    correlation: int
+    client: str
+    body: SimpleNamespace | None
+
+
+def parse(frame: bytes) -> Request:
+    """Read a request, without its size.
+
+    Raises:
+        RequestError: It is none, or none that is served: its sender is to be disconnected.
+    """
+    reader = RequestReader(frame, REQUEST_ITEMS_MAX)
+    key, version, correlation = reader.numbers(_HEADER)
+    try:
+        api = Api(key)
+    except ValueError as error:
+        raise RequestError("api") from error
+    if version not in SERVED[api]:
+        if api is Api.API_VERSIONS:
+            return Request(api, 0, correlation, "", None)
+        raise RequestError("version")
+    layout = request_layout(api, version)
+    size = reader.length(_NAME_LENGTH, nullable=True)
+    client = reader.octets(max(0, size)).decode("utf-8", "replace")
+    if layout.flexible:
+        reader.pass_tags()
+    return Request(api, version, correlation, client, layout.read(reader))
+
+
+def answer_to(request: Request, fields: Mapping[str, Any]) -> list[bytes]:
+    """Return the answer to a request, with its size, in pieces."""
+    api, version, correlation, _, _ = request
+    layout = response_layout(api, version)
+    pieces = [b"", _CORRELATION.pack(correlation)]
+    # Who asks for versions does not know yet what is flexible, so that header never is.
+    if layout.flexible and api is not Api.API_VERSIONS:
+        pieces.append(b"\0")
+    layout.write(pieces, fields)
+    pieces[0] = _SIZE.pack(sum(map(len, pieces)))
+    return pieces

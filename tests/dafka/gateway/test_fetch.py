@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dafka.gateway.broker import ErrorCode, Fetched, KafkaPartition, Offsets
+from dafka.gateway.handlers import Handlers
+from dafka.gateway.wire import SERVED, Api
+from dafka.process.clock import now_ms
+from dafka.records.client_batch import placed
+from dafka.testing.broker import MemoryBroker
+from tests.support.kafka_messages import ask, client_batch, fetching
+
+LATEST = SERVED[Api.FETCH][-1]
+LATEST_LIST = SERVED[Api.LIST_OFFSETS][-1]
+BATCH = client_batch()
+WAIT_S = 20
+
+
+async def filled(batches=3, partitions=2, **configs):
+    """A broker of which partition 0 has batches of three records."""
+    broker = MemoryBroker()
+    await broker.create("orders", partitions, configs)
+    for _ in range(batches):
+        await broker.append(KafkaPartition("orders", 0), BATCH, -1, 1)
+    return broker
+
+
+def fetched(version=LATEST, **asked):
+    async def run():
+        broker = await filled()
+        return await ask(Handlers(broker, now_ms), Api.FETCH, version, **asked)
+
+    answer = asyncio.run(run())
+    return [one for topic in answer.responses for one in topic.partitions]
+
+
+def stored(*offsets):
+    return b"".join(placed(BATCH, offset, 3) for offset in offsets)
+
+
+@pytest.mark.parametrize("version", SERVED[Api.FETCH])
+def test_batches_come_as_they_are_with_their_offsets(version):
+    (found,) = fetched(version, **fetching(("orders", 0, 0)))
+    assert (found.error_code, found.high_watermark) == (ErrorCode.NONE, 9)
+    assert found.records == stored(0, 3, 6)
+
+
+@pytest.mark.parametrize(("offset", "first"), [(0, 0), (2, 0), (3, 3), (8, 6)])
+def test_an_offset_within_a_batch_brings_all_of_it(offset, first):
+    (found,) = fetched(**fetching(("orders", 0, offset)))
+    assert found.records == stored(*range(first, 9, 3))
+
+
+def test_at_the_end_there_is_nothing_and_beyond_it_that_is_said():
+    (found,) = fetched(**fetching(("orders", 0, 9)))
+    assert (found.error_code, found.records) == (ErrorCode.NONE, b"")
+    (found,) = fetched(**fetching(("orders", 0, 10)))
+    assert (found.error_code, found.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, 9)
+
+
+@pytest.mark.parametrize("bytes_max", [0, 1, len(BATCH), 2 * len(BATCH) - 1])
+def test_one_batch_comes_however_little_was_asked_for(bytes_max):
+    (found,) = fetched(**fetching(("orders", 0, 0), max_bytes=bytes_max))
+    assert found.records == stored(0)
+    (found,) = fetched(**fetching(("orders", 0, 0), partition_max_bytes=bytes_max))
+    assert found.records == stored(0)
+
+
+def test_what_is_left_of_the_bytes_is_for_the_next_partition():
+    again, none = fetched(**fetching(("orders", 0, 0), ("orders", 0, 3), max_bytes=3 * len(BATCH)))
+    assert (again.records, none.records) == (stored(0, 3, 6), b"")
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        (("other", 0, 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (("orders", 2, 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (("orders", -1, 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_is_not_there_is_said_at_once(place, error):
+    there, found = fetched(**fetching(("orders", 0, 9), place, max_wait_ms=600_000))
+    assert (there.error_code, found.error_code) == (0, error)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (-1, ErrorCode.NONE),
+        (3, ErrorCode.NONE),
+        (2, ErrorCode.FENCED_LEADER_EPOCH),
+        (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_client_may_name_the_leader_that_it_means(epoch, error):
+    (found,) = fetched(**fetching(("orders", 0, 0), current_leader_epoch=epoch))
+    assert found.error_code == error
+
+
+def test_there_are_no_sessions():
+    async def run():
+        asked = fetching(("orders", 0, 0)) | {"session_id": 5}
+        return await ask(Handlers(await filled(), now_ms), Api.FETCH, LATEST, **asked)
+
+    assert asyncio.run(run()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def waited(asked, then):
+    """What comes to somebody who waits, while something else is done."""
+
+    async def run():
+        broker = await filled()
+        waiting = asyncio.create_task(ask(Handlers(broker, now_ms), Api.FETCH, LATEST, **asked))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        await then(broker)
+        answer = await asyncio.wait_for(waiting, WAIT_S)
+        return [one for topic in answer.responses for one in topic.partitions]
+
+    return asyncio.run(run())
+
+
+def test_who_waits_is_woken_by_what_comes():
+    async def then(broker):
+        await broker.append(KafkaPartition("orders", 1), BATCH, -1, 1)
+
+    asked = fetching(("orders", 0, 9), ("orders", 1, 0), max_wait_ms=600_000)
+    none, found = waited(asked, then)
+    assert (none.records, found.records) == (b"", stored(0))
+
+
+def test_who_wants_more_waits_for_more():
+    async def then(broker):
+        for _ in range(2):
+            await asyncio.sleep(0)
+            await broker.append(KafkaPartition("orders", 1), BATCH, -1, 1)
+
+    asked = fetching(("orders", 1, 0), max_wait_ms=600_000, min_bytes=len(BATCH) + 1)
+    (found,) = waited(asked, then)
+    assert found.records == stored(0, 3)
+
+
+def test_what_was_read_is_not_read_again_while_more_is_waited_for():
+    asked = fetching(("orders", 0, 0), max_wait_ms=600_000, min_bytes=4 * len(BATCH))
+
+    async def then(broker):
+        reads = []
+        fetch = broker.fetch
+
+        async def counted(partition, offset, bytes_max):
+            reads.append(offset)
+            return await fetch(partition, offset, bytes_max)
+
+        broker.fetch = counted
+        await broker.append(KafkaPartition("orders", 0), BATCH, -1, 1)
+        while not reads:
+            await asyncio.sleep(0)
+        assert reads == [9]
+
+    (found,) = waited(asked, then)
+    assert found.records == stored(0, 3, 6, 9)
+
+
+def test_who_waits_is_told_when_the_partition_is_somebody_else_s():
+    async def then(broker):
+        await broker.delete("orders")
+
+    (found,) = waited(fetching(("orders", 0, 9), max_wait_ms=600_000), then)
+    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_time_to_wait_ends():
+    (found,) = fetched(**fetching(("orders", 0, 9), max_wait_ms=20))
+    assert (found.error_code, found.records) == (ErrorCode.NONE, b"")
+
+
+def test_offsets_at_which_nothing_is_left_do_not_keep_anybody_busy():
+    """Kafka allows holes: a partition may end with offsets that name no record."""
+
+    class Holes(MemoryBroker):
+        reads = 0
+
+        def offsets(self, partition):
+            return Offsets(0, 9)
+
+        async def fetch(self, partition, offset, bytes_max):
+            self.reads += 1
+            return Fetched(ErrorCode.NONE, Offsets(0, 9))
+
+        async def arrival(self, ends, timeout_s):
+            assert ends == {("orders", 0): 9}
+            await asyncio.sleep(timeout_s)
+
+    async def run():
+        broker = Holes()
+        await broker.create("orders", 1, {})
+        asked = fetching(("orders", 0, 3), max_wait_ms=20)
+        await ask(Handlers(broker, now_ms), Api.FETCH, LATEST, **asked)
+        return broker.reads
+
+    assert asyncio.run(run()) <= 3
+
+
+def found_at(time_ms, version=LATEST_LIST, topic="orders", partition=0, epoch=-1, **configs):
+    async def run():
+        broker = await filled(**configs)
+        one = {"partition_index": partition, "timestamp": time_ms, "current_leader_epoch": epoch}
+        asked = {"replica_id": -1, "topics": [{"name": topic, "partitions": [one]}]}
+        answer = await ask(Handlers(broker, now_ms), Api.LIST_OFFSETS, version, **asked)
+        found = answer.topics[0].partitions[0]
+        return found.error_code, found.offset, found.timestamp
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("version", SERVED[Api.LIST_OFFSETS])
+@pytest.mark.parametrize(
+    ("time_ms", "found"),
+    [
+        (-1, (0, 9, -1)),
+        (-2, (0, 0, -1)),
+        (-3, (0, 2, 1_002)),
+        (-4, (0, 0, -1)),
+        (-5, (0, -1, -1)),
+        (0, (0, 0, 1_000)),
+        (1_001, (0, 1, 1_001)),
+        (1_003, (0, -1, -1)),
+        (-6, (ErrorCode.INVALID_REQUEST, -1, -1)),
+    ],
+)
+def test_offsets_are_found_by_time(version, time_ms, found):
+    assert found_at(time_ms, version) == found
+
+
+def test_the_log_start_is_the_earliest():
+    assert found_at(-2, **{"retention.bytes": "0"}) == (0, 6, -1)
+
+
+def test_offsets_of_what_is_not_there_are_not_found():
+    assert found_at(-1, topic="other")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found_at(-1, partition=2)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found_at(-1, epoch=2)[0] == ErrorCode.FENCED_LEADER_EPOCH

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import random
+import struct
+from types import SimpleNamespace
+
+import pytest
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader
+
+from dafka.errors import RequestError
+from dafka.gateway.layout import RequestReader, request_layout, response_layout
+from tests.support.kafka_messages import EVERY_VERSION, plain, some, written
+
+EXAMPLES = 8
+every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+
+
+def mapped(value):
+    """As handlers give it: mappings; records in pieces."""
+    if isinstance(value, SimpleNamespace):
+        fields = {name: mapped(inner) for name, inner in vars(value).items()}
+        return fields if fields.get("records", ()) is not None else fields | {"records": ()}
+    if isinstance(value, list):
+        return [mapped(one) for one in value]
+    return (value[:1], value[1:]) if isinstance(value, bytes) else value
+
+
+@every_version
+def test_requests_are_read_as_kio_writes_them(api, version):
+    chance = random.Random(31)
+    schema = load_request_schema(api, version)
+    for _ in range(EXAMPLES):
+        entity = some(schema, chance)
+        reader = RequestReader(written(entity), 1_000)
+        assert request_layout(api, version).read(reader) == plain(entity)
+        with pytest.raises(RequestError, match="truncated"):
+            reader.octets(1)
+
+
+@every_version
+def test_kio_reads_answers_as_they_are_written(api, version):
+    chance = random.Random(32)
+    schema = load_response_schema(api, version)
+    for _ in range(EXAMPLES):
+        entity = some(schema, chance)
+        pieces = []
+        response_layout(api, version).write(pieces, mapped(plain(entity)))
+        octets = b"".join(pieces)
+        read, size = entity_reader(schema)(octets, 0)
+        assert size == len(octets)
+        assert blank_of(plain(read)) == blank_of(plain(entity))
+
+
+def blank_of(value):
+    """Records that are null are written as none."""
+    if isinstance(value, SimpleNamespace):
+        fields = {name: blank_of(inner) for name, inner in vars(value).items()}
+        if "records" in fields:
+            fields["records"] = fields["records"] or b""
+        return SimpleNamespace(**fields)
+    return [blank_of(one) for one in value] if isinstance(value, list) else value
+
+
+@every_version
+def test_what_is_not_said_has_the_schema_s_default(api, version):
+    pieces = []
+    response_layout(api, version).write(pieces, {"unknown": 1})
+    octets = b"".join(pieces)
+    assert entity_reader(load_response_schema(api, version))(octets, 0)[1] == len(octets)
+
+
+@every_version
+def test_every_beginning_of_a_request_is_refused(api, version):
+    octets = written(some(load_request_schema(api, version), random.Random(33)))
+    layout = request_layout(api, version)
+    for size in range(len(octets)):
+        with pytest.raises(RequestError):
+            layout.read(RequestReader(octets[:size], 1_000))
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (b"\xff\xff\xff\xff\x07", "truncated"),  # two thousand million names
+        (b"\xff\xff\xff\xff\xff\x01", "number"),
+        (b"\x07", "truncated"),
+        (b"\x7f" + b"\0" * 200, "items"),
+    ],
+)
+def test_a_length_is_checked_before_anything_is_made_of_it(octets, reason):
+    with pytest.raises(RequestError, match=reason):
+        RequestReader(octets, 100).items(None, nullable=True)
+
+
+@pytest.mark.parametrize("size", [-2, -(2**31)])
+def test_a_negative_length_is_refused(size):
+    with pytest.raises(RequestError, match="length"):
+        RequestReader(struct.pack(">i", size), 1).items(struct.Struct(">i"), nullable=True)
+
+
+def test_null_is_refused_where_there_has_to_be_something():
+    assert RequestReader(b"\0", 1).items(None, nullable=True) == -1
+    with pytest.raises(RequestError, match="length"):
+        RequestReader(b"\0", 1).items(None, nullable=False)
+
+
+def test_items_of_all_arrays_are_counted_together():
+    reader = RequestReader(b"\4abc\4def", 5)
+    assert reader.items(None, nullable=False) == 3
+    reader.octets(3)
+    with pytest.raises(RequestError, match="items"):
+        reader.items(None, nullable=False)
+
+
+def test_text_that_is_none_is_refused():
+    with pytest.raises(RequestError, match="text"):
+        request_layout(3, 1).read(RequestReader(b"\0\0\0\1\0\1\xff", 5))
+
+
+def test_tags_are_passed_over():
+    reader = RequestReader(b"\2\0\1a\x81\1\2bcd", 1)
+    reader.pass_tags()
+    assert reader.octets(1) == b"d"

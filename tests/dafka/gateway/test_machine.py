@@ -1,0 +1,293 @@
+"""The machine of a gateway before a store in memory: no threads, no sockets, a clock of its own."""
+
+from __future__ import annotations
+
+from itertools import count
+from uuid import UUID
+
+import pytest
+
+from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Offsets, Placed, Topic
+from dafka.gateway.catalog import CATALOG, CONTROLLED, TOPICS, decoded_topic, encoded_topic
+from dafka.gateway.effects import (
+    Answer,
+    AppendBatch,
+    CatalogRead,
+    Close,
+    LedgersRead,
+    Locate,
+    MakeTopic,
+    OffsetsShown,
+    ReadLedger,
+    StoreTold,
+    Survey,
+    TopicMade,
+    TopicsOrdered,
+)
+from dafka.gateway.events import StoreRead
+from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
+from dafka.groups.acceptor import Registers
+from dafka.groups.events import Answered, Ask, Left
+from dafka.groups.membership import Accept, Beat, Prepare
+from dafka.model import Batch, Partition, range_of, slot_of
+from dafka.protocol.effects import Dropped, Publish
+from dafka.protocol.events import Received, TurnEnded, Woke
+from dafka.records.batch import BatchBuilder, enclosed, values_of
+from dafka.storage.memory import MemoryLog
+from dafka.wire import messages
+
+STORE = "S0"
+ORDERS = Topic("orders", 2, UUID(int=7), {})
+FIRST = KafkaPartition("orders", 0)
+
+
+def sent(*values, producer=-1, sequence=-1):
+    builder = BatchBuilder(10_000)
+    for value in values:
+        builder.append(1_000, None, value, ())
+    builder._builder.set_producer_state(producer, 0, sequence)
+    return bytes(builder.build())
+
+
+class StoreInMemory:
+    """The one store: it keeps what is published, and says so when it is let."""
+
+    def __init__(self):
+        self.logs = {}
+        self.registers = Registers(MemoryLog(STORE), -60_000)
+
+    def take(self, message):
+        place = Partition(message.topic, message.address)
+        batch = Batch(place, message.sequence, message.count, message.content)
+        self.logs.setdefault(place, []).append(batch)
+        return messages.Ack(*place, STORE, batch.end - 1)
+
+    def kept(self, topic):
+        return {
+            place: range(batches[-1].end)
+            for place, batches in self.logs.items()
+            if place.topic == topic
+        }
+
+    def values(self, place):
+        return [value for batch in self.logs[place] for value in values_of(batch)]
+
+    def read(self, wanted, numbers):
+        lines = {}
+        for place in self.kept(LEDGER):
+            name = chain_name(place.address)
+            if name.mark == mark_of_partition(wanted.partition):
+                chain = chain_of(self.values(place), wanted.partition, name.epoch)
+                lines[name.epoch] = chain
+        kept = {
+            place.address: there
+            for place, there in self.kept(wanted.partition.topic).items()
+            if range_of(slot_of(place.address), numbers) == wanted.partition.number
+        }
+        return StoreRead(wanted.token, STORE, lines, kept)
+
+    def answer(self, request, now_ms):
+        match request:
+            case Prepare():
+                return self.registers.prepare(request, now_ms)
+            case Accept():
+                return self.registers.accept(request, now_ms)
+            case Beat():
+                return self.registers.beat(request, now_ms)
+
+
+class Bench:
+    """A gateway, and what it has asked for; the store answers at once."""
+
+    addresses = count(1)
+
+    def __init__(self, store, now_ms=0):
+        self.store, self.now_ms = store, now_ms
+        self.tokens = count(1)
+        self.told = []
+        self.deaf = False
+        """Whether no ACK arrives."""
+        address = f"{next(self.addresses):032X}"
+        self.machine = GatewayMachine(address, "127.0.0.1:9092", 1, self.draw)
+        self.give(Woke())
+
+    def draw(self):
+        return f"{next(self.addresses):032X}"
+
+    def give(self, event):
+        """Let it happen; what the gateway tells its clients and others.
+
+        Two turns: what is heard of at the end of one is gone into in the next.
+        """
+        before = len(self.told)
+        for one in (event, TurnEnded(), TurnEnded()):
+            self._handle(one)
+            self.machine.check()
+        return self.told[before:]
+
+    def _handle(self, event):
+        for effect in self.machine.handle(event, self.now_ms):
+            match effect:
+                case Publish(messages.Records() as message):
+                    ack = self.store.take(message)
+                    if not self.deaf:
+                        self._handle(Received(ack))
+                case Ask(store, token, request):
+                    self._handle(Answered(store, token, self.store.answer(request, self.now_ms)))
+                case ReadLedger():
+                    numbers = self.machine.catalog.numbers(effect.partition.topic)
+                    found = self.store.read(effect, numbers)
+                    self._handle(LedgersRead({(effect.partition, effect.epoch): found}))
+                case _:
+                    self.told.append(effect)
+
+    def settle(self, until, ms_max=20_000):
+        """Let time pass until something has been told."""
+        end_ms = self.now_ms + ms_max
+        while not any(map(until, self.told)):
+            assert self.now_ms < end_ms
+            self.now_ms += 20
+            self.give(Woke())
+
+    def own(self, *partitions):
+        for partition in partitions:
+            self.settle(lambda one, which=partition: getattr(one, "partition", None) == which)
+
+    def append(self, batch, partition=FIRST, acks=-1):
+        token = next(self.tokens)
+        told = self.give(AppendBatch(token, partition, batch, acks))
+        return next((one.placed for one in told if isinstance(one, Answer)), None)
+
+    def ask(self, event):
+        (answer,) = [one for one in self.give(event) if getattr(one, "token", None) is not None]
+        return answer
+
+
+@pytest.fixture
+def store():
+    return StoreInMemory()
+
+
+@pytest.fixture
+def bench(store):
+    """A gateway that owns all of a topic with two partitions."""
+    bench = Bench(store)
+    bench.give(CatalogRead((ORDERS,)))
+    bench.own(CONTROLLED, FIRST, KafkaPartition("orders", 1))
+    return bench
+
+
+def test_a_member_is_known_by_its_id():
+    node = node_number("AB")
+    assert gateway_of("AB@127.0.0.1:9092.3") == Gateway(node, "127.0.0.1", 9_092)
+    assert gateway_of("AB@[::1]:9092.3") == Gateway(node, "[::1]", 9_092)
+    assert gateway_of("AB.1") is gateway_of("AB@x:y.1") is gateway_of("") is None
+    assert 0 < node < 2**31
+
+
+def test_what_it_owns_it_stores_and_shows(bench):
+    assert bench.append(sent(b"a", b"b")) == Placed(ErrorCode.NONE, 0, 0)
+    assert bench.append(sent(b"c")) == Placed(ErrorCode.NONE, 2, 0)
+    located = bench.ask(Locate(1, FIRST, 1, 1_000))
+    assert located.offsets == Offsets(0, 3)
+    assert [(entry.offset, batch.count) for entry, batch in located.found] == [(0, 2), (0, 1)]
+    (survey,) = bench.ask(Survey(1, FIRST)).entries
+    assert (survey.offset, survey.records) == (0, 3)
+
+
+def test_lines_are_published_before_their_records(bench):
+    bench.append(sent(b"a"))
+    (last_log,) = [log for log in bench.store.logs if log.topic == "orders"]
+    order = list(bench.store.logs)
+    chains = [log for log in order if log.topic == LEDGER]
+    assert chains, "each ownership has a chain"
+    assert order.index(last_log) > max(order.index(one) for one in chains)
+
+
+def test_what_is_not_stored_is_neither_answered_nor_shown(bench):
+    bench.deaf = True
+    assert bench.append(sent(b"a")) is None
+    assert bench.append(sent(b"b"), acks=1) == Placed(ErrorCode.NONE, 1, 0)
+    assert bench.ask(Locate(1, FIRST, 0, 1_000)).offsets == Offsets(0, 0)
+
+
+def test_a_batch_that_is_sent_again_has_its_offset_already(bench):
+    batch = sent(b"a", producer=9, sequence=0)
+    assert bench.append(batch).offset == bench.append(batch).offset == 0
+    gap = bench.append(sent(b"x", producer=9, sequence=7))
+    assert gap.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    bench.deaf = True
+    waits = sent(b"b", producer=9, sequence=1)
+    assert bench.append(waits) is bench.append(waits) is None, "it is not stored yet"
+
+
+def test_records_of_others_get_offsets_once_they_are_stored(bench):
+    address = next(
+        drawn for drawn in iter(bench.draw, "") if range_of(slot_of(drawn), 2) == FIRST.number
+    )
+    told = bench.give(StoreTold(STORE, {Partition("orders", address): range(4)}))
+    assert OffsetsShown(FIRST, Offsets(0, 4)) in told
+    assert bench.give(StoreTold(STORE, {Partition("other", address): range(4)})) == []
+
+
+def test_without_a_lease_it_serves_nobody(bench):
+    bench.now_ms += SESSION_MS + 1
+    assert bench.append(sent(b"a")).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert bench.ask(Locate(1, FIRST, 0, 9)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
+    bench.append(sent(b"a", b"b", producer=9, sequence=0))
+    bench.deaf = True
+    waits = AppendBatch(77, FIRST, sent(b"c", producer=9, sequence=2), -1)
+    bench.give(waits)
+    told = bench.give(Close())
+    assert Answer(77, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)) in told
+    assert OffsetsShown(FIRST, None) in told
+    assert Left() in told
+    second = Bench(store, bench.now_ms)
+    second.give(CatalogRead((ORDERS,)))
+    second.own(FIRST)
+    assert second.append(waits.batch).offset == 2, "it was stored, only nobody had said so"
+    assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
+
+
+def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
+    bench.append(sent(b"a"))
+    first_log = next(log for log in store.logs if log.topic == "orders")
+    bench.give(Close())
+    second = Bench(store, bench.now_ms)
+    second.give(CatalogRead((ORDERS,)))
+    second.own(FIRST)
+    assert second.give(StoreTold(STORE, {first_log: range(5)})) == []
+    assert second.append(sent(b"b")).offset == 1
+
+
+def test_a_topic_is_made_once_the_controller_has_said_so(bench):
+    topic = Topic("sales", 1, UUID(int=9), {})
+    bench.give(MakeTopic(5, topic))
+    (log,) = bench.store.kept(TOPICS)
+    assert [decoded_topic(value) for value in bench.store.values(log)] == [topic]
+    assert bench.give(TopicsOrdered(0, (topic,))) == [], "of an ownership of before"
+    epoch, entries = bench.machine.controlled(0, 1)
+    assert [(one.address, one.records) for one in entries] == [(log.address, 1)]
+    other = topic._replace(partitions=3)
+    told = bench.give(TopicsOrdered(epoch, (topic, other)))
+    assert TopicMade(5, ErrorCode.NONE) in told
+    (said,) = bench.store.kept(CATALOG)
+    assert [decoded_topic(value) for value in bench.store.values(said)] == [topic]
+    assert bench.ask(MakeTopic(6, other)) == TopicMade(6, ErrorCode.TOPIC_ALREADY_EXISTS)
+    assert bench.ask(MakeTopic(7, topic._replace(name="_x"))).error is ErrorCode.INVALID_TOPIC
+
+
+def test_what_a_controller_says_is_overheard(bench):
+    topic = Topic("sales", 1, UUID(int=9), {})
+    bench.give(MakeTopic(5, topic._replace(id=UUID(int=8))))
+    builder = BatchBuilder(1_000)
+    builder.append(1, None, encoded_topic(topic), ())
+    content = enclosed(builder.build(), 0)
+    told = bench.give(Received(messages.Records(CATALOG, "AB", 0, 1, content)))
+    assert TopicMade(5, ErrorCode.TOPIC_ALREADY_EXISTS) in told, "somebody else was first"
+    torn = Received(messages.Records(CATALOG, "AB", 1, 1, content[:40]))
+    assert bench.give(torn) == [Dropped("batch size")]

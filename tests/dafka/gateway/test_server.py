@@ -1,0 +1,291 @@
+"""What clients do to a server that no good client does; good ones: tests/scenarios."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.connection import ServerSettings
+from dafka.gateway.wire import Api
+from dafka.limits import REQUEST_BYTES_MAX
+from tests.support.kafka_messages import client_batch, fetching, producing, request
+from tests.support.kafka_server import WAIT_S, served
+
+pytestmark = pytest.mark.net
+
+MUCH = 8_000_000
+ORDERS = KafkaPartition("orders", 0)
+
+
+def until(holds):
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def answers(gateway):
+    """Whether it still serves others."""
+    with gateway.client() as client:
+        return client.ask(Api.API_VERSIONS, 0).error_code == 0
+
+
+@pytest.fixture
+def gateway():
+    with served() as there:
+        there.create("orders")
+        yield there
+
+
+@pytest.mark.parametrize("size", [-1, 0, 7, REQUEST_BYTES_MAX + 1, 2**31 - 1, -(2**31)])
+def test_a_size_that_no_request_has_ends_the_connection(gateway, size):
+    with gateway.client() as client:
+        client.socket.sendall(struct.pack(">i", size))
+        assert client.is_closed()
+    assert answers(gateway)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        struct.pack(">hhih", 999, 0, 1, -1),
+        struct.pack(">hhih", Api.PRODUCE, 2, 1, -1),
+        struct.pack(">hhih", Api.METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff",
+        struct.pack(">hhih", Api.METADATA, 12, 1, -1) + b"\0\xff\xff\xff\xff\x0f",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_ends_the_connection(gateway, frame):
+    with gateway.client() as client:
+        client.send_frame(frame)
+        assert client.is_closed()
+    assert answers(gateway)
+
+
+def test_what_came_before_something_that_is_no_request_is_answered():
+    with served(store_s=0.05) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        client.send(Api.PRODUCE, 9, **producing(client_batch()))
+        client.send_frame(b"\x7f" * 20)
+        answer = client.receive(Api.PRODUCE, 9)
+        assert answer.responses[0].partition_responses[0].base_offset == 0
+        assert client.is_closed()
+
+
+def test_answers_come_in_the_order_of_the_requests():
+    with served(store_s=0.05) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        for _ in range(3):
+            client.send(Api.PRODUCE, 9, **producing(client_batch()))
+        client.send(Api.PRODUCE, 9, **producing(b""))  # refused at once
+        client.send(Api.FETCH, 11, **fetching(("orders", 0, 0)))
+        client.send(Api.API_VERSIONS, 0)
+        offsets = [
+            client.receive(Api.PRODUCE, 9).responses[0].partition_responses[0].base_offset
+            for _ in range(4)
+        ]
+        assert offsets == [0, 3, 6, -1]
+        fetched = client.receive(Api.FETCH, 11).responses[0].partitions[0]
+        assert fetched.high_watermark == 9  # begun when what was before it was answered
+        assert client.receive(Api.API_VERSIONS, 0).error_code == 0
+
+
+def test_requests_are_taken_in_while_others_are_under_way():
+    with served(store_s=0.3) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        began_s = time.monotonic()
+        for _ in range(20):
+            client.send(Api.PRODUCE, 9, **producing(client_batch()))
+        for _ in range(20):
+            client.receive(Api.PRODUCE, 9)
+        assert time.monotonic() - began_s < 20 * 0.3 / 2
+
+
+def test_no_more_requests_are_under_way_than_may_be():
+    settings = ServerSettings(under_way_max=4, stop_s=0.1)
+    with served(settings, store_s=3_600) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        for _ in range(10):
+            client.send(Api.PRODUCE, 9, **producing(client_batch(), acks=-1))
+        log = gateway.broker._logs[ORDERS]
+        until(lambda: len(log.batches) == 4)
+        assert answers(gateway)
+        assert len(log.batches) == 4
+        client.socket.close()
+        gateway.call(gateway.server.stop())
+
+
+def test_requests_wait_for_room_in_their_turn():
+    batch = client_batch([b"x" * 10_000])
+    size = len(request(Api.PRODUCE, 9, **producing(batch)))
+    settings = ServerSettings(requests_bytes_max=2 * size)
+    with served(settings, store_s=0.05) as gateway:
+        gateway.create("orders")
+        clients = [gateway.client() for _ in range(5)]
+        for client in clients:
+            client.send(Api.PRODUCE, 9, **producing(batch))
+        offsets = [
+            client.receive(Api.PRODUCE, 9).responses[0].partition_responses[0].base_offset
+            for client in clients
+        ]
+        assert sorted(offsets) == list(range(5))
+        for client in clients:
+            client.socket.close()
+        until(lambda: gateway.server.connections == 0)
+
+
+def test_whoever_only_says_that_much_will_come_keeps_nobody_from_asking():
+    settings = ServerSettings(requests_bytes_max=2 * REQUEST_BYTES_MAX, pressed_s=0.1)
+    with served(settings) as gateway:
+        sockets = [gateway.client() for _ in range(4)]
+        for client in sockets:
+            client.socket.sendall(struct.pack(">i", REQUEST_BYTES_MAX) + b"half")
+        until(lambda: gateway.server.connections == 4)
+        assert answers(gateway)
+        for client in sockets[:2]:
+            assert client.is_closed()
+        for client in sockets:
+            client.socket.close()
+
+
+def test_half_a_request_ends_when_its_time_is_over():
+    settings = ServerSettings(stalled_s=0.1, bytes_per_s_min=1e9)
+    with served(settings) as gateway, gateway.client() as client:
+        client.socket.sendall(struct.pack(">i", 1_000) + b"half")
+        assert client.is_closed()
+        assert answers(gateway)
+
+
+def test_who_asks_nothing_is_disconnected():
+    with served(ServerSettings(idle_s=0.1)) as gateway, gateway.client() as client:
+        assert client.is_closed()
+
+
+def ask_for_much(client):
+    """Eight megabytes: more than the kernel takes for somebody who does not read."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_bytes=1 << 23))
+
+
+@pytest.fixture
+def served_much():
+    @contextmanager
+    def serve(settings):
+        with served(settings) as gateway:
+            gateway.create("orders")
+            gateway.call(_append(gateway, client_batch([b"x" * MUCH])))
+            yield gateway
+
+    return serve
+
+
+def test_who_does_not_read_is_disconnected_and_holds_one_answer_until_then(served_much):
+    settings = ServerSettings(stalled_s=0.5, bytes_per_s_min=1e9)
+    with served_much(settings) as gateway, gateway.client() as client:
+        for _ in range(30):
+            ask_for_much(client)
+        until(lambda: gateway.server._unread > 0)
+        assert gateway.server._unread < 2 * MUCH
+        until(lambda: gateway.server.connections == 0)
+        assert gateway.server._unread == 0
+        assert answers(gateway)
+
+
+def test_who_reads_for_longest_goes_where_too_much_is_unread(served_much):
+    settings = ServerSettings(unread_bytes_max=MUCH * 3 // 2)
+    with served_much(settings) as gateway, gateway.client() as first, gateway.client() as second:
+        ask_for_much(first)
+        until(lambda: gateway.server._unread > 0)
+        ask_for_much(second)
+        until(lambda: gateway.server.connections == 1)
+        found = second.receive(Api.FETCH, 11).responses[0].partitions[0]
+        assert len(found.records) > MUCH
+
+
+async def _append(gateway, batch):
+    return await gateway.broker.append(ORDERS, batch, -1, WAIT_S)
+
+
+def test_more_connections_than_may_be_are_closed():
+    with served(ServerSettings(connections_max=2)) as gateway:
+        clients = [gateway.client() for _ in range(2)]
+        for client in clients:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+        with gateway.client() as third:
+            assert third.is_closed()
+        clients[0].socket.close()
+        until(lambda: gateway.server.connections == 1)
+        assert answers(gateway)
+        clients[1].socket.close()
+
+
+def test_nobody_waits_for_a_client_that_has_gone(gateway):
+    with gateway.client() as client:
+        client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
+        until(lambda: gateway.server.connections == 1)
+    until(lambda: gateway.server.connections == 0)
+
+
+def test_what_a_client_sent_before_it_went_is_stored(gateway):
+    with gateway.client() as client:
+        for _ in range(100):
+            client.send(Api.PRODUCE, 9, **producing(client_batch(), acks=0))
+    until(lambda: gateway.broker.offsets(ORDERS).end == 300)
+
+
+def test_a_client_that_wants_no_answer_is_disconnected_where_nothing_was_stored(gateway):
+    with gateway.client() as client:
+        client.send(Api.PRODUCE, 9, **producing(client_batch(), topic="other", acks=0))
+        assert client.is_closed()
+
+
+def test_a_request_that_cannot_be_answered_ends_its_connection_and_is_logged(gateway, caplog):
+    gateway.broker.topics = None
+    with gateway.client() as client:
+        client.send(Api.METADATA, 1, topics=None)
+        assert client.is_closed()
+    until(lambda: "a request cannot be answered" in caplog.text)
+    assert answers(gateway)
+
+
+def test_at_the_end_what_is_under_way_is_answered():
+    with served(store_s=0.2) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        client.send(Api.PRODUCE, 9, **producing(client_batch()))
+        until(lambda: gateway.broker._logs[ORDERS].batches)
+        with gateway.client() as waiting:
+            waiting.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
+            until(lambda: gateway.server.connections == 2)
+            gateway.stop()
+            answer = client.receive(Api.PRODUCE, 9)
+            assert answer.responses[0].partition_responses[0].base_offset == 0
+            assert waiting.is_closed()
+        with pytest.raises(ConnectionRefusedError):
+            gateway.client()
+
+
+def test_at_the_end_what_takes_too_long_is_not_waited_for():
+    with served(ServerSettings(stop_s=0.1), store_s=3_600) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        client.send(Api.PRODUCE, 9, **producing(client_batch(), timeout_ms=600_000))
+        until(lambda: gateway.broker._logs[ORDERS].batches)
+        gateway.stop()
+        assert client.is_closed()
+
+
+@pytest.mark.slow
+def test_many_clients_at_once(gateway):
+    def work(_):
+        with gateway.client() as client:
+            for _ in range(20):
+                client.ask(Api.PRODUCE, 9, **producing(client_batch()))
+
+    with ThreadPoolExecutor(30) as pool:
+        list(pool.map(work, range(30)))
+    assert gateway.broker.offsets(ORDERS).end == 30 * 20 * 3

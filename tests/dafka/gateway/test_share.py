@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
+from dafka.gateway.effects import AppendBatch, Locate, OffsetsShown, ReadLedger
+from dafka.gateway.events import StoreRead
+from dafka.gateway.lines import LEDGER, chain_of
+from dafka.gateway.recent import RecentBatches
+from dafka.gateway.share import Share, batches_of
+from dafka.limits import BATCH_RECORDS_MAX
+from dafka.model import Partition
+from dafka.records.batch import BatchBuilder, checked_count, values_of
+
+ORDERS = KafkaPartition("orders", 0)
+OWN = "B" * 32
+
+
+def sent(*values):
+    builder = BatchBuilder(10_000)
+    for value in values:
+        builder.append(1_000, None, value, ())
+    return bytes(builder.build())
+
+
+def share_that_serves(stores=1):
+    share = Share(ORDERS, 4, "A" * 32, OWN, stores)
+    assert share.own(1_000, 0) == [ReadLedger(ORDERS, 4, 1)]
+    for number in range(stores // 2 + 1):
+        share.take(StoreRead(1, f"S{number}", {}, {"C": range(3)}), 0)
+    lines = share.flush()
+    for number in range(stores):
+        share.lines_stored(f"S{number}", lines[-1].end, 0)
+    return share
+
+
+def test_its_chain_begins_with_all_that_is_there():
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1)
+    share.own(1_000, 0)
+    share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
+    (lines,) = share.flush()
+    assert lines.partition == Partition(LEDGER, share.chain.address)
+    chain = chain_of(values_of(lines), ORDERS, 4)
+    assert [line.kind.value for line in chain] == ["begin", "entry", "open"]
+    assert chain[-1].address == OWN
+    assert share.flush() == []
+    assert share.lines_stored("S0", lines.end, 0) == [OffsetsShown(ORDERS, Offsets(0, 3))]
+
+
+def test_two_of_three_stores_have_to_have_lines_and_records():
+    share = share_that_serves(stores=3)
+    assert share.offered == Offsets(0, 3)
+    share.append(AppendBatch(1, ORDERS, sent(b"a"), -1), share.offered, 0)
+    lines, records = share.flush()
+    assert (lines.partition, records.partition) == (share.chain, share.records)
+    for store in ("S0", "S1"):
+        assert share.offered == Offsets(0, 3)
+        share.lines_stored(store, lines.end, 0)
+        share.stored(store, OWN, range(1), 0)
+    assert share.offered == Offsets(0, 4)
+
+
+def test_what_stores_had_more_while_it_read_gets_offsets_too():
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1)
+    share.own(1_000, 0)
+    share.stored("S0", "C", range(5), 0)
+    share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
+    assert share.machine.ledger.end == 5
+
+
+def test_what_is_at_hand_is_found_and_what_is_not_has_to_be_read():
+    share, recent = share_that_serves(), RecentBatches(1_000)
+    share.append(AppendBatch(1, ORDERS, sent(b"a", b"b"), -1), share.offered, 0)
+    lines, records = share.flush()
+    recent.add(records)
+    share.lines_stored("S0", lines.end, 0)
+    share.stored("S0", OWN, range(2), 0)
+    there = share.locate(Locate(1, ORDERS, 4, 0), share.offered, recent)
+    assert [batch for _, batch in there.found] == [records], "one, however little is wanted"
+    unread = share.locate(Locate(1, ORDERS, 0, 100), share.offered, recent)
+    assert unread.found == ()
+    assert [(one.address, one.records) for one in unread.entries] == [("C", 3), (OWN, 2)]
+    out = share.locate(Locate(1, ORDERS, 9, 100), share.offered, recent)
+    assert (out.error, out.offsets) == (ErrorCode.OFFSET_OUT_OF_RANGE, Offsets(0, 5))
+
+
+def test_many_lines_are_several_batches():
+    log = Partition(LEDGER, "A")
+    batches = batches_of(log, 5, [b"x"] * (BATCH_RECORDS_MAX + 1))
+    assert [(one.sequence, one.count) for one in batches] == [
+        (5, BATCH_RECORDS_MAX),
+        (5 + BATCH_RECORDS_MAX, 1),
+    ]
+    assert all(checked_count(one.content, one.sequence) == one.count for one in batches)

@@ -1,0 +1,46 @@
+"""A whole gateway in this process, and a client of Kafka's."""
+
+from __future__ import annotations
+
+import socket
+
+import confluent_kafka
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.node.kafka_server import KafkaServer
+from tests.support.small_cluster import SmallCluster
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+WAIT_S = 60
+
+
+@pytest.fixture
+def place(tmp_path, free_ports, reopened):
+    cluster = SmallCluster(tmp_path, free_ports, reopened)
+    cluster.start_tower()
+    cluster.store()
+    yield cluster.place(None, {"stores": cluster.queries})[0]
+    cluster.close()
+
+
+def test_a_topic_is_made_when_it_is_first_written_to(place, free_ports, until):
+    port = free_ports(1)
+    with KafkaServer(place, "127.0.0.1", port) as server:
+        until(lambda: not server.unready())
+        placed = []
+        producer = confluent_kafka.Producer({"bootstrap.servers": f"127.0.0.1:{port}"})
+        producer.produce("orders", b"a", on_delivery=lambda *done: placed.append(done))
+        assert producer.flush(WAIT_S) == 0
+        ((error, message),) = placed
+        assert (error, message.offset()) == (None, 0)
+        assert not server.unwell()
+        assert not server.join(0)
+
+
+def test_a_port_that_is_taken_is_said(place):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MisuseError, match="cannot listen for Kafka clients"):
+            KafkaServer(place, "127.0.0.1", port)

@@ -1,0 +1,78 @@
+"""Reading records from real stores, one of which may be away."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.cluster import Cluster
+from dafka.errors import QueryError
+from dafka.gateway.broker import ErrorCode, Found
+from dafka.gateway.ledger import LedgerEntry
+from dafka.node.record_reader import RecordReader
+from dafka.records.header import header_of
+from tests.support.small_cluster import SmallCluster
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports, reopened):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=2)
+    cluster.start_tower()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def reader(cluster):
+    reader = RecordReader(Cluster(stores=cluster.queries))
+    yield reader
+    reader.close()
+
+
+def stored(cluster, *values):
+    """Where a producer's records are."""
+    producer = cluster.producer(linger_ms=0)
+    for value in values:
+        producer.send("orders", value)
+        producer.flush(30)
+    return producer.address
+
+
+def test_batches_are_read_where_the_ledger_says(cluster, reader):
+    cluster.store(1)
+    address = stored(cluster, b"a", b"b", b"c")
+    entries = [LedgerEntry(10, address, 1, 2)]
+    batches = reader.fetch("orders", entries, 11, 1_000)
+    assert [header_of(one).base_offset for one in batches] == [11]
+    assert [header_of(one).base_offset for one in reader.fetch("orders", entries, 0, 1)] == [10]
+    assert [*reader.values("orders", entries[0])] == [b"b", b"c"]
+
+
+def test_what_no_store_has_is_passed_over(cluster, reader):
+    cluster.store(0)
+    cluster.store(1)
+    address = stored(cluster, b"a")
+    entries = [LedgerEntry(0, "GONE", 0, 9), LedgerEntry(9, address, 0, 1)]
+    batches = reader.fetch("orders", entries, 0, 1_000)
+    assert [header_of(one).base_offset for one in batches] == [9]
+    assert [*reader.values("orders", entries[0])] == []
+
+
+def test_a_store_that_is_away_may_have_had_it(cluster, reader):
+    cluster.store(1)
+    stored(cluster, b"a")
+    with pytest.raises(QueryError):
+        reader.fetch("orders", [LedgerEntry(0, "GONE", 0, 9)], 0, 1_000)
+
+
+def test_the_first_offset_of_a_time_is_found(cluster, reader):
+    cluster.store(1)
+    producer = cluster.producer()
+    for time_ms in (1_000, 2_000, 3_000):
+        producer.send("orders", b"x", timestamp_ms=time_ms)
+    producer.flush(30)
+    entries = [LedgerEntry(10, producer.address, 0, 1), LedgerEntry(20, producer.address, 1, 2)]
+    assert reader.find("orders", entries, 1_500) == Found(ErrorCode.NONE, 20, 2_000)
+    assert reader.find("orders", entries, 3_000) == Found(ErrorCode.NONE, 21, 3_000)
+    assert reader.find("orders", entries[:1], 500) == Found(ErrorCode.NONE, 10, 1_000)

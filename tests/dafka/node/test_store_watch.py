@@ -1,0 +1,65 @@
+"""Following a real store."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from dafka.cluster import Cluster
+from dafka.gateway.broker import KafkaPartition, Topic
+from dafka.gateway.catalog import CATALOG, encoded_topic
+from dafka.gateway.effects import CatalogRead, LedgersRead, ReadLedger, StoreTold
+from dafka.model import Partition
+from dafka.node.store_watch import StoreWatch
+from tests.support.small_cluster import SmallCluster
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+ORDERS = Topic("orders", 1, UUID(int=7), {})
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports, reopened):
+    cluster = SmallCluster(tmp_path, free_ports, reopened)
+    cluster.start_tower()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def watched(cluster):
+    """A watch of its store, and what it has posted."""
+    posted = []
+    place = Cluster(stores=cluster.queries)
+    watch = StoreWatch(cluster.query, place, lambda: {"orders": ORDERS}, posted.append)
+    watch.start()
+    yield watch, posted
+    watch.close()
+    assert not watch.unwell()
+
+
+def test_what_changes_is_told(cluster, watched, until):
+    _, posted = watched
+    store = cluster.store()
+    producer = cluster.producer()
+    producer.send("orders", b"a")
+    producer.send("others", b"b")
+    producer.send(CATALOG, encoded_topic(ORDERS))
+    producer.flush(30)
+    place = Partition("orders", producer.address)
+    until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
+    until(lambda: CatalogRead((ORDERS,)) in posted)
+    producer.send("orders", b"c")
+    producer.flush(30)
+    until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+
+
+def test_a_ledger_is_read_as_soon_as_the_store_is_there(cluster, watched, until):
+    watch, posted = watched
+    wanted = ReadLedger(KafkaPartition("orders", 0), 4, 1)
+    watch.read(wanted)
+    store = cluster.store()
+    until(lambda: any(isinstance(one, LedgersRead) for one in posted))
+    (read,) = [one for one in posted if isinstance(one, LedgersRead)]
+    assert read.found[wanted.partition, 4].store == store.address
