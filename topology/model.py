@@ -19,7 +19,12 @@ INTERNAL = "_"
 """How the topics of the clusters themselves begin: schemas, offsets."""
 
 HEARTBEATS = "__heartbeat"
-"""The only one of those that links copy, to show how late they are."""
+"""One of those that links copy all the same, to show how late they are."""
+
+KAFKA_TOPICS = "__topics"
+"""The other one: what topics Kafka clients have made, so that they are on every cluster."""
+
+_TRAVELLING = HEARTBEATS, KAFKA_TOPICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +151,8 @@ class Topics:
         )
 
     def copies(self, topic: str) -> bool:
-        """Whether a link carries records of `topic`: those that are wanted, and heartbeats."""
-        return topic == HEARTBEATS or self.wants(topic)
+        """Whether a link carries records of `topic`: what is wanted, heartbeats, Kafka's topics."""
+        return topic in _TRAVELLING or self.wants(topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +320,7 @@ class Topology:
     def placed_on(self, topic: str) -> tuple[ClusterName, ...]:
         """The clusters a topic is on, by the first rule that matches; in the order of the file."""
         for rule in self.placement:
-            if fnmatchcase(topic, rule.topics) and topic != HEARTBEATS:
+            if fnmatchcase(topic, rule.topics) and topic not in _TRAVELLING:
                 return self._ordered(rule.clusters)
         return tuple(cluster.name for cluster in self.clusters)
 

@@ -39,6 +39,8 @@ from dafka.cli.options import (
     observed,
 )
 from dafka.errors import MisuseError, StorageError
+from dafka.gateway.catalog import CATALOG, TOPICS
+from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.store import Store
 from dafka.node.tower import Tower
@@ -93,7 +95,7 @@ store = typer.Typer(invoke_without_command=True, add_completion=False)
 
 _RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
 
-_NEEDED = (SCHEMAS, POSITIONS)
+_NEEDED = (SCHEMAS, POSITIONS, LEDGER, TOPICS, CATALOG)
 """Topics in which clusters keep what holds until something newer is said."""
 
 

@@ -1,1 +1,1 @@
-"""Kafka clients on a cluster: so far the ledger of their offsets (ADR 33), and nothing listens."""
+"""Kafka clients on a cluster: so far the ledger of their offsets (ADR 28), and nothing listens."""

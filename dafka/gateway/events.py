@@ -20,11 +20,23 @@ class LineKind(Enum):
     ENTRY = "entry"
     """Records have the next offsets."""
     OPEN = "open"
-    """The list is whole: what follows is new."""
+    """The list is whole: what follows is new. Its address is the owner's own."""
     TRIM = "trim"
     """Offsets below this one name nothing any more."""
     SKIP = "skip"
-    """Records of an address below a sequence have had their offsets, and are trimmed."""
+    """Records of an address below a sequence get no offset any more: they had theirs, and are
+    trimmed; or, all that are to come, of a gateway that does not own the partition any more."""
+    PRODUCED = "produced"
+    """A Kafka producer's batch has had its offsets: so much is known of what it may send again."""
+
+
+class Produced(NamedTuple):
+    """How a Kafka producer names a batch, so that it is not stored twice when it is sent again."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
 
 
 class LedgerLine(NamedTuple):
@@ -38,6 +50,7 @@ class LedgerLine(NamedTuple):
         address: Of an entry.
         first: Sequence of its first record.
         records: How many it has.
+        produced: Of an entry that is one batch of a Kafka producer.
     """
 
     epoch: int
@@ -47,6 +60,7 @@ class LedgerLine(NamedTuple):
     address: str = ""
     first: int = 0
     records: int = 0
+    produced: Produced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +70,12 @@ class Owned:
     Attributes:
         epoch: The generation of the gateways.
         lease_ms: Until when.
+        address: Under which it publishes what it takes in, as long as it owns the partition.
     """
 
     epoch: int
     lease_ms: int
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +117,19 @@ class LinesStored:
 
 @dataclass(frozen=True, slots=True)
 class RecordsSent:
-    """This gateway has just published records; they follow what it published there before."""
+    """This gateway publishes records; they follow what it published there before.
+
+    Attributes:
+        address: Where.
+        first: Sequence of the first.
+        count: How many, in one batch.
+        produced: If a Kafka producer has named it.
+    """
 
     address: str
     first: int
     count: int
+    produced: Produced | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The ledger of a Kafka partition: which offset each record has (ADR 33).
+"""The ledger of a Kafka partition: which offset each record has (ADR 28).
 
 A list of entries, each a run of consecutive records of one partition of ours, in the order of their
 offsets. A record that was announced and never came leaves a hole, which Kafka allows.
@@ -36,6 +36,10 @@ class LedgerEntry(NamedTuple):
     def end(self) -> int:
         """The offset behind the last."""
         return self.offset + self.records
+
+    def sequence_of(self, offset: int) -> int:
+        """The sequence of the record at an offset, or of the first if that lies before it."""
+        return self.first + max(0, offset - self.offset)
 
 
 class Ledger:
@@ -94,17 +98,23 @@ class Ledger:
         self._names.append(number)
         return added
 
-    def at(self, offset: int) -> LedgerEntry | None:
-        """Return what begins with `offset`, or with the first behind it that names a record."""
+    def run_at(self, offset: int) -> LedgerEntry | None:
+        """Return the entry that has `offset`, whole, or the first behind it that names a record."""
         place = max(0, bisect_right(self._offsets, offset) - 1)
         for entry in map(self._entry, range(place, len(self))):
-            if entry.end <= offset or entry.address == HOLE:
-                continue
-            passed = max(0, offset - entry.offset)
-            return LedgerEntry(
-                entry.offset + passed, entry.address, entry.first + passed, entry.records - passed
-            )
+            if entry.end > offset and entry.address != HOLE:
+                return entry
         return None
+
+    def at(self, offset: int) -> LedgerEntry | None:
+        """Return what begins with `offset`, or with the first behind it that names a record."""
+        run = self.run_at(offset)
+        if run is None:
+            return None
+        passed = max(0, offset - run.offset)
+        return LedgerEntry(
+            run.offset + passed, run.address, run.first + passed, run.records - passed
+        )
 
     def trim(self, starts: Mapping[str, int]) -> bool:
         """Drop entries from the front while their records are gone; whether any was.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from dafka.gateway.events import (
     Disowned,
@@ -28,14 +28,16 @@ from dafka.gateway.events import (
     WriteLines,
 )
 from dafka.gateway.ledger import HOLE, Ledger
+from dafka.gateway.producers import BATCHES_KEPT
 from dafka.groups.membership import majority_of
+from dafka.limits import PRODUCERS_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dafka.gateway.events import LedgerEffect, LedgerEvent
+    from dafka.gateway.events import LedgerEffect, LedgerEvent, Produced
     from dafka.gateway.ledger import LedgerEntry
 
 
@@ -60,6 +62,17 @@ OWNER_STATES = {
 }
 
 
+CLOSED = 2**62
+"""Above all sequences: of an address that is skipped up to there nothing gets an offset again.
+
+What a gateway took in and is not found when the next one begins was never acknowledged, and its
+client sends it again: should it come late, it would be there twice.
+"""
+
+CLOSED_MAX = 1_000
+"""Addresses of owners before; what comes so late that there were more is taken for others'."""
+
+
 class LedgerMachine:
     """One Kafka partition at one gateway.
 
@@ -75,9 +88,12 @@ class LedgerMachine:
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
         self._lease_ms = 0
+        self._address = ""
         self._token = 0
         self._read: dict[str, StoreRead] = {}
         self.ledger = Ledger()
+        self.produced: list[LedgerLine] = []
+        """What Kafka producers had sent before this epoch, and may send again."""
         self._lines = 0
         """How many this epoch has."""
         self._lines_stored = 0
@@ -99,6 +115,11 @@ class LedgerMachine:
     def state(self) -> OwnerState:
         """How far it has come."""
         return self._lifecycle.state
+
+    @property
+    def epoch(self) -> int:
+        """That of the last ownership."""
+        return self._epoch
 
     def handle(self, event: LedgerEvent, now_ms: int) -> list[LedgerEffect]:
         """Take one event in; see `Machine`."""
@@ -143,7 +164,7 @@ class LedgerMachine:
                     self._lines_stored = max(self._lines_stored, event.end)
                 return self._offer(now_ms)
             case RecordsSent():
-                return self._append(event.address, event.first + event.count, event.first)
+                return self._send(event)
             case RecordsStored():
                 return self._store(event, now_ms)
             case RecordsGone():
@@ -155,6 +176,7 @@ class LedgerMachine:
         assert event.epoch > self._epoch
         self._lifecycle.become(OwnerState.READING)
         self._epoch, self._lease_ms = event.epoch, event.lease_ms
+        self._address = event.address
         self._token += 1
         self._read.clear()
         self._stored.clear()
@@ -182,7 +204,7 @@ class LedgerMachine:
                 known = kept.get(address, there)
                 start, stop = min(known.start, there.start), max(known.stop, there.stop)
                 kept[address] = range(start, stop)
-        before = listed([chain for one in read for chain in one.lines.values()])
+        before, produced, closed = listed([chain for one in read for chain in one.lines.values()])
         self.ledger, self._end = Ledger(before.start), before.start
         lines = [self._line(LineKind.BEGIN, before.start)]
         floors: dict[str, int] = {}
@@ -194,6 +216,9 @@ class LedgerMachine:
                 lines.append(self._listed(entry.address, entry.first, came))
             if came < entry.records:
                 lines.append(self._listed(HOLE, 0, entry.records - came))
+        for address in closed[-CLOSED_MAX:]:
+            self.ledger.skip(address, CLOSED)
+            lines.append(self._line(LineKind.SKIP, 0, address, CLOSED))
         for address, there in sorted(kept.items()):
             # What had offsets and is trimmed, some stores may still have, or get back from others.
             floor = floors.get(address, before.listed(address))
@@ -203,16 +228,31 @@ class LedgerMachine:
             first = max(there.start, self.ledger.listed(address))
             if first < there.stop:
                 lines.append(self._listed(address, first, there.stop - first))
+        self.produced = [line for line in produced if self._came(line)]
+        lines += [self._line(*line[2:]) for line in self.produced]
         self._trims.append((self._lines, self.ledger.start))
-        lines.append(self._line(LineKind.OPEN, self.ledger.end))
+        lines.append(self._line(LineKind.OPEN, self.ledger.end, self._address))
         self._begun = self._lines
         return [WriteLines(tuple(lines))]
 
-    def _append(self, address: str, end: int, first: int | None = None) -> list[LedgerEffect]:
+    def _came(self, line: LedgerLine) -> bool:
+        """Whether the records of a batch that had its offsets before are there, or were trimmed."""
+        for offset in (line.offset, line.offset + line.records - 1):
+            there = self.ledger.at(offset)
+            if offset >= self.ledger.start and (there is None or there.offset != offset):
+                return False
+        return True
+
+    def _send(self, event: RecordsSent) -> list[LedgerEffect]:
+        assert self.state in (OwnerState.BEGINNING, OwnerState.SERVING)
+        line = self._listed(event.address, event.first, event.count, event.produced)
+        return [WriteLines((line,))]
+
+    def _append(self, address: str, end: int) -> list[LedgerEffect]:
         """Give offsets to what has none, of an address up to a sequence."""
         if self.state is OwnerState.READING:
             return []  # it is read with the rest, or stored again
-        begin = self.ledger.listed(address) if first is None else first
+        begin = self.ledger.listed(address)
         if begin >= end:
             return []
         return [WriteLines((self._listed(address, begin, end - begin),))]
@@ -259,24 +299,60 @@ class LedgerMachine:
         gone = entry.end <= self.ledger.start
         return gone or entry.address == HOLE or last <= self._stored.get(entry.address, 0)
 
-    def _listed(self, address: str, first: int, count: int) -> LedgerLine:
+    def _listed(
+        self, address: str, first: int, count: int, produced: Produced | None = None
+    ) -> LedgerLine:
         entry = self.ledger.append(address, first, count)
         self._waiting.append((self._lines, entry))
-        return self._line(LineKind.ENTRY, entry.offset, address, first, count)
+        return self._line(LineKind.ENTRY, entry.offset, address, first, count, produced)
 
     def _line(
-        self, kind: LineKind, offset: int, address: str = "", first: int = 0, count: int = 0
+        self,
+        kind: LineKind,
+        offset: int,
+        address: str = "",
+        first: int = 0,
+        count: int = 0,
+        produced: Produced | None = None,
     ) -> LedgerLine:
         self._lines += 1
-        return LedgerLine(self._epoch, self._lines - 1, kind, offset, address, first, count)
+        number = self._lines - 1
+        return LedgerLine(self._epoch, number, kind, offset, address, first, count, produced)
 
 
-def listed(chains: Iterable[Sequence[LedgerLine]]) -> Ledger:
-    """Return the ledger that the newest whole chain makes: of one epoch the longest."""
+class Listed(NamedTuple):
+    """What a chain makes.
+
+    Attributes:
+        ledger: The list.
+        produced: The last batches of Kafka producers, in their order: `PRODUCED` lines.
+        closed: The addresses of those who owned the partition, in their order.
+    """
+
+    ledger: Ledger
+    produced: list[LedgerLine]
+    closed: list[str]
+
+
+def listed(chains: Iterable[Sequence[LedgerLine]]) -> Listed:
+    """Return what the newest whole chain makes: of one epoch the longest."""
     whole = [chain for chain in map(_unbroken, chains) if _is_whole(chain)]
-    newest = max(whole, key=lambda chain: (chain[0].epoch, len(chain)), default=())
+    for chain in sorted(whole, key=lambda chain: (chain[0].epoch, len(chain)), reverse=True):
+        found = _folded(chain)
+        if found is not None:
+            return found
+    return Listed(Ledger(), [], [])
+
+
+def _folded(chain: Sequence[LedgerLine]) -> Listed | None:
+    """What a chain adds up to; None if no owner can have written it."""
     ledger = Ledger()
-    for line in newest:
+    produced: dict[int, deque[LedgerLine]] = {}
+    closed: list[str] = []
+    own: list[str] = []
+    for line in chain:
+        if not _fits(line, ledger):
+            return None
         if line.kind is LineKind.BEGIN:
             ledger = Ledger(line.offset)
         elif line.kind is LineKind.ENTRY:
@@ -285,7 +361,32 @@ def listed(chains: Iterable[Sequence[LedgerLine]]) -> Ledger:
             ledger.cut(line.offset)
         elif line.kind is LineKind.SKIP:
             ledger.skip(line.address, line.first)
-    return ledger
+            if line.first == CLOSED:
+                closed.append(line.address)
+        elif line.kind is LineKind.OPEN:
+            own = [line.address]
+        if line.produced is not None:
+            _remember(produced, line.produced.producer_id, line)
+    last_produced = [line for last in produced.values() for line in last]
+    return Listed(ledger, last_produced, closed + own)
+
+
+def _remember(produced: dict[int, deque[LedgerLine]], producer_id: int, line: LedgerLine) -> None:
+    last = produced.pop(producer_id, None) or deque(maxlen=BATCHES_KEPT)
+    last.append(line._replace(kind=LineKind.PRODUCED, address="", first=0))
+    produced[producer_id] = last
+    if len(produced) > PRODUCERS_MAX:
+        del produced[next(iter(produced))]
+
+
+def _fits(line: LedgerLine, ledger: Ledger) -> bool:
+    """Whether an owner may have written it there: anybody may publish what looks like a line."""
+    if line.kind is LineKind.ENTRY:
+        known = line.address == HOLE or line.first >= ledger.listed(line.address)
+        return known and line.offset == ledger.end
+    if line.kind is LineKind.TRIM:
+        return ledger.start <= line.offset <= ledger.end
+    return line.kind is not LineKind.BEGIN or line.number == 0
 
 
 def _unbroken(chain: Sequence[LedgerLine]) -> Sequence[LedgerLine]:

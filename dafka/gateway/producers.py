@@ -14,6 +14,7 @@ from dafka.limits import PRODUCERS_MAX
 from dafka.records.batch import PLACES
 
 if TYPE_CHECKING:
+    from dafka.gateway.events import Produced
     from dafka.records.header import HeaderFields
 
 BATCHES_KEPT = 5
@@ -54,7 +55,7 @@ class Producers:
     def __len__(self) -> int:
         return len(self._known)
 
-    def known(self, fields: HeaderFields) -> Placed | None:
+    def known(self, fields: HeaderFields | Produced) -> Placed | None:
         """Return where a batch has been placed before, or why it cannot be; None if it comes next.
 
         Args:
@@ -72,7 +73,7 @@ class Producers:
                 return Placed(ErrorCode.NONE, taken.offset)
         return None if fields.base_sequence == known.taken[-1].next else Placed(_GAP)
 
-    def add(self, fields: HeaderFields, offset: int) -> None:
+    def add(self, fields: HeaderFields | Produced, offset: int) -> None:
         """A batch has got its offset; also of batches from before, in their order."""
         if fields.producer_id < 0:
             return

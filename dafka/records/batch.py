@@ -249,8 +249,8 @@ def checked_header(content: bytes, sequence: int) -> BatchHeader:
         fields.first_timestamp_ms,
         fields.max_timestamp_ms,
         bool(fields.attributes & LOG_APPEND_MASK),
-        _run(fields.producer_id, fields.base_sequence),
-        fields.producer_epoch == _LAST,
+        _run(fields.leader_epoch, fields.producer_id, fields.base_sequence),
+        fields.leader_epoch <= 0 and fields.producer_epoch == _LAST,
         Codec(fields.attributes & CODEC_MASK),
     )
 
@@ -298,12 +298,15 @@ def has_append_time(content: bytes) -> bool:
 
 def run_of(content: bytes) -> Run | None:
     """Return which run a content that `checked_count` has passed comes from, if that is known."""
-    number, _, index = RUN.unpack_from(content, ENVELOPE_BYTES + RUN_FROM)
-    return _run(number, index)
+    leader_epoch, number, _, index = RUN.unpack_from(content, ENVELOPE_BYTES + RUN_FROM)
+    return _run(leader_epoch, number, index)
 
 
-def _run(number: int, first: int) -> Run | None:
-    return Run(number, first) if number >= 0 and first >= 0 else None
+def _run(leader_epoch: int, number: int, first: int) -> Run | None:
+    # Who took it in for Kafka clients has an epoch. Then these are the numbers of one of them, and
+    # those of many stand in one partition.
+    of_ours = leader_epoch <= 0 and number >= 0 and first >= 0
+    return Run(number, first) if of_ours else None
 
 
 def newest_ms(content: bytes) -> int | None:

@@ -34,9 +34,9 @@ NEWEST_FROM = 35
 """Where the largest timestamp stands."""
 
 TIMESTAMP = struct.Struct(">q")
-RUN_FROM = 43
-RUN = struct.Struct(">qhi")
-"""Where producer id, producer epoch and base sequence stand, and how."""
+RUN_FROM = 12
+RUN = struct.Struct(">i27xqhi")
+"""Where leader epoch, producer id, producer epoch and base sequence stand, and how."""
 
 MAGIC = 2
 CODEC_MASK = 0x07

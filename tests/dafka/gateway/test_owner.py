@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self, lines=None, kept=None):
         self.machine = LedgerMachine(3)
-        self.give(Owned(2, 1_000))
+        self.give(Owned(2, 1_000, "ME"))
         self.lines = []
         self.give(StoreRead(1, "S0", lines or {}, kept or {}))
         self.give(StoreRead(1, "S1", {}, {}))
@@ -59,7 +59,7 @@ def chain(epoch, *entries, whole=True):
 
 def test_it_asks_until_a_majority_has_answered():
     machine = LedgerMachine(3)
-    assert machine.handle(Owned(1, 1_000), 0) == [ReadStores(1)]
+    assert machine.handle(Owned(1, 1_000, "ME"), 0) == [ReadStores(1)]
     assert machine.handle(Woke(), 0) == [ReadStores(1)]
     read = StoreRead(1, "S0", {}, {})
     assert machine.handle(read, 0) == machine.handle(read, 0) == []
@@ -127,10 +127,10 @@ def test_of_chains_the_newest_whole_one_counts_and_of_one_epoch_the_longest():
     longer = [*whole, LedgerLine(1, 3, LineKind.ENTRY, 5, "B", 0, 1)]
     torn = chain(2, ("C", 0, 1), whole=False)
     gap = [*whole, LedgerLine(1, 9, LineKind.ENTRY, 5, "D", 0, 9)]
-    found = listed([whole, longer, torn, gap, []])
+    found = listed([whole, longer, torn, gap, []]).ledger
     assert list(found) == [LedgerEntry(0, "A", 0, 5), LedgerEntry(5, "B", 0, 1)]
-    assert list(listed([whole, chain(2, ("C", 0, 1))])) == [LedgerEntry(0, "C", 0, 1)]
-    assert list(listed([])) == []
+    assert list(listed([whole, chain(2, ("C", 0, 1))]).ledger) == [LedgerEntry(0, "C", 0, 1)]
+    assert list(listed([]).ledger) == []
 
 
 def test_whose_partition_it_is_not_does_nothing():
@@ -140,11 +140,11 @@ def test_whose_partition_it_is_not_does_nothing():
         assert bench.give(event) == []
     assert bench.machine.state is OwnerState.FOREIGN
     with pytest.raises(AssertionError):
-        bench.give(Owned(2, 5_000))
+        bench.give(Owned(2, 5_000, "ME"))
 
 
 CHANGES = {
-    (OwnerState.FOREIGN, OwnerState.READING): [Owned(1, 1_000)],
+    (OwnerState.FOREIGN, OwnerState.READING): [Owned(1, 1_000, "ME")],
     (OwnerState.READING, OwnerState.BEGINNING): [
         StoreRead(1, "S0", {}, {}),
         StoreRead(1, "S1", {}, {}),

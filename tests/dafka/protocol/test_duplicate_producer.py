@@ -17,7 +17,7 @@ from dafka.protocol.events import Appended, Compared, RangeRead, Received, TurnE
 from dafka.protocol.store import StoreMachine
 from dafka.records.batch import PLACES, BatchBuilder, RawRecord, Run, enclosed, without_first
 from dafka.records.compression import Codec
-from dafka.records.envelope import FRESH, Envelope, stamped
+from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped
 from dafka.storage.log import beside, goes_on
 from dafka.storage.memory import MemoryLog
 from dafka.testing.strategies import batch_of, batches
@@ -320,3 +320,19 @@ def test_a_batch_that_reaches_beyond_the_log_is_compared_and_taken(life):
     assert bench.head == 4
     other = Bench(before.log)
     assert Disputed(P, 0) in other.hear(live(life(8)(0, 9)))
+
+
+def taken_in(sequence, run, first, epoch):
+    """The same, as a gateway keeps what a Kafka producer sent."""
+    batch = lived(sequence, run, first)
+    content = batch.content
+    at = ENVELOPE_BYTES + 12
+    return replace(batch, content=content[:at] + epoch.to_bytes(4, "big") + content[at + 4 :])
+
+
+def test_batches_of_many_kafka_producers_stand_in_one_partition():
+    first, other = taken_in(0, 17, 40, epoch=3), taken_in(2, 18, 7, epoch=3)
+    assert run_behind(first) is None
+    assert follows(run_behind(first), other)
+    assert agree([first], other)
+    assert not agree([taken_in(0, 17, 40, epoch=0)], taken_in(2, 17, 7, epoch=0))

@@ -40,6 +40,7 @@ def test_runs_have_takeovers_answers_holes_and_a_log_start():
     assert sum(one.shown.answered for one in runs) > 200
     assert any(name == HOLE for one in runs for name, _ in one.shown.names.values())
     assert any(one.shown.start for one in runs)
+    assert sum(one.shown.repeated for one in runs) > 20
 
 
 def without_a_lease(offer):
@@ -73,10 +74,10 @@ def whole_or_not(_is_whole):
 def no_holes(listed):
     """What never came gets no hole, so that what follows moves up."""
 
-    def entry(self, address, first, count):
+    def entry(self, address, *entry):
         if address == HOLE:
             return self._line(module.LineKind.TRIM, self.ledger.start)
-        return listed(self, address, first, count)
+        return listed(self, address, *entry)
 
     return entry
 
@@ -166,11 +167,14 @@ FAULTS = [
     lambda patch: patch.setattr(module, "listed", an_old_chain(module.listed)),
     lambda patch: patch.setattr(module, "listed", a_short_chain(module.listed)),
     lambda patch: patch.setattr(Machine, "_offer", everything_in_the_list(Machine._offer)),
+    lambda patch: patch.setattr(module, "CLOSED", 0),
+    lambda patch: patch.setattr(Machine, "_came", lambda self, line: False),
 ]
 NAMES = [
     *("no lease", "the lease before", "one store read", "one store enough", "no mark"),
     *("no holes", "lines alone", "records alone", "served at once", "gone forgotten"),
     *("what has none", "any epoch", "an old chain", "a short chain", "all of the list"),
+    *("a twin that came late", "batches forgotten"),
 ]
 
 

@@ -1,0 +1,412 @@
+"""A gateway: what it owns of the cluster's Kafka partitions, and what it does for clients there.
+
+Several machines in one: a mirror that publishes batches under many addresses, a member of the group
+of the cluster's gateways, and for each partition that is this gateway's the owner of its ledger.
+What only it decides is who of them hears of what.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from dafka.errors import RecordError
+from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Placed, Topic
+from dafka.gateway.catalog import (
+    CATALOG,
+    CONTROLLED,
+    TOPICS,
+    Catalog,
+    decoded_topic,
+    encoded_topic,
+    is_public,
+)
+from dafka.gateway.effects import (
+    Answer,
+    Append,
+    CatalogRead,
+    Catalogued,
+    Close,
+    LedgersRead,
+    Locate,
+    Located,
+    MakeTopic,
+    Shared,
+    StoreTold,
+    Survey,
+    TopicMade,
+    TopicsOrdered,
+)
+from dafka.gateway.events import LeaseRenewed
+from dafka.gateway.lines import EPOCH_MAX, LEDGER
+from dafka.gateway.recent import RecentBatches
+from dafka.gateway.share import Share, batches_of
+from dafka.groups.assignment import owner
+from dafka.groups.events import (
+    Answered,
+    Assigned,
+    Expelled,
+    Leave,
+    Rebalanced,
+    Released,
+)
+from dafka.groups.member import MemberMachine, MemberState
+from dafka.groups.membership import Member, blocking_of
+from dafka.model import Batch, Partition, range_of, slot_of
+from dafka.protocol.effects import Dropped, Listen, Stored
+from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
+from dafka.protocol.machine import earliest
+from dafka.protocol.mirror import MirrorMachine, MirrorSettings
+from dafka.records.batch import values_of
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+from dafka.wire.primitives import octets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dafka.gateway.effects import GatewayEvent
+    from dafka.gateway.ledger import LedgerEntry
+    from dafka.groups.events import MemberEvent
+    from dafka.protocol.events import Event
+    from dafka.wire.messages import Message
+
+GROUP = "__gateways"
+"""The group of a cluster's gateways, and the topic whose partitions they share."""
+
+SESSION_MS = 3_000
+"""So long after the last word of a gateway others take over what it owned."""
+
+RECENT_BYTES_MAX = 32 * 1024 * 1024
+UNSTORED_BYTES_MAX = 64 * 1024 * 1024
+"""Batches that are not stored yet; while there are more, no more are taken in."""
+
+MAKING_MAX = 1_000
+"""Topics that are being made at a time."""
+
+
+def node_number(address: str) -> int:
+    """Return the number by which Kafka clients know a gateway: positive, of 31 bits."""
+    return zlib.crc32(octets_of(address)) % (2**31 - 1) + 1
+
+
+def gateway_of(member: str) -> Gateway | None:
+    """Read the id of a member of the group; None if no gateway has such a one."""
+    address, _, rest = member.partition("@")
+    host, _, port = rest.rpartition(".")[0].rpartition(":")
+    if not host or not port.isdecimal():
+        return None
+    return Gateway(node_number(address), host, int(port))
+
+
+def share_of(partition: KafkaPartition) -> Partition:
+    """Return what a Kafka partition is among those that the group shares."""
+    return Partition(GROUP, f"{partition.topic}/{partition.number}")
+
+
+class GatewayMachine:
+    """One gateway.
+
+    Args:
+        address: Its identity.
+        listens: Where Kafka clients reach it, `HOST:PORT`.
+        stores: How many the cluster has.
+        draw: Draws an address to publish under.
+        foreign: Whether nodes of another make may be in the cluster.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        listens: str,
+        stores: int,
+        draw: Callable[[], str],
+        *,
+        foreign: bool = False,
+    ) -> None:
+        self.address = address
+        self._stores = stores
+        self._draw = draw
+        self._mirror = MirrorMachine(MirrorSettings(foreign=foreign, min_acks=blocking_of(stores)))
+        about = Member((octets_of(GROUP),), SESSION_MS)
+        # A member's id is all that others know of it, so it says where it listens.
+        self._member = MemberMachine(GROUP, f"{address}@{listens}", about, stores)
+        self._members: Mapping[str, Member] = {}
+        self._moved: Mapping[str, str] = {}
+        self.catalog = Catalog()
+        self._shares: dict[KafkaPartition, Share] = {}
+        self._chains: dict[str, Share] = {}
+        self._recent = RecentBatches(RECENT_BYTES_MAX)
+        self._unstored = 0
+        """Bytes that are published and not stored."""
+        self._retired: set[Partition] = set()
+        """Logs of what is another's by now, which are not all stored yet."""
+        self._said: dict[str, int] = {}
+        """Of the topics that it publishes under its own address, the next sequence."""
+        self._saying: list[Batch] = []
+        self._making: dict[int, Topic] = {}
+        self._greeted = False
+        self._share_partitions()
+
+    def handle(self, event: Event | GatewayEvent | Answered, now_ms: int) -> list[object]:
+        """Take one event in; see `Machine`."""
+        match event:
+            case Append() | Locate() | Survey():
+                return self._serve(event, now_ms)
+            case Received():
+                return self._receive(event.message, now_ms)
+            case ReceivedTogether():
+                return [one for message in event.messages for one in self._receive(message, now_ms)]
+            case TurnEnded():
+                return self._flush(now_ms)
+            case Woke():
+                return self._wake(now_ms)
+            case Answered():
+                return self._agree(event, now_ms)
+            case LedgersRead() | StoreTold():
+                return self._told(event, now_ms)
+            case MakeTopic() | TopicsOrdered() | CatalogRead():
+                return self._catalogue(event, now_ms)
+            case Close():
+                return self._disown_all() + self._agree(Leave(), now_ms)
+            case _:
+                return self._reflect(event, now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """When the mirror or the member is due."""
+        return earliest(self._mirror.wakeup_ms(), self._member.wakeup_ms())
+
+    def check(self) -> None:
+        """Assert what has to be true of each part."""
+        self._mirror.check()
+        self._member.check()
+        for share in self._shares.values():
+            share.machine.check()
+
+    @property
+    def lease_ms(self) -> int:
+        """Until when it may serve what it owns; 0: not at all."""
+        return self._member.lease_ms or 0
+
+    def controlled(self, start: int, end: int) -> tuple[int, tuple[LedgerEntry, ...]]:
+        """As controller: of which epoch, and where topics are from one offset to below another."""
+        share = self._shares.get(CONTROLLED)
+        if share is None:
+            return 0, ()
+        return share.epoch, tuple(share.entries(start, end, len(share.machine.ledger)))
+
+    def _serve(self, wanted: Append | Locate | Survey, now_ms: int) -> list[object]:
+        """What clients want of a partition, if it is certain that it is this gateway's."""
+        share = self._shares.get(wanted.partition) if now_ms < self.lease_ms else None
+        offered = None if share is None else share.offered
+        match wanted:
+            case Append() if share is None or offered is None:
+                return [Answer(wanted.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
+            case Append() if self._unstored > UNSTORED_BYTES_MAX:
+                return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
+            case _ if share is None or offered is None:
+                return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+            case Append():
+                return [*share.append(wanted, offered, now_ms)]
+            case Locate():
+                return [share.locate(wanted, offered, self._recent)]
+            case Survey():
+                return [share.survey(wanted, offered)]
+
+    def _receive(self, message: Message, now_ms: int) -> list[object]:
+        match message:
+            case messages.Ack():
+                place = Partition(message.topic, message.address)
+                kept = range(message.sequence + 1)
+                told = self._stored(message.store or "", place, kept, now_ms)
+                return told + self._reflect(Received(message), now_ms)
+            case messages.Records() if message.topic == CATALOG:
+                return self._overhear(message, now_ms)
+            case _:
+                return self._reflect(Received(message), now_ms)
+
+    def _reflect(self, event: Event, now_ms: int) -> list[object]:
+        """Let the mirror take an event in."""
+        effects: list[object] = []
+        for effect in self._mirror.handle(event, now_ms):
+            effects.append(effect)
+            if isinstance(effect, Stored):
+                self._unstored -= effect.size
+                if effect.partition in self._retired:
+                    self._retire(effect.partition)
+        return effects
+
+    def _told(self, event: LedgersRead | StoreTold, now_ms: int) -> list[object]:
+        effects: list[object] = []
+        if isinstance(event, StoreTold):
+            for place, kept in event.kept.items():
+                effects += self._stored(event.store, place, kept, now_ms)
+            return effects
+        for (partition, epoch), read in event.found.items():
+            share = self._shares.get(partition)
+            if share is not None and share.epoch == epoch:
+                effects += share.take(read, now_ms)
+        return effects
+
+    def _stored(self, store: str, place: Partition, kept: range, now_ms: int) -> list[object]:
+        """A store has something; whose it is."""
+        topic, address = place
+        if topic == LEDGER:
+            share = self._chains.get(address)
+            return [] if share is None else [*share.lines_stored(store, kept.stop, now_ms)]
+        numbers = self.catalog.numbers(topic)
+        if not numbers:
+            return []
+        share = self._shares.get(KafkaPartition(topic, range_of(slot_of(address), numbers)))
+        return [] if share is None else [*share.stored(store, address, kept, now_ms)]
+
+    def _flush(self, now_ms: int) -> list[object]:
+        batches, self._saying = self._saying, []
+        for share in self._shares.values():
+            batches += share.flush()
+        effects: list[object] = []
+        for batch in batches:
+            self._unstored += len(batch.content)
+            if batch.partition.topic != LEDGER:
+                self._recent.add(batch)
+            effects += self._reflect(Mirrored(batch), now_ms)
+        return effects
+
+    def _wake(self, now_ms: int) -> list[object]:
+        effects: list[object] = []
+        if not self._greeted:
+            self._greeted = True
+            effects.append(Listen(MessageId.RECORDS, CATALOG))
+        return effects + self._reflect(Woke(), now_ms) + self._agree(Woke(), now_ms)
+
+    def _agree(self, event: MemberEvent, now_ms: int) -> list[object]:
+        """Let the member take an event in."""
+        before_ms = self._member.lease_ms
+        effects: list[object] = []
+        for effect in self._member.handle(event, now_ms):
+            match effect:
+                case Assigned():
+                    effects += self._reassign(effect, now_ms)
+                case Rebalanced():
+                    effects += self._acquire(now_ms)
+                case Expelled():
+                    effects += self._disown_all()
+                case _:
+                    effects.append(effect)
+        lease_ms = self._member.lease_ms
+        if lease_ms is not None and lease_ms != before_ms:
+            for share in self._shares.values():
+                effects += share.feed(LeaseRenewed(lease_ms), now_ms)
+        return effects
+
+    def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
+        self._members, self._moved = assigned.members, assigned.moved
+        effects: list[object] = [Shared(assigned.generation, self._members, self._moved)]
+        for partition in [one for one in self._shares if not self._is_mine(one)]:
+            effects += self._disown(partition)
+        return effects + self._agree(Released(assigned.generation), now_ms)
+
+    def _is_mine(self, partition: KafkaPartition) -> bool:
+        return owner(share_of(partition), self._members, self._moved) == self._member.id
+
+    def _acquire(self, now_ms: int) -> list[object]:
+        """Begin with what is this gateway's, now that nobody else has any of it."""
+        epoch, lease_ms = self._member.generation, self._member.lease_ms
+        if self._member.state is not MemberState.STABLE or lease_ms is None or epoch > EPOCH_MAX:
+            return []
+        effects: list[object] = []
+        for partition in self.catalog.partitions():
+            if partition not in self._shares and self._is_mine(partition):
+                address = self._address_in(partition)
+                share = Share(partition, epoch, self.address, address, self._stores)
+                self._shares[partition] = self._chains[share.chain.address] = share
+                effects += share.own(lease_ms, now_ms)
+        return effects
+
+    def _address_in(self, partition: KafkaPartition) -> str:
+        numbers = self.catalog.numbers(partition.topic)
+        while True:
+            address = self._draw()
+            if range_of(slot_of(address), numbers) == partition.number:
+                return address
+
+    def _disown_all(self) -> list[object]:
+        return [effect for partition in [*self._shares] for effect in self._disown(partition)]
+
+    def _disown(self, partition: KafkaPartition) -> list[object]:
+        share = self._shares.pop(partition)
+        del self._chains[share.chain.address]
+        for log in (share.chain, share.records):
+            self._retired.add(log)
+            self._retire(log)
+        return [*share.disown()]
+
+    def _retire(self, log: Partition) -> None:
+        """Forget a log once it is stored; what it has then comes to stores from each other."""
+        if self._mirror.low(log) is None:
+            self._retired.discard(log)
+            self._mirror.leave(log)
+
+    def _catalogue(
+        self, event: MakeTopic | TopicsOrdered | CatalogRead, now_ms: int
+    ) -> list[object]:
+        match event:
+            case MakeTopic():
+                return self._make(event)
+            case CatalogRead():
+                return self._add(event.topics, now_ms)
+            case TopicsOrdered():
+                share = self._shares.get(CONTROLLED)
+                if share is None or share.epoch != event.epoch:
+                    return []
+                names = {topic.name for topic in event.topics} - self.catalog.topics.keys()
+                effects = self._add(event.topics, now_ms)
+                for name in sorted(names):
+                    self._say(CATALOG, self.catalog.topics[name])
+                return effects
+
+    def _make(self, wanted: MakeTopic) -> list[object]:
+        name = wanted.topic.name
+        if not is_public(name):
+            return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
+        if name in self.catalog.topics:
+            return [TopicMade(wanted.token, ErrorCode.TOPIC_ALREADY_EXISTS)]
+        if len(self._making) >= MAKING_MAX:
+            return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
+        self._making[wanted.token] = wanted.topic
+        self._say(TOPICS, wanted.topic)
+        return []
+
+    def _say(self, topic: str, said: Topic) -> None:
+        sequence = self._said.get(topic, 0)
+        batches = batches_of(Partition(topic, self.address), sequence, [encoded_topic(said)])
+        self._said[topic] = batches[-1].end
+        self._saying += batches
+
+    def _overhear(self, message: messages.Records, now_ms: int) -> list[object]:
+        """A controller says what there is; who misses it reads it a moment later in a store."""
+        place = Partition(message.topic, message.address)
+        batch = Batch(place, message.sequence, message.count, message.content)
+        try:
+            read = [decoded_topic(value) for value in values_of(batch)]
+        except RecordError as error:
+            return [Dropped(error.reason)]
+        return self._add([topic for topic in read if topic is not None], now_ms)
+
+    def _add(self, topics: Iterable[Topic], now_ms: int) -> list[object]:
+        added = self.catalog.add(topics)
+        if not added:
+            return []
+        self._share_partitions()
+        effects: list[object] = [Catalogued(dict(self.catalog.topics))]
+        there = {topic.name: topic.id for topic in added}
+        for token, wanted in [*self._making.items()]:
+            if wanted.name in there:
+                del self._making[token]
+                made = there[wanted.name] == wanted.id
+                error = ErrorCode.NONE if made else ErrorCode.TOPIC_ALREADY_EXISTS
+                effects.append(TopicMade(token, error))
+        return effects + self._acquire(now_ms)
+
+    def _share_partitions(self) -> None:
+        self._member.partitions = [share_of(one) for one in self.catalog.partitions()]

@@ -1,0 +1,251 @@
+"""A Kafka partition that this gateway owns: its ledger, its logs, and who waits for what."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.gateway.broker import ErrorCode, Offsets, Placed
+from dafka.gateway.effects import Answer, Located, ReadLedger, Shown
+from dafka.gateway.events import (
+    LinesStored,
+    Offered,
+    Owned,
+    Produced,
+    ReadStores,
+    RecordsGone,
+    RecordsSent,
+    RecordsStored,
+    WriteLines,
+)
+from dafka.gateway.lines import LEDGER, chain_address, encoded
+from dafka.gateway.owner import LedgerMachine, OwnerState
+from dafka.gateway.producers import Producers
+from dafka.gateway.served import taken_in
+from dafka.gateway.stored_ends import StoredEnds
+from dafka.groups.membership import blocking_of
+from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, STORES_MAX
+from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, enclosed
+from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.records.header import header_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dafka.gateway.broker import KafkaPartition
+    from dafka.gateway.effects import Append, Locate, ShareEffect, Survey
+    from dafka.gateway.events import LedgerEvent, LedgerLine, StoreRead
+    from dafka.gateway.ledger import LedgerEntry
+    from dafka.gateway.recent import RecentBatches
+
+ENTRIES_MAX = 64
+"""Entries of a ledger that one fetch reads at most."""
+
+NO_TIME_MS = -1
+"""Of records of our own: to a store their time is when they arrive."""
+
+
+class _Waiting(NamedTuple):
+    """An append that is answered once clients may be told of its records."""
+
+    end: int
+    offset: int
+    token: int
+
+
+class Share:
+    """One partition, from when this gateway owns it to when it does no more.
+
+    Args:
+        partition: Which.
+        epoch: Of the ownership.
+        gateway: The address of the gateway, which the chain's begins like.
+        address: Under which it publishes what it takes in; nobody has before.
+        stores: How many there are.
+    """
+
+    def __init__(
+        self, partition: KafkaPartition, epoch: int, gateway: str, address: str, stores: int
+    ) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.chain = Partition(LEDGER, chain_address(gateway, partition, epoch))
+        self.records = Partition(partition.topic, address)
+        self.machine = LedgerMachine(stores)
+        self.offered: Offsets | None = None
+        """What clients may be told; nothing yet."""
+        self._lines: list[LedgerLine] = []
+        """Not published yet."""
+        self._batches: list[Batch] = []
+        """Likewise."""
+        self._next = 0
+        """Sequence of what is taken in next."""
+        self._waiting: deque[_Waiting] = deque()
+        self._producers = Producers()
+        self._line_ends = StoredEnds(blocking_of(stores), STORES_MAX)
+        self._record_ends = StoredEnds(blocking_of(stores), STORES_MAX)
+
+    def own(self, lease_ms: int, now_ms: int) -> list[ShareEffect]:
+        """Begin."""
+        return self.feed(Owned(self.epoch, lease_ms, self.records.address), now_ms)
+
+    def feed(self, event: LedgerEvent, now_ms: int) -> list[ShareEffect]:
+        """Let the machine of the ledger take an event in."""
+        effects: list[ShareEffect] = []
+        for effect in self.machine.handle(event, now_ms):
+            match effect:
+                case ReadStores():
+                    effects.append(ReadLedger(self.partition, self.epoch, effect.token))
+                case WriteLines():
+                    self._lines += effect.lines
+                case Offered():
+                    effects += self._show(effect)
+        return effects
+
+    def take(self, read: StoreRead, now_ms: int) -> list[ShareEffect]:
+        """A store has been read."""
+        effects: list[ShareEffect] = []
+        for address, kept in read.kept.items():
+            effects += self.stored(read.store, address, kept, now_ms)
+        reading = self.machine.state is OwnerState.READING
+        effects += self.feed(read, now_ms)
+        if reading and self.machine.state is OwnerState.BEGINNING:
+            for line in self.machine.produced:
+                if line.produced is not None:
+                    self._producers.add(line.produced, line.offset)
+            # What was heard while it read, beyond what it has read.
+            for address, end in self._record_ends.ends():
+                effects += self.feed(RecordsStored(address, end), now_ms)
+            for address, start in self._record_ends.starts():
+                effects += self.feed(RecordsGone(address, start), now_ms)
+        return effects
+
+    def stored(self, store: str, address: str, kept: range, now_ms: int) -> list[ShareEffect]:
+        """A store has these records of an address in the partition's slots."""
+        effects: list[ShareEffect] = []
+        end = self._record_ends.end(address, store, kept.stop)
+        if end is not None:
+            effects += self.feed(RecordsStored(address, end), now_ms)
+        start = self._record_ends.start(address, store, kept.start)
+        if start is not None:
+            effects += self.feed(RecordsGone(address, start), now_ms)
+        return effects
+
+    def lines_stored(self, store: str, end: int, now_ms: int) -> list[ShareEffect]:
+        """A store has the lines below a number."""
+        enough = self._line_ends.end(self.chain.address, store, end)
+        return [] if enough is None else self.feed(LinesStored(self.epoch, enough), now_ms)
+
+    def append(self, wanted: Append, offered: Offsets, now_ms: int) -> list[ShareEffect]:
+        """A client's batch."""
+        fields = header_of(wanted.batch)
+        produced = None
+        if fields.producer_id >= 0:
+            produced = Produced(
+                fields.producer_id, fields.producer_epoch, fields.base_sequence, fields.records
+            )
+            known = self._producers.known(produced)
+            if known is not None:
+                return self._repeated(wanted, known, fields.records, offered)
+        first, offset = self._next, self.machine.ledger.end
+        self._producers.add(fields, offset)
+        sent = RecordsSent(self.records.address, first, fields.records, produced)
+        effects = self.feed(sent, now_ms)
+        content = taken_in(wanted.batch, first, self.epoch)
+        self._batches.append(Batch(self.records, first, fields.records, content))
+        self._next += fields.records
+        if wanted.acks == -1:
+            self._waiting.append(_Waiting(offset + fields.records, offset, wanted.token))
+            return effects
+        return [*effects, Answer(wanted.token, Placed(ErrorCode.NONE, offset, offered.start))]
+
+    def _repeated(
+        self, wanted: Append, known: Placed, records: int, offered: Offsets
+    ) -> list[ShareEffect]:
+        """A batch that has its offset, maybe only just, or that cannot be taken."""
+        end = known.offset + records
+        if known.error is ErrorCode.NONE and wanted.acks == -1 and end > offered.end:
+            # It stands before whatever waits behind it.
+            waiting = _Waiting(end, known.offset, wanted.token)
+            self._waiting = deque(sorted((*self._waiting, waiting)))
+            return []
+        return [Answer(wanted.token, known._replace(start=offered.start))]
+
+    def flush(self) -> list[Batch]:
+        """What is to be published: lines first, so that no store has records without theirs."""
+        published = self._of_lines() + self._batches
+        self._batches = []
+        return published
+
+    def disown(self) -> list[ShareEffect]:
+        """It is another's: who waits has to ask that one. What is not published never was."""
+        effects: list[ShareEffect] = [
+            Answer(one.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)) for one in self._waiting
+        ]
+        return [*effects, Shown(self.partition, None)]
+
+    def locate(self, wanted: Locate, offered: Offsets, recent: RecentBatches) -> Located:
+        """Where the records are that a client wants to read."""
+        if not offered.start <= wanted.offset <= offered.end:
+            return Located(wanted.token, ErrorCode.OFFSET_OUT_OF_RANGE, offered)
+        found: list[tuple[LedgerEntry, Batch]] = []
+        size = 0
+        entries = self.entries(wanted.offset, offered.end, ENTRIES_MAX)
+        for entry in entries:
+            log = Partition(self.partition.topic, entry.address)
+            batch = recent.at(log, entry.sequence_of(wanted.offset))
+            while batch is not None and (not found or size < wanted.bytes_max):
+                found.append((entry, batch))
+                size += len(batch.content)
+                if batch.end >= entry.first + entry.records:
+                    break
+                batch = recent.at(log, batch.end)
+            else:
+                break
+        return Located(wanted.token, ErrorCode.NONE, offered, tuple(found), tuple(entries))
+
+    def survey(self, wanted: Survey, offered: Offsets) -> Located:
+        """All that clients may be told of."""
+        entries = self.entries(offered.start, offered.end, len(self.machine.ledger))
+        return Located(wanted.token, ErrorCode.NONE, offered, entries=tuple(entries))
+
+    def entries(self, start: int, end: int, most: int) -> list[LedgerEntry]:
+        """Entries from the one that has `start` on, as far as they lie below `end`."""
+        found: list[LedgerEntry] = []
+        while start < end and len(found) < most:
+            entry = self.machine.ledger.run_at(start)
+            if entry is None or entry.offset >= end:
+                break
+            found.append(entry._replace(records=min(entry.end, end) - entry.offset))
+            start = entry.end
+        return found
+
+    def _show(self, offered: Offered) -> list[ShareEffect]:
+        self.offered = Offsets(offered.start, offered.end)
+        effects: list[ShareEffect] = [Shown(self.partition, self.offered)]
+        while self._waiting and self._waiting[0].end <= offered.end:
+            done = self._waiting.popleft()
+            placed = Placed(ErrorCode.NONE, done.offset, offered.start)
+            effects.append(Answer(done.token, placed))
+        return effects
+
+    def _of_lines(self) -> list[Batch]:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return []
+        values = [encoded(line, self.partition) for line in lines]
+        return batches_of(self.chain, lines[0].number, values)
+
+
+def batches_of(partition: Partition, sequence: int, values: Sequence[bytes]) -> list[Batch]:
+    """Return records of our own as batches, from a sequence on."""
+    batches: list[Batch] = []
+    done = 0
+    while done < len(values):
+        builder = BatchBuilder(BATCH_BYTES_MAX - ENVELOPE_BYTES)
+        end = builder.extend(NO_TIME_MS, values[: done + BATCH_RECORDS_MAX], done)
+        content = enclosed(builder.build(), sequence + done)
+        batches.append(Batch(partition, sequence + done, end - done, content))
+        done = end
+    return batches

@@ -1,0 +1,61 @@
+"""How far each store has the logs that a Kafka partition is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class StoredEnds:
+    """By address, what each store keeps: it is said by ACKs, and by whoever asks the stores.
+
+    Args:
+        stores_min: So many count: as many as block every majority.
+        stores_max: Of more stores nothing is kept.
+    """
+
+    def __init__(self, stores_min: int, stores_max: int) -> None:
+        self._stores_min = stores_min
+        self._stores_max = stores_max
+        self._ends: dict[str, dict[str, int]] = {}
+        self._starts: dict[str, dict[str, int]] = {}
+
+    def end(self, address: str, store: str, end: int) -> int | None:
+        """A store has all below `end`; the sequence below which enough have it, if that rises."""
+        return self._rise(self._ends, address, store, end)
+
+    def start(self, address: str, store: str, start: int) -> int | None:
+        """A store keeps what is there from `start` on; likewise."""
+        return self._rise(self._starts, address, store, start)
+
+    def ends(self) -> Iterator[tuple[str, int]]:
+        """By address, the sequence below which enough stores have all."""
+        return self._known(self._ends)
+
+    def starts(self) -> Iterator[tuple[str, int]]:
+        """By address, the sequence from which on enough stores keep what is there."""
+        return self._known(self._starts)
+
+    def _known(self, known: dict[str, dict[str, int]]) -> Iterator[tuple[str, int]]:
+        for address, stores in known.items():
+            if place := self._enough(stores):
+                yield address, place
+
+    def _rise(
+        self, known: dict[str, dict[str, int]], address: str, store: str, place: int
+    ) -> int | None:
+        stores = known.setdefault(address, {})
+        if place <= stores.get(store, 0) or (
+            store not in stores and len(stores) >= self._stores_max
+        ):
+            return None
+        before = self._enough(stores)
+        stores[store] = place
+        now = self._enough(stores)
+        return now if now > before else None
+
+    def _enough(self, stores: dict[str, int]) -> int:
+        places = sorted(stores.values(), reverse=True)
+        return places[self._stores_min - 1] if len(places) >= self._stores_min else 0

@@ -1,0 +1,476 @@
+"""A gateway in its node, and the broker that it is to what speaks Kafka (ADR 28).
+
+The machine lives in the node's thread. The front lives in an asyncio loop: what it asks goes to the
+node as an event with a number, and the answer comes back as an effect with the same. What does not
+change anything it reads from values that the node replaces. Stores are followed by a thread each,
+and what is not at hand is read by a few others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar, cast
+from uuid import uuid4
+
+from dafka.errors import MisuseError, QueryError, RecordError
+from dafka.gateway.broker import (
+    EARLIEST_MS,
+    LATEST_MS,
+    MAX_TIMESTAMP_MS,
+    NOBODY,
+    ErrorCode,
+    Fetched,
+    Found,
+    Gateway,
+    KafkaPartition,
+    Leader,
+    Offsets,
+    Placed,
+    Topic,
+)
+from dafka.gateway.catalog import CONTROLLED, decoded_topic
+from dafka.gateway.effects import (
+    Answer,
+    Append,
+    Catalogued,
+    Close,
+    Locate,
+    Located,
+    MakeTopic,
+    ReadLedger,
+    Shared,
+    Shown,
+    Survey,
+    TopicMade,
+    TopicsOrdered,
+)
+from dafka.gateway.machine import (
+    GROUP,
+    GatewayMachine,
+    gateway_of,
+    node_number,
+    share_of,
+)
+from dafka.gateway.served import served
+from dafka.groups.assignment import owner
+from dafka.groups.events import Answered, Ask, Barred, Left
+from dafka.limits import BATCH_BYTES_MAX
+from dafka.node.group_client import StoreLines
+from dafka.node.loop import Node
+from dafka.node.record_reader import RecordReader
+from dafka.node.store_watch import AGAIN_S, StoreWatch
+from dafka.process.clock import now_ms
+from dafka.protocol.effects import Stored, Wanted
+from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.transport.mesh import Mesh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from dafka.cluster import Cluster
+    from dafka.gateway.effects import ClientEvent, GatewayEvent
+    from dafka.gateway.ledger import LedgerEntry
+    from dafka.protocol.events import Event
+    from dafka.transport.sockets import Pollable
+
+    NodeEvent = Event | GatewayEvent | Answered
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+READERS = 4
+"""Threads that read from stores for clients."""
+
+MAKE_TIMEOUT_S = 30.0
+"""How long a topic may take to be made: until the cluster has a controller again."""
+
+LEAVE_TIMEOUT_S = 2.0
+"""How long it may take to say goodbye; without it others take over once a session is over."""
+
+
+class _GatewayRole:
+    """The machine's shell in the node's thread.
+
+    Args:
+        machine: The gateway.
+        lines: To the stores that agree on the group's members.
+        perform: Does what neither the network nor the group does.
+    """
+
+    name = "gateway"
+
+    def __init__(
+        self, machine: GatewayMachine, lines: StoreLines, perform: Callable[[object], None]
+    ) -> None:
+        self._machine = machine
+        self._lines = lines
+        self._perform = perform
+
+    def handle(self, side: None, event: NodeEvent, now_ms: int) -> Iterable[tuple[None, object]]:
+        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
+
+    def wakeup_ms(self) -> int | None:
+        return self._machine.wakeup_ms()
+
+    def perform(self, _side: None, effect: object) -> None:
+        if isinstance(effect, Ask):
+            self._lines.ask(effect)
+        else:
+            self._perform(effect)
+
+    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, NodeEvent]]]]:
+        return cast(
+            "Mapping[Pollable, Callable[[], Iterable[tuple[None, NodeEvent]]]]",
+            self._lines.pollable(),
+        )
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+class GatewayNode:
+    """The node of one gateway: a `Broker`.
+
+    Args:
+        cluster: Which; with all its stores.
+        host: Where Kafka clients reach it.
+        port: Likewise.
+
+    Raises:
+        MisuseError: The cluster names no stores, or cannot be entered as given.
+    """
+
+    def __init__(self, cluster: Cluster, host: str, port: int) -> None:
+        if not cluster.stores:
+            raise MisuseError("a gateway needs the query ports of all stores of its cluster")
+        self.address = cluster.new_address()
+        self.cluster_id = cluster.name or "dafka"
+        self.node = node_number(self.address)
+        self._cluster = cluster
+        self._self = Gateway(self.node, host, port)
+        self._topics: Mapping[str, Topic] = {}
+        self._shared = Shared(0, {}, {})
+        self._shown: dict[KafkaPartition, Offsets] = {}
+        self._left = threading.Event()
+        self._barred = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where the front lives."""
+        self._tokens = count(1)
+        self._asked: dict[int, asyncio.Future[object]] = {}
+        """Touched in that loop only, like what follows."""
+        self._arrivals: dict[KafkaPartition, set[asyncio.Future[None]]] = {}
+        self._told: deque[Answer | Located | TopicMade | Shown] = deque()
+        """What the loop has to be told."""
+        self._telling = False
+        self._ordered = (0, 0)
+        """As controller: of which epoch, and up to which offset, topics have been read."""
+        self._ordering = ThreadPoolExecutor(1, "dafka-topics")
+        self._closing = threading.Event()
+        self._local = threading.local()
+        self._readers: list[RecordReader] = []
+        with ExitStack() as opened:
+            mesh = Mesh(cluster, self.address)
+            opened.callback(mesh.close, 0)
+            lines = StoreLines(GROUP, cluster)
+            opened.callback(lines.close)
+            self._machine = GatewayMachine(
+                self.address,
+                f"{host}:{port}",
+                len(cluster.stores),
+                cluster.new_address,
+                foreign=mesh.foreign,
+            )
+            role = _GatewayRole(self._machine, lines, self._perform)
+            self._node: Node[None, GatewayEvent | Answered] = Node(role, self.address, {None: mesh})
+            opened.pop_all()
+        self._watches = [
+            StoreWatch(store, cluster, lambda: self._topics, self._post) for store in cluster.stores
+        ]
+        self._pool = ThreadPoolExecutor(READERS, "dafka-read")
+        self._node.start()
+        for watch in self._watches:
+            watch.start()
+
+    def gateways(self) -> Sequence[Gateway]:
+        """See `Broker`."""
+        there = {self.node: self._self}
+        for member in self._shared.members:
+            gateway = gateway_of(member)
+            if gateway is not None:
+                there[gateway.node] = gateway
+        return tuple(there.values())
+
+    def controller(self) -> int:
+        """See `Broker`."""
+        leader = self.leader(CONTROLLED).node
+        return self.node if leader == NOBODY else leader
+
+    def topic(self, name: str) -> Topic | None:
+        """See `Broker`."""
+        return self._topics.get(name)
+
+    def topics(self) -> Sequence[Topic]:
+        """See `Broker`."""
+        return tuple(self._topics.values())
+
+    def leader(self, partition: KafkaPartition) -> Leader:
+        """See `Broker`. Its epoch is the generation of all gateways, so that all say the same."""
+        shared = self._shared
+        member = owner(share_of(partition), shared.members, shared.moved)
+        gateway = None if member is None else gateway_of(member)
+        return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
+        """See `Broker`."""
+        topic = Topic(name, partitions, uuid4(), dict(configs))
+        try:
+            async with asyncio.timeout(MAKE_TIMEOUT_S):
+                made = await self._ask(lambda token: MakeTopic(token, topic))
+        except TimeoutError:
+            return ErrorCode.REQUEST_TIMED_OUT
+        assert isinstance(made, TopicMade)
+        return made.error
+
+    async def delete(self, name: str) -> ErrorCode:
+        """See `Broker`. Nothing is deleted: other clusters have the topic, too."""
+        if name not in self._topics:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    async def append(self, partition: KafkaPartition, batch: bytes, acks: int) -> Placed:
+        """See `Broker`."""
+        if len(batch) > BATCH_BYTES_MAX - ENVELOPE_BYTES:
+            return Placed(ErrorCode.MESSAGE_TOO_LARGE)
+        answer = await self._ask(lambda token: Append(token, partition, batch, acks))
+        assert isinstance(answer, Answer)
+        return answer.placed
+
+    async def fetch(self, partition: KafkaPartition, offset: int, bytes_max: int) -> Fetched:
+        """See `Broker`."""
+        located = await self._ask(lambda token: Locate(token, partition, offset, bytes_max))
+        assert isinstance(located, Located)
+        if located.error is not ErrorCode.NONE or not located.entries:
+            return Fetched(located.error, located.offsets)
+        try:
+            if located.found:
+                batches = [served(batch, entry) for entry, batch in located.found]
+            else:
+                batches = await self._in_pool(
+                    lambda reader: reader.fetch(partition.topic, located.entries, offset, bytes_max)
+                )
+        except (QueryError, RecordError) as error:
+            log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
+            return Fetched(ErrorCode.KAFKA_STORAGE_ERROR, located.offsets)
+        return Fetched(ErrorCode.NONE, located.offsets, batches)
+
+    def offsets(self, partition: KafkaPartition) -> Offsets | ErrorCode:
+        """See `Broker`."""
+        topic = self._topics.get(partition.topic)
+        if topic is None or not 0 <= partition.number < topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        shown = self._shown.get(partition)
+        if shown is None or now_ms() >= self._machine.lease_ms:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return shown
+
+    async def arrival(self, ends: Mapping[KafkaPartition, int], timeout_s: float) -> None:
+        """See `Broker`."""
+        loop = self._loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[None] = loop.create_future()
+        for partition in ends:
+            self._arrivals.setdefault(partition, set()).add(arrived)
+        try:
+            shown = {partition: self._shown.get(partition) for partition in ends}
+            if any(there is None or there.end > ends[one] for one, there in shown.items()):
+                return
+            async with asyncio.timeout(timeout_s):
+                await arrived
+        except TimeoutError:
+            return
+        finally:
+            for partition in ends:
+                waiting = self._arrivals[partition]
+                waiting.discard(arrived)
+                if not waiting:
+                    del self._arrivals[partition]
+
+    async def find(self, partition: KafkaPartition, timestamp_ms: int) -> Found:
+        """See `Broker`."""
+        located = await self._ask(lambda token: Survey(token, partition))
+        assert isinstance(located, Located)
+        start, end = located.offsets
+        if located.error is not ErrorCode.NONE or timestamp_ms == EARLIEST_MS:
+            return Found(located.error, start)
+        if timestamp_ms == LATEST_MS:
+            return Found(ErrorCode.NONE, end)
+        if timestamp_ms == MAX_TIMESTAMP_MS:
+            return Found(ErrorCode.UNSUPPORTED_VERSION)
+        try:
+            return await self._in_pool(
+                lambda reader: reader.find(partition.topic, located.entries, timestamp_ms)
+            )
+        except (QueryError, RecordError) as error:
+            log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
+            return Found(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def producer_id(self) -> tuple[int, int] | ErrorCode:
+        """See `Broker`. Drawn: of so many bits that nobody draws one twice."""
+        return uuid4().int >> 66, 0
+
+    def join(self, timeout: float) -> bool:
+        """See `LongRunning`."""
+        ended = self._node.join(timeout)
+        self._node.check()
+        return ended
+
+    def unwell(self) -> str:
+        """See `LongRunning`."""
+        if self._barred:
+            return self._barred
+        return self._node.unwell() or next(
+            filter(None, (one.unwell() for one in self._watches)), ""
+        )
+
+    def unready(self) -> str:
+        """See `LongRunning`."""
+        if now_ms() < self._machine.lease_ms:
+            return ""
+        return "no lease yet: it owns nothing until more than half of the stores answer"
+
+    def close(self) -> None:
+        """Give back what it owns, and leave; clients that wait are told to ask another gateway."""
+        self._post(Close())
+        self._left.wait(LEAVE_TIMEOUT_S)
+        self._node.stop()
+        for watch in self._watches:
+            watch.close()
+        self._closing.set()
+        self._pool.shutdown()
+        self._ordering.shutdown()
+        for reader in self._readers:
+            reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _post(self, event: GatewayEvent) -> None:
+        self._node.post(None, event)
+
+    async def _ask(self, make: Callable[[int], ClientEvent]) -> object:
+        """Let the node do something; its answer."""
+        loop = self._loop = asyncio.get_running_loop()
+        token = next(self._tokens)
+        answered: asyncio.Future[object] = loop.create_future()
+        self._asked[token] = answered
+        self._post(make(token))
+        try:
+            return await answered
+        finally:
+            del self._asked[token]
+
+    async def _in_pool(self, work: Callable[[RecordReader], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: work(self._reader()))
+
+    def _reader(self) -> RecordReader:
+        """This thread's."""
+        reader: RecordReader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = RecordReader(self._cluster)
+            self._readers.append(reader)
+        return reader
+
+    def _perform(self, effect: object) -> None:
+        """In the node's thread."""
+        match effect:
+            case Answer() | Located() | TopicMade():
+                self._tell(effect)
+            case Shown():
+                self._show(effect)
+            case ReadLedger():
+                for watch in self._watches:
+                    watch.read(effect)
+            case Catalogued(topics):
+                self._topics = topics
+            case Shared():
+                self._shared = effect
+            case Left():
+                self._left.set()
+            case Barred(complaint):
+                self._barred = f"this gateway {complaint}"
+                log.error("gateway cannot belong to its cluster's: %s", complaint)
+            case _:
+                # Who wants what is not held any more gets it from a store.
+                assert isinstance(effect, (Stored, Wanted)), effect
+
+    def _show(self, shown: Shown) -> None:
+        if shown.offsets is None:
+            self._shown.pop(shown.partition, None)
+        else:
+            self._shown[shown.partition] = shown.offsets
+            if shown.partition == CONTROLLED:
+                self._order_topics(shown.offsets.end)
+        self._tell(shown)
+
+    def _tell(self, effect: Answer | Located | TopicMade | Shown) -> None:
+        """Let the loop know; what it has not been told yet goes together."""
+        loop = self._loop
+        if loop is None:
+            return
+        self._told.append(effect)
+        if not self._telling:
+            self._telling = True
+            try:
+                loop.call_soon_threadsafe(self._hear)
+            except RuntimeError:
+                self._told.clear()  # the front has ended
+
+    def _hear(self) -> None:
+        """In the loop."""
+        self._telling = False
+        while self._told:
+            effect = self._told.popleft()
+            if isinstance(effect, Shown):
+                for arrived in self._arrivals.get(effect.partition, ()):
+                    if not arrived.done():
+                        arrived.set_result(None)
+            else:
+                answered = self._asked.get(effect.token)
+                if answered is not None and not answered.done():
+                    answered.set_result(effect)
+
+    def _order_topics(self, end: int) -> None:
+        """As controller: `__topics` have grown, read what is new in its order."""
+        epoch, read = self._ordered
+        now_epoch, entries = self._machine.controlled(read, end)
+        if now_epoch != epoch:
+            now_epoch, entries = self._machine.controlled(0, end)
+        self._ordered = now_epoch, end
+        self._ordering.submit(self._read_topics, now_epoch, entries)
+
+    def _read_topics(self, epoch: int, entries: tuple[LedgerEntry, ...]) -> None:
+        while not self._closing.is_set():
+            try:
+                values = [
+                    value
+                    for entry in entries
+                    for value in self._reader().values(CONTROLLED.topic, entry)
+                ]
+            except (QueryError, RecordError) as error:
+                log.warning("cannot read topics, it is tried again: %s", error)
+                self._closing.wait(AGAIN_S)
+                continue
+            topics = [topic for topic in map(decoded_topic, values) if topic is not None]
+            self._post(TopicsOrdered(epoch, tuple(topics)))
+            return

@@ -1,0 +1,168 @@
+"""What a gateway asks of one store, in a thread of its own: a store that is away holds up nobody.
+
+Once a second: what has changed, which repairs what was not heard. When a partition is taken over:
+its ledger, and its records.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.gateway.catalog import CATALOG, TOPICS
+from dafka.gateway.effects import CatalogRead, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.lines import LEDGER
+from dafka.node.ledgers import read_ledgers, read_topics
+from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dafka.cluster import Cluster
+    from dafka.gateway.broker import KafkaPartition, Topic
+    from dafka.gateway.effects import GatewayEvent
+    from dafka.model import Partition
+    from dafka.storage.log import Mark
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between two looks at what has changed."""
+
+AGAIN_S = 0.2
+"""Before a store that has not answered is asked again."""
+
+
+class StoreWatch:
+    """Follows one store.
+
+    Args:
+        endpoint: Its query port.
+        cluster: Whose it is.
+        topics: What Kafka clients see at present; asked in this thread.
+        post: Takes what is found to the gateway's node.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        cluster: Cluster,
+        topics: Callable[[], Mapping[str, Topic]],
+        post: Callable[[GatewayEvent], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._credentials = cluster.credentials
+        self._topics = topics
+        self._post = post
+        self._asked: queue.SimpleQueue[ReadLedger | None] = queue.SimpleQueue()
+        self._wanted: dict[KafkaPartition, ReadLedger] = {}
+        """What has to be read, and is not yet."""
+        self._store = ""
+        """What the store calls itself."""
+        self._mark: Mark | None = None
+        self._read: dict[Partition, int] = {}
+        """How far each controller's word is read."""
+        self._away = False
+        self._failure: BaseException | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="dafka-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def read(self, wanted: ReadLedger) -> None:
+        """Read a partition as soon as the store answers."""
+        self._asked.put(wanted)
+
+    def close(self) -> None:
+        """End; a question that is under way is waited for."""
+        self._stopping = True
+        self._asked.put(None)
+        self._thread.join(2 * LOOK_TIMEOUT_MS / 1_000)
+
+    def unwell(self) -> str:
+        """Why it has ended, for people; empty if it has not."""
+        return "" if self._failure is None else f"a store is not followed: {self._failure}"
+
+    def _main(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self._failure = error
+            log.critical("a store is not followed any more", exc_info=True)
+
+    def _follow(self) -> None:
+        with StoreClient(self._endpoint, LOOK_TIMEOUT_MS, self._credentials) as client:
+            wait_s = 0.0
+            while not self._stopping:
+                self._take(wait_s)
+                try:
+                    self._look(client)
+                    wait_s = LOOK_S
+                    self._note(away=False)
+                except QueryError:
+                    wait_s = AGAIN_S
+                    self._note(away=True)
+
+    def _take(self, wait_s: float) -> None:
+        """Wait for something to read, and take in all there is."""
+        try:
+            asked = self._asked.get(timeout=wait_s) if wait_s else self._asked.get_nowait()
+            while True:
+                if asked is not None:
+                    self._wanted[asked.partition] = asked
+                asked = self._asked.get_nowait()
+        except queue.Empty:
+            return
+
+    def _look(self, client: StoreClient) -> None:
+        told = None if self._mark is None else client.changes(self._mark)
+        if told is None:
+            kept = self._begin(client)
+        else:
+            changed, self._mark = told
+            kept = {place: there for place, there in changed.items() if there is not None}
+        self._read_catalog(client, kept)
+        topics = self._topics()
+        ours = {
+            place: there
+            for place, there in kept.items()
+            if place.topic in topics or place.topic in (LEDGER, TOPICS)
+        }
+        if ours:
+            self._post(StoreTold(self._store, ours))
+        self._read_ledgers(client, topics)
+
+    def _begin(self, client: StoreClient) -> dict[Partition, range]:
+        """It is not known what has changed: look at everything."""
+        self._store = client.health().identity
+        told = client.changes(None)
+        self._mark = None if told is None else told[1]
+        kept: dict[Partition, range] = {}
+        for topic in (CATALOG, LEDGER, TOPICS, *self._topics()):
+            kept |= client.ranges(topic)
+        return kept
+
+    def _read_catalog(self, client: StoreClient, kept: Mapping[Partition, range]) -> None:
+        for place, there in kept.items():
+            if place.topic == CATALOG:
+                start = max(there.start, self._read.get(place, 0))
+                topics = read_topics(client, place, start, there.stop)
+                self._read[place] = there.stop
+                self._post(CatalogRead(tuple(topics)))
+
+    def _read_ledgers(self, client: StoreClient, topics: Mapping[str, Topic]) -> None:
+        if self._wanted:
+            found = read_ledgers(client, self._store, self._wanted.values(), topics)
+            self._post(LedgersRead(found))
+            self._wanted.clear()
+
+    def _note(self, *, away: bool) -> None:
+        if away != self._away:
+            self._away = away
+            says = "store does not answer: ask it again" if away else "store answers"
+            log.warning(says, extra={"store": self._endpoint})

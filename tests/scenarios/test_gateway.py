@@ -1,0 +1,266 @@
+"""A gateway in front of a real store, over real sockets, without Kafka's wire."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dafka.gateway.broker import EARLIEST_MS, LATEST_MS, ErrorCode, Found, KafkaPartition, Offsets
+from dafka.node.gateway import GatewayNode
+from dafka.records.batch import BatchBuilder, raw_records
+from dafka.records.envelope import FRESH, pack
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+ORDERS = KafkaPartition("orders", 0)
+
+
+def batch_of(*values, producer=None, sequence=0, epoch=0, time_ms=1_000):
+    """What a Kafka client sends."""
+    builder = BatchBuilder(100_000)
+    for value in values:
+        assert builder.append(time_ms, None, value, ())
+    if producer is not None:
+        builder._builder.set_producer_state(producer, epoch, sequence)
+    return bytes(builder.build())
+
+
+def read(batches):
+    """Offsets and values of what a client has fetched."""
+    return [
+        (record.sequence, record.value)
+        for batch in batches
+        for record in raw_records(pack(FRESH) + batch)
+    ]
+
+
+async def until(happens, seconds=30.0):
+    """Wait until something is so; Kafka clients ask again likewise."""
+    async with asyncio.timeout(seconds):
+        while not (found := await happens()):
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def appended(broker, partition, batch, acks=-1):
+    """Where a batch was placed, once somebody owns the partition."""
+
+    async def try_it():
+        placed = await broker.append(partition, batch, acks)
+        return None if placed.error is ErrorCode.NOT_LEADER_OR_FOLLOWER else placed
+
+    return await until(try_it)
+
+
+async def made(broker, name, partitions):
+    assert await broker.create(name, partitions, {}) is ErrorCode.NONE
+
+
+@pytest.fixture
+def running(cluster):
+    cluster.start_tower()
+    cluster.store()
+    return cluster
+
+
+@pytest.fixture
+def gateway(running, free_ports):
+    """A function that opens a gateway."""
+    opened = []
+
+    def open_one():
+        place, _ = running.place(None, {"stores": running.queries})
+        opened.append(GatewayNode(place, "127.0.0.1", free_ports(1)))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def test_what_is_appended_is_read_by_offset(gateway):
+    broker = gateway()
+
+    async def scenario():
+        await made(broker, "orders", 1)
+        first = await appended(broker, ORDERS, batch_of(b"a", b"b"))
+        assert (first.error, first.offset) == (ErrorCode.NONE, 0)
+        second = await appended(broker, ORDERS, batch_of(b"c"))
+        assert second.offset == 2
+        assert broker.offsets(ORDERS) == Offsets(0, 3)
+        fetched = await broker.fetch(ORDERS, 1, 1_000)
+        assert read(fetched.batches) == [(0, b"a"), (1, b"b"), (2, b"c")]
+        assert (await broker.fetch(ORDERS, 3, 1_000)).batches == ()
+        assert (await broker.fetch(ORDERS, 4, 1_000)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+    asyncio.run(scenario())
+
+
+def test_records_of_dafka_producers_get_offsets_too(gateway, running):
+    broker = gateway()
+    producer = running.producer()
+
+    async def scenario():
+        await made(broker, "orders", 1)
+        await appended(broker, ORDERS, batch_of(b"a"))
+        producer.send("orders", b"b")
+        producer.flush(10)
+        await broker.arrival({ORDERS: 1}, 30)
+        fetched = await broker.fetch(ORDERS, 1, 1_000)
+        assert read(fetched.batches) == [(1, b"b")]
+        assert (await appended(broker, ORDERS, batch_of(b"c"))).offset == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_dafka_consumer_reads_what_was_appended(gateway, running):
+    broker = gateway()
+    consumer = running.consumer("orders")
+
+    async def scenario():
+        await made(broker, "orders", 4)
+        for number in range(4):
+            await appended(broker, KafkaPartition("orders", number), batch_of(b"%d" % number))
+
+    asyncio.run(scenario())
+    assert {consumer.poll(10).value for _ in range(4)} == {b"0", b"1", b"2", b"3"}
+
+
+def die(gateway):
+    """As if its process had been killed: it says no goodbye."""
+    gateway._node.stop()
+
+
+def test_another_goes_on_where_one_has_died(gateway):
+    first = gateway()
+
+    async def before():
+        await made(first, "orders", 1)
+        assert (await appended(first, ORDERS, batch_of(b"a", b"b", producer=7))).offset == 0
+        sent = batch_of(b"c", producer=7, sequence=2)
+        assert (await appended(first, ORDERS, sent)).offset == 2
+
+    asyncio.run(before())
+    die(first)
+    second = gateway()
+
+    async def after():
+        await until(lambda: topic_of(second, "orders"))
+        again = await appended(second, ORDERS, batch_of(b"c", producer=7, sequence=2))
+        assert (again.error, again.offset) == (ErrorCode.NONE, 2)
+        assert (await appended(second, ORDERS, batch_of(b"d", producer=7, sequence=3))).offset == 3
+        gap = await appended(second, ORDERS, batch_of(b"x", producer=7, sequence=9))
+        assert gap.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert read(await all_of(second, ORDERS)) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
+
+    asyncio.run(after())
+
+
+async def topic_of(broker, name):
+    return broker.topic(name)
+
+
+async def all_of(broker, partition):
+    """All batches of a partition."""
+    offsets = broker.offsets(partition)
+    found, offset = [], offsets.start
+    while offset < offsets.end:
+        fetched = await broker.fetch(partition, offset, 100)
+        found += fetched.batches
+        offset = read(fetched.batches[-1:])[-1][0] + 1
+    return found
+
+
+def test_gateways_share_partitions_and_send_clients_to_each_other(gateway):
+    first, second = gateway(), gateway()
+    brokers = {one.node: one for one in (first, second)}
+    partitions = [KafkaPartition("orders", number) for number in range(8)]
+
+    async def agreed():
+        views = [one.gateways() for one in brokers.values()]
+        return all({one.node for one in view} == brokers.keys() for view in views)
+
+    async def shared():
+        owners = [{one.leader(place).node for one in brokers.values()} for place in partitions]
+        return all(len(one) == 1 for one in owners) and set.union(*owners) == brokers.keys()
+
+    async def scenario():
+        await until(agreed)
+        await made(first, "orders", len(partitions))
+        await until(lambda: topic_of(second, "orders"))
+        assert first.controller() == second.controller()
+        await until(shared)
+        for place in partitions:
+            await until(lambda place=place: served_by_one(place))
+
+    async def served_by_one(place):
+        """Shares may be evened at any time: then clients ask again."""
+        leader = brokers[first.leader(place).node]
+        placed = await leader.append(place, batch_of(b"a"), -1)
+        if placed.error is not ErrorCode.NONE:
+            assert placed.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return False
+        (other,) = [one for one in brokers.values() if one is not leader]
+        asked = [
+            other.offsets(place),
+            (await other.append(place, batch_of(b"x"), -1)).error,
+            (await other.fetch(place, 0, 100)).error,
+        ]
+        return placed.offset == 0 and set(asked) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+    asyncio.run(scenario())
+
+
+def test_one_of_three_stores_may_be_away(make_cluster, free_ports):
+    cluster = make_cluster(stores=3)
+    cluster.start_tower()
+    stores = [cluster.store(number) for number in range(3)]
+    place, _ = cluster.place(None, {"stores": cluster.queries})
+
+    async def before(broker):
+        await made(broker, "orders", 1)
+        assert (await appended(broker, ORDERS, batch_of(b"a", b"b"))).offset == 0
+        stores[0].close()
+        assert (await appended(broker, ORDERS, batch_of(b"c"))).offset == 2
+
+    async def after(broker):
+        await until(lambda: topic_of(broker, "orders"))
+        assert (await appended(broker, ORDERS, batch_of(b"d"))).offset == 3
+        assert read(await all_of(broker, ORDERS)) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
+
+    with GatewayNode(place, "127.0.0.1", free_ports(1)) as first:
+        asyncio.run(before(first))
+    with GatewayNode(place, "127.0.0.1", free_ports(1)) as second:
+        asyncio.run(after(second))
+
+
+def test_the_first_record_of_a_time_or_later_is_found(gateway):
+    broker = gateway()
+
+    async def scenario():
+        await made(broker, "orders", 1)
+        await appended(broker, ORDERS, batch_of(b"a", b"b", time_ms=1_000))
+        await appended(broker, ORDERS, batch_of(b"c", time_ms=2_000))
+        assert await broker.find(ORDERS, 500) == Found(ErrorCode.NONE, 0, 1_000)
+        assert await broker.find(ORDERS, 1_001) == Found(ErrorCode.NONE, 2, 2_000)
+        assert await broker.find(ORDERS, 2_001) == Found(ErrorCode.NONE)
+        assert (await broker.find(ORDERS, EARLIEST_MS)).offset == 0
+        assert (await broker.find(ORDERS, LATEST_MS)).offset == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_is_made_once(gateway):
+    broker = gateway()
+
+    async def scenario():
+        made = await asyncio.gather(
+            broker.create("orders", 1, {}), broker.create("orders", 2, {"retention.ms": "1"})
+        )
+        assert sorted(made) == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
+        assert await broker.create("orders", 3, {}) is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert await broker.create("__ledger", 3, {}) is ErrorCode.INVALID_TOPIC
+        assert broker.topic("orders").partitions == 1 + made.index(ErrorCode.NONE)
+
+    asyncio.run(scenario())
