@@ -116,6 +116,36 @@ class Ledger:
             run.offset + passed, run.address, run.first + passed, run.records - passed
         )
 
+    def positions(self, start: int, end: int) -> dict[str, int]:
+        """Return how far whoever has processed all below `end` is in the addresses that moved.
+
+        Args:
+            start: How far it was when it was last asked.
+            end: How far it is.
+
+        Returns:
+            By address the sequence behind the last one processed, which is what a commit says.
+        """
+        found: dict[str, int] = {}
+        place = max(0, bisect_right(self._offsets, start) - 1)
+        for entry in map(self._entry, range(place, len(self))):
+            if entry.offset >= end:
+                break
+            if entry.end > start and entry.address != HOLE:
+                found[entry.address] = entry.first + min(entry.records, end - entry.offset)
+        return found
+
+    def reached(self, positions: Mapping[str, int]) -> int:
+        """Return the largest offset below which all is processed, by the commits of a group.
+
+        What it has processed behind that is read again: as much as addresses lie between.
+        """
+        for entry in self:
+            done = positions.get(entry.address, 0) - entry.first
+            if entry.address != HOLE and done < entry.records:
+                return max(entry.offset + max(0, done), self.start)
+        return self.end
+
     def trim(self, starts: Mapping[str, int]) -> bool:
         """Drop entries from the front while their records are gone; whether any was.
 

@@ -90,3 +90,53 @@ def test_cutting_leaves_every_offset_behind_as_it_was(runs, start):
         ours, theirs = ledger.at(offset), whole.at(offset)
         assert (ours.address, ours.first) == (theirs.address, theirs.first)
     assert ledger.at(whole.end) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "moved"),
+    [
+        (10, 10, {}),
+        (10, 12, {"A": 2}),
+        (12, 14, {"A": 3, "B": 8}),
+        (13, 17, {"B": 9}),
+        (17, 21, {"A": 5}),
+        (0, 99, {"A": 5, "B": 9}),
+    ],
+)
+def test_a_commit_says_how_far_the_addresses_are_that_moved(ledger, start, end, moved):
+    assert ledger.positions(start, end) == moved
+
+
+@pytest.mark.parametrize(
+    ("positions", "offset"),
+    [
+        ({}, 10),
+        ({"A": 2}, 12),
+        ({"A": 5}, 13),
+        ({"A": 5, "B": 8}, 14),
+        ({"A": 3, "B": 9}, 19),
+        ({"A": 5, "B": 9, "C": 3}, 21),
+        ({"B": 9}, 10),
+    ],
+)
+def test_positions_are_the_offset_below_which_nothing_is_left_to_do(ledger, positions, offset):
+    assert ledger.reached(positions) == offset
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("A", "B", "C", HOLE)), st.integers(1, 4)), max_size=12),
+    st.lists(st.integers(0, 40), min_size=1, max_size=4),
+)
+def test_an_offset_committed_is_found_again_or_one_behind_holes(runs, commits):
+    ledger = Ledger()
+    for address, count in runs:
+        ledger.append(address, ledger.listed(address) if address else 0, count)
+    commits = sorted(min(one, ledger.end) for one in commits)
+    positions, committed = {}, 0
+    for commit in commits:
+        positions |= ledger.positions(committed, commit)
+        committed = commit
+    reached = ledger.reached(positions)
+    assert reached >= committed
+    between = (one for one in ledger if max(one.offset, committed) < min(one.end, reached))
+    assert {one.address for one in between} <= {HOLE}

@@ -1,0 +1,139 @@
+"""What the coordinator of a Kafka group is told, and what it answers (KIP-62, 345, 394)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.protocol.events import Woke
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dafka.gateway.broker import ErrorCode
+
+NO_GENERATION = -1
+"""Of who is no member, and in answers that refuse."""
+
+
+class GroupIdentity(NamedTuple):
+    """Who asks.
+
+    Attributes:
+        member: The id that the coordinator has given it; empty before.
+        instance: The name that a static member keeps when it starts again; None of a dynamic one.
+    """
+
+    member: str
+    instance: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    """A client wants to be, or to stay, a member; answered by `JoinAnswer`.
+
+    Attributes:
+        token: Names the answer.
+        who: Who asks.
+        new_id: The id that it gets if it is new.
+        asked_twice: Whether a new dynamic member is told its id first, and has to ask again by it.
+        client: The client's name for itself, and where it is.
+        session_ms: It is taken for dead after so much silence.
+        rebalance_ms: How long it may take to ask again when the group's members change.
+        kind: Of its protocols: consumers say "consumer", Connect says "connect".
+        protocols: By name, what it tells the leader; in order of its preference.
+    """
+
+    token: int
+    who: GroupIdentity
+    new_id: str
+    asked_twice: bool
+    client: tuple[str, str]
+    session_ms: int
+    rebalance_ms: int
+    kind: str
+    protocols: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """A member wants its assignment; the leader brings everybody's. Answered by `SyncAnswer`."""
+
+    token: int
+    who: GroupIdentity
+    generation: int
+    kind: str | None
+    protocol: str | None
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberHeard:
+    """A member says that it is there, or wants to commit; answered by `GroupAnswer`."""
+
+    token: int
+    who: GroupIdentity
+    generation: int
+    commits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """Members leave; answered by `LeaveAnswer`."""
+
+    token: int
+    leaving: Sequence[GroupIdentity]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """A generation; `members` are the leader's to assign, and empty for others."""
+
+    token: int
+    error: ErrorCode
+    member: str = ""
+    generation: int = NO_GENERATION
+    kind: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: Sequence[tuple[GroupIdentity, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """An assignment, as the leader has made it."""
+
+    token: int
+    error: ErrorCode
+    kind: str = ""
+    protocol: str = ""
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """All is well, or why not."""
+
+    token: int
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnswer:
+    """What became of each, in order."""
+
+    token: int
+    errors: Sequence[ErrorCode]
+
+
+class DescribedMember(NamedTuple):
+    """What tools are shown of a member."""
+
+    who: GroupIdentity
+    client: tuple[str, str]
+    metadata: bytes
+    assignment: bytes
+
+
+CoordinatorEvent = JoinGroup | SyncGroup | MemberHeard | LeaveGroup | Woke
+CoordinatorEffect = JoinAnswer | SyncAnswer | GroupAnswer | LeaveAnswer
