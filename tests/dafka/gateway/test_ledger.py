@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.gateway.ledger import HOLE, Ledger, LedgerEntry
+from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger, LedgerEntry
 
 
 @pytest.fixture
@@ -90,3 +90,11 @@ def test_cutting_leaves_every_offset_behind_as_it_was(runs, start):
         ours, theirs = ledger.at(offset), whole.at(offset)
         assert (ours.address, ours.first) == (theirs.address, theirs.first)
     assert ledger.at(whole.end) is None
+
+
+def test_a_run_is_no_longer_than_its_count_may_be():
+    ledger = Ledger()
+    for number in range(3):
+        ledger.append("A", number * ENTRY_RECORDS_MAX, ENTRY_RECORDS_MAX)
+    assert len(ledger) == 3
+    assert ledger.at(2 * ENTRY_RECORDS_MAX + 7).first == 2 * ENTRY_RECORDS_MAX + 7
