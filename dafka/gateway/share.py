@@ -107,8 +107,8 @@ class Share:
     def take(self, read: StoreRead, now_ms: int) -> list[ShareEffect]:
         """A store has been read."""
         # Nobody has written so much: what is up there would have no room in a line.
-        kept = {address: there for address, there in read.kept.items() if there.stop < CLOSED}
-        read = replace(read, kept=kept)
+        known = {address: there for address, there in read.kept.items() if there.stop < CLOSED}
+        read = replace(read, kept=known)
         effects: list[ShareEffect] = []
         for address, kept in read.kept.items():
             effects += self.stored(read.store, address, kept, now_ms)
