@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 HOLE = ""
 """In place of the address of records that never came."""
 
+ENTRY_RECORDS_MAX = 2**31
+"""Of one entry; longer runs are several."""
+
 
 class LedgerEntry(NamedTuple):
     """Some consecutive records of one partition.
@@ -77,7 +80,7 @@ class Ledger:
 
     def append(self, address: str, first: int, count: int) -> LedgerEntry:
         """Give the next offsets to records; returns what was added, joined to what it continues."""
-        assert count > 0
+        assert 0 < count <= ENTRY_RECORDS_MAX
         assert address == HOLE or first >= self.listed(address)
         added = LedgerEntry(self.end, address, first, count)
         self.end += count
@@ -86,7 +89,8 @@ class Ledger:
         if len(self):
             last = self._entry(len(self) - 1)
             follows = address == HOLE or last.first + last.records == first
-            if last.address == address and follows:
+            fits = last.records + count <= ENTRY_RECORDS_MAX
+            if last.address == address and follows and fits:
                 self._counts[-1] += count
                 return added
         number = self._numbers.setdefault(address, len(self._addresses))

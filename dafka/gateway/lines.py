@@ -42,6 +42,9 @@ LEDGER = "__ledger"
 EPOCH_MAX = 2**31 - 1
 """Kafka's leader epochs have 31 bits."""
 
+PLACE_MAX = 2**62
+"""Offsets and sequences are below, so that what is added to them has room."""
+
 _LINE = struct.Struct(">BqqIqhi")
 _KINDS = (
     *(LineKind.BEGIN, LineKind.ENTRY, LineKind.OPEN, LineKind.TRIM, LineKind.SKIP),
@@ -95,7 +98,7 @@ def decoded(
     if value is None or not _LINE.size <= len(value) <= _LINE.size + ADDRESS_BYTES_MAX:
         return None
     octet, offset, first, records, producer_id, producer_epoch, base = _LINE.unpack_from(value)
-    if octet >= len(_KINDS) or offset < 0 or first < 0:
+    if octet >= len(_KINDS) or not 0 <= offset <= PLACE_MAX or not 0 <= first <= PLACE_MAX:
         return None
     kind, name = _KINDS[octet], text(value[_LINE.size :])
     if kind is LineKind.BEGIN:

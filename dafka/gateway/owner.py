@@ -27,7 +27,7 @@ from dafka.gateway.events import (
     StoreRead,
     WriteLines,
 )
-from dafka.gateway.ledger import HOLE, Ledger
+from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger
 from dafka.gateway.producers import BATCHES_KEPT
 from dafka.groups.membership import majority_of
 from dafka.limits import PRODUCERS_MAX
@@ -213,9 +213,9 @@ class LedgerMachine:
             stop = kept.get(entry.address, range(0)).stop
             came = 0 if entry.address == HOLE else min(entry.records, max(0, stop - entry.first))
             if came:
-                lines.append(self._listed(entry.address, entry.first, came))
+                lines += self._listed(entry.address, entry.first, came)
             if came < entry.records:
-                lines.append(self._listed(HOLE, 0, entry.records - came))
+                lines += self._listed(HOLE, 0, entry.records - came)
         for address in closed[-CLOSED_MAX:]:
             self.ledger.skip(address, CLOSED)
             lines.append(self._line(LineKind.SKIP, 0, address, CLOSED))
@@ -227,7 +227,7 @@ class LedgerMachine:
                 lines.append(self._line(LineKind.SKIP, 0, address, floor))
             first = max(there.start, self.ledger.listed(address))
             if first < there.stop:
-                lines.append(self._listed(address, first, there.stop - first))
+                lines += self._listed(address, first, there.stop - first)
         self.produced = [line for line in produced if self._came(line)]
         lines += [self._line(*line[2:]) for line in self.produced]
         self._trims.append((self._lines, self.ledger.start))
@@ -245,8 +245,8 @@ class LedgerMachine:
 
     def _send(self, event: RecordsSent) -> list[LedgerEffect]:
         assert self.state in (OwnerState.BEGINNING, OwnerState.SERVING)
-        line = self._listed(event.address, event.first, event.count, event.produced)
-        return [WriteLines((line,))]
+        lines = self._listed(event.address, event.first, event.count, event.produced)
+        return [WriteLines(tuple(lines))]
 
     def _append(self, address: str, end: int) -> list[LedgerEffect]:
         """Give offsets to what has none, of an address up to a sequence."""
@@ -255,7 +255,7 @@ class LedgerMachine:
         begin = self.ledger.listed(address)
         if begin >= end:
             return []
-        return [WriteLines((self._listed(address, begin, end - begin),))]
+        return [WriteLines(tuple(self._listed(address, begin, end - begin)))]
 
     def _store(self, event: RecordsStored, now_ms: int) -> list[LedgerEffect]:
         if event.end > self._stored.get(event.address, 0):
@@ -301,10 +301,15 @@ class LedgerMachine:
 
     def _listed(
         self, address: str, first: int, count: int, produced: Produced | None = None
-    ) -> LedgerLine:
-        entry = self.ledger.append(address, first, count)
-        self._waiting.append((self._lines, entry))
-        return self._line(LineKind.ENTRY, entry.offset, address, first, count, produced)
+    ) -> list[LedgerLine]:
+        lines = []
+        for done in range(0, count, ENTRY_RECORDS_MAX):
+            records = min(ENTRY_RECORDS_MAX, count - done)
+            entry = self.ledger.append(address, first + done, records)
+            self._waiting.append((self._lines, entry))
+            place = entry.offset, address, entry.first, records
+            lines.append(self._line(LineKind.ENTRY, *place, produced))
+        return lines
 
     def _line(
         self,
@@ -383,7 +388,7 @@ def _fits(line: LedgerLine, ledger: Ledger) -> bool:
     """Whether an owner may have written it there: anybody may publish what looks like a line."""
     if line.kind is LineKind.ENTRY:
         known = line.address == HOLE or line.first >= ledger.listed(line.address)
-        return known and line.offset == ledger.end
+        return known and line.offset == ledger.end and line.records <= ENTRY_RECORDS_MAX
     if line.kind is LineKind.TRIM:
         return ledger.start <= line.offset <= ledger.end
     return line.kind is not LineKind.BEGIN or line.number == 0

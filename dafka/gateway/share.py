@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import ErrorCode, Offsets, Placed
@@ -19,7 +20,7 @@ from dafka.gateway.events import (
     WriteLines,
 )
 from dafka.gateway.lines import LEDGER, chain_address, encoded
-from dafka.gateway.owner import LedgerMachine, OwnerState
+from dafka.gateway.owner import CLOSED, LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
 from dafka.gateway.served import taken_in
 from dafka.gateway.stored_ends import StoredEnds
@@ -105,6 +106,9 @@ class Share:
 
     def take(self, read: StoreRead, now_ms: int) -> list[ShareEffect]:
         """A store has been read."""
+        # Nobody has written so much: what is up there would have no room in a line.
+        known = {address: there for address, there in read.kept.items() if there.stop < CLOSED}
+        read = replace(read, kept=known)
         effects: list[ShareEffect] = []
         for address, kept in read.kept.items():
             effects += self.stored(read.store, address, kept, now_ms)
@@ -124,6 +128,8 @@ class Share:
     def stored(self, store: str, address: str, kept: range, now_ms: int) -> list[ShareEffect]:
         """A store has these records of an address in the partition's slots."""
         effects: list[ShareEffect] = []
+        if kept.stop >= CLOSED:
+            return effects
         end = self._record_ends.end(address, store, kept.stop)
         if end is not None:
             effects += self.feed(RecordsStored(address, end), now_ms)

@@ -466,7 +466,7 @@ class GatewayNode:
                     for entry in entries
                     for value in self._reader().values(CONTROLLED.topic, entry)
                 ]
-            except (QueryError, RecordError) as error:
+            except QueryError as error:
                 log.warning("cannot read topics, it is tried again: %s", error)
                 self._closing.wait(AGAIN_S)
                 continue

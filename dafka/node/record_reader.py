@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from dafka.query.client import StoreClient
 
     T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class RecordReader:
@@ -80,11 +83,10 @@ class RecordReader:
         return Found(ErrorCode.NONE, best[1], self._time_of(topic, *best))
 
     def values(self, topic: str, entry: LedgerEntry) -> Iterator[bytes | None]:
-        """Yield the values of an entry's records, as far as they are there.
+        """Yield the values of an entry's records, as far as they are there and can be read.
 
         Raises:
             QueryError: A store does not answer, and no other has them.
-            RecordError: A batch cannot be read.
         """
         start, end = entry.first, entry.first + entry.records
         while start < end:
@@ -92,7 +94,8 @@ class RecordReader:
             if not batches:
                 return
             for batch in batches:
-                yield from values_of(batch, start)[: end - max(start, batch.sequence)]
+                values = values_of(batch, start, _passed_over)
+                yield from values[: end - max(start, batch.sequence)]
             start = batches[-1].end
 
     def _read(self, topic: str, entry: LedgerEntry, start: int, bytes_max: int) -> list[Batch]:
@@ -137,3 +140,8 @@ class RecordReader:
         if failure is not None:
             raise failure
         return None
+
+
+def _passed_over(batch: Batch, sequence: int) -> None:
+    place = {"topic": batch.partition.topic, "address": batch.partition.address}
+    log.warning("records passed over: nobody can read them", extra=place | {"start": sequence})

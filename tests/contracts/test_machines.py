@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.gateway.machine import GatewayMachine
 from dafka.gateway.owner import LedgerMachine
 from dafka.groups.consumer import GroupMachine, GroupSettings
 from dafka.groups.member import MemberMachine
@@ -45,6 +46,10 @@ def link():
 
 MACHINES = {
     ConsumerMachine: ("Event, Effect", lambda: ConsumerMachine("ME", ConsumerSettings())),
+    GatewayMachine: (
+        "Event | GatewayEvent | Answered, object",
+        lambda: GatewayMachine("ME", "127.0.0.1:9092", 1, lambda: "AB"),
+    ),
     GroupMachine: ("Event | GroupEvent, GroupEffect", group),
     LedgerMachine: ("LedgerEvent, LedgerEffect", lambda: LedgerMachine(3)),
     LinkMachine: ("SidedEvent, SidedEffect", link),
@@ -64,9 +69,10 @@ MACHINES = {
 """What each is told, what it asks for, and how one is made."""
 
 IMPORTS = """
+from dafka.gateway.effects import GatewayEvent
 from dafka.gateway.events import LedgerEffect, LedgerEvent
 from dafka.groups.consumer import GroupEffect
-from dafka.groups.events import GroupEvent, MemberEffect, MemberEvent
+from dafka.groups.events import Answered, GroupEvent, MemberEffect, MemberEvent
 from dafka.protocol.effects import Effect
 from dafka.protocol.events import Event
 from dafka.protocol.machine import Machine

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.gateway.ledger import HOLE, Ledger, LedgerEntry
+from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger, LedgerEntry
 
 
 @pytest.fixture
@@ -140,3 +140,11 @@ def test_an_offset_committed_is_found_again_or_one_behind_holes(runs, commits):
     assert reached >= committed
     between = (one for one in ledger if max(one.offset, committed) < min(one.end, reached))
     assert {one.address for one in between} <= {HOLE}
+
+
+def test_a_run_is_no_longer_than_its_count_may_be():
+    ledger = Ledger()
+    for number in range(3):
+        ledger.append("A", number * ENTRY_RECORDS_MAX, ENTRY_RECORDS_MAX)
+    assert len(ledger) == 3
+    assert ledger.at(2 * ENTRY_RECORDS_MAX + 7).first == 2 * ENTRY_RECORDS_MAX + 7

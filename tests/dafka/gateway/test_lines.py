@@ -60,6 +60,7 @@ def test_an_address_says_whose_chain_it_is():
         LedgerLine(7, 1, LineKind.ENTRY, -1, "A", 5, 1),
         LedgerLine(7, 1, LineKind.ENTRY, 40, "A", -5, 1),
         LedgerLine(7, 1, LineKind.ENTRY, 40, "A" * 256, 5, 1),
+        LedgerLine(7, 1, LineKind.ENTRY, 2**62 + 1, "A", 5, 1),
     ],
 )
 def test_a_line_that_cannot_be_is_none(line):

@@ -19,7 +19,7 @@ from dafka.gateway.events import (
     StoreRead,
     WriteLines,
 )
-from dafka.gateway.ledger import HOLE, LedgerEntry
+from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, LedgerEntry
 from dafka.gateway.owner import OWNER_STATES, LedgerMachine, OwnerState, listed
 from dafka.protocol.events import Woke
 from tests.support.lifecycles import assert_follows
@@ -173,3 +173,25 @@ def test_its_states_follow_each_other_as_the_table_says(state, following):
             machine.handle(event, 0)
 
     assert_follows(machine._lifecycle, OWNER_STATES, following, events and change)
+
+
+def test_a_log_of_more_records_than_an_entry_has_is_several():
+    bench = Bench({}, {"A": range(2 * ENTRY_RECORDS_MAX + 5)})
+    entries = [line for line in bench.lines if line.kind is LineKind.ENTRY]
+    assert [line.records for line in entries] == [ENTRY_RECORDS_MAX, ENTRY_RECORDS_MAX, 5]
+    assert bench.machine.ledger.end == 2 * ENTRY_RECORDS_MAX + 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        LedgerLine(2, 1, LineKind.ENTRY, 7, "A", 0, 1),
+        LedgerLine(2, 1, LineKind.ENTRY, 0, "A", 0, ENTRY_RECORDS_MAX + 1),
+        LedgerLine(2, 1, LineKind.TRIM, 5),
+        LedgerLine(2, 1, LineKind.BEGIN, 0),
+    ],
+)
+def test_a_chain_that_no_owner_can_have_written_does_not_count(wrong):
+    whole = chain(1, ("A", 0, 5))
+    forged = [LedgerLine(2, 0, LineKind.BEGIN, 0), wrong, LedgerLine(2, 2, LineKind.OPEN, 0)]
+    assert list(listed([whole, forged]).ledger) == [LedgerEntry(0, "A", 0, 5)]

@@ -4,6 +4,7 @@ from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
 from dafka.gateway.effects import AppendBatch, Locate, OffsetsShown, ReadLedger
 from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_of
+from dafka.gateway.owner import CLOSED
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
 from dafka.limits import BATCH_RECORDS_MAX
@@ -90,3 +91,11 @@ def test_many_lines_are_several_batches():
         (5 + BATCH_RECORDS_MAX, 1),
     ]
     assert all(checked_count(one.content, one.sequence) == one.count for one in batches)
+
+
+def test_a_log_that_begins_where_nobody_can_be_gets_no_offsets():
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1)
+    share.own(1_000, 0)
+    share.take(StoreRead(1, "S0", {}, {"C": range(CLOSED, CLOSED + 3), "D": range(2)}), 0)
+    assert share.stored("S0", "C", range(CLOSED, CLOSED + 4), 0) == []
+    assert [entry.address for entry in share.machine.ledger] == ["D"]

@@ -8,8 +8,10 @@ from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.gateway.broker import ErrorCode, Found
 from dafka.gateway.ledger import LedgerEntry
+from dafka.node.mirror import Mirror
 from dafka.node.record_reader import RecordReader
 from dafka.records.header import header_of
+from tests.support.batches import make_batch, unreadable_from
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -76,3 +78,15 @@ def test_the_first_offset_of_a_time_is_found(cluster, reader):
     assert reader.find("orders", entries, 1_500) == Found(ErrorCode.NONE, 20, 2_000)
     assert reader.find("orders", entries, 3_000) == Found(ErrorCode.NONE, 21, 3_000)
     assert reader.find("orders", entries[:1], 500) == Found(ErrorCode.NONE, 10, 1_000)
+
+
+def test_values_that_nobody_can_read_are_passed_over(cluster, reader):
+    cluster.store(0)
+    cluster.store(1)
+    batch = unreadable_from(make_batch([b"a", b"b", b"c"]), 1)
+    mirror = Mirror(cluster.place(None, {})[0])
+    mirror.publish(batch, 30)
+    mirror.flush(30)
+    mirror.close()
+    entry = LedgerEntry(0, batch.partition.address, 0, 3)
+    assert [*reader.values("orders", entry)] == [b"a"]

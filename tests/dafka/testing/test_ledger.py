@@ -76,7 +76,7 @@ def no_holes(listed):
 
     def entry(self, address, *entry):
         if address == HOLE:
-            return self._line(module.LineKind.TRIM, self.ledger.start)
+            return [self._line(module.LineKind.TRIM, self.ledger.start)]
         return listed(self, address, *entry)
 
     return entry
