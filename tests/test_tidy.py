@@ -30,6 +30,7 @@ ONLY_VALUES = {
     "dafka/gateway/broker.py",
     "dafka/gateway/effects.py",
     "dafka/gateway/events.py",
+    "dafka/gateway/group_events.py",
     "dafka/groups/events.py",
     "dafka/reasons.py",
     "dafka/protocol/events.py",
@@ -37,6 +38,7 @@ ONLY_VALUES = {
     "dafka/protocol/effects.py",
     "dafka/protocol/fetches.py",
     "distributor/link/events.py",
+    "distributor/testing/mutant_list.py",
 }
 
 

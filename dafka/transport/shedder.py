@@ -27,7 +27,7 @@ import zmq
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.memory import give_back_freed_memory
-from dafka.transport.shedding import Connection, Shedding
+from dafka.transport.shedding import Shedding, WatchedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -284,7 +284,7 @@ class _Lookout:
             },
         )
 
-    def _connections(self) -> Iterator[Connection]:
+    def _connections(self) -> Iterator[WatchedConnection]:
         ports, peers = self._shedder.ways()
         before, self._ours = self._ours, {}
         for path in Path("/proc/self/fd").iterdir():
@@ -297,7 +297,7 @@ class _Lookout:
                 ours = before.get(number) or _recognised(descriptor, ports, peers)
                 if ours is not None:
                     self._ours[number] = ours
-                    yield Connection(number, descriptor, _received(descriptor), *ours)
+                    yield WatchedConnection(number, descriptor, _received(descriptor), *ours)
             except OSError:
                 continue  # closed meanwhile, or not connected yet
 
@@ -336,7 +336,7 @@ def _received(descriptor: int) -> int:
         opened.detach()
 
 
-def _end(connection: Connection) -> bool:
+def _end(connection: WatchedConnection) -> bool:
     """Cut it, and throw away what the kernel still has of it; False if it has gone by itself."""
     try:
         with socket.socket(fileno=os.dup(connection.descriptor)) as opened:

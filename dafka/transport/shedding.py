@@ -55,7 +55,7 @@ class SheddingBounds:
     rounds: int = 2
 
 
-class Connection(NamedTuple):
+class WatchedConnection(NamedTuple):
     """A connection of TCP that came in, or that was made to a peer.
 
     Attributes:
@@ -81,7 +81,7 @@ class Cut(NamedTuple):
         received: Bytes that it was cut for.
     """
 
-    connection: Connection
+    connection: WatchedConnection
     reason: str
     received: int
 
@@ -144,7 +144,7 @@ class Shedding:
 
     def look(
         self,
-        connections: Iterable[Connection],
+        connections: Iterable[WatchedConnection],
         taken: Set[int],
         refused: Set[int] = frozenset(),
         *,
@@ -194,13 +194,13 @@ class Shedding:
                 self._alarm_until_ms = self._now_ms + self._bounds.alarm_ms
         return worst
 
-    def _count(self, seen: _Seen, one: Connection) -> None:
+    def _count(self, seen: _Seen, one: WatchedConnection) -> None:
         if one.names_max:
             forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
             seen.names = max(0, seen.names - forgotten) + one.received - seen.received
         seen.received, seen.seen_ms = one.received, self._now_ms
 
-    def _judged(self, seen: _Seen, one: Connection, refused: bool) -> Cut | None:
+    def _judged(self, seen: _Seen, one: WatchedConnection, refused: bool) -> Cut | None:
         if one.number in self._cut:
             return None
         if refused or (one.names_max and self._too_many_names(seen, one)):
@@ -213,7 +213,7 @@ class Shedding:
     def _alarmed(self) -> bool:
         return self._now_ms < self._alarm_until_ms
 
-    def _too_many_names(self, seen: _Seen, one: Connection) -> bool:
+    def _too_many_names(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
         if self.grown < min(bounds.grown_bytes, one.names_max * bounds.name_cost):
             return False

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.transport.shedding import Connection, Shedding
+from dafka.transport.shedding import Shedding, WatchedConnection
 
 MIB = 1024 * 1024
 ALL = {"names", "peer"}
@@ -27,7 +27,7 @@ class Run:
         self.shedding.resize(self.size, self.now_ms)
         order = list(self.received)
         connections = [
-            Connection(
+            WatchedConnection(
                 1_000 + number,
                 number,
                 self.received[name],

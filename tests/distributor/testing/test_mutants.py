@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from distributor.testing.mutants import MUTANTS, PACKAGES, ROOT, Mutant, mutated, verdict_of
+from distributor.testing.mutant_list import MUTANTS, Mutant
+from distributor.testing.mutants import PACKAGES, ROOT, mutated, verdict_of
 
 
 def test_their_names_tell_them_apart():
