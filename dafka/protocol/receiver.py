@@ -111,7 +111,7 @@ class Inflow:
     Args:
         requester: The node's own address, where answers are sent to.
         bounds: Of what peers name.
-        settling_ms: For how long after the first FETCH nothing is skipped.
+        settling_ms: For how long after it has begun nothing is skipped.
         stored: Whether only stores are asked: what they have not is of no use.
     """
 
@@ -119,7 +119,7 @@ class Inflow:
         self,
         requester: str,
         bounds: PeerBounds = PEER_BOUNDS,
-        settling_ms: int = SETTLING_MS,
+        settling_ms: int = 0,
         *,
         stored: bool = False,
     ) -> None:
@@ -132,6 +132,8 @@ class Inflow:
         self._hearsay = Hearsay(bounds.hearsay_all)
         self._stores = KnownStores(bounds.stores)
         self._record_size = RecordSize()
+        self._woke_ms: int | None = None
+        """When it began."""
         self._began_ms: int | None = None
         """When the first FETCH was sent."""
         self._ahead_batches = 0
@@ -323,7 +325,9 @@ class Inflow:
             return None  # Nobody keeps a partition only from behind its end on.
         if not self._go_without(partition, stream, window, sender, sequence):
             return None
-        if self._began_ms is None or now_ms < self._began_ms + self._settling_ms:
+        if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:
+            return None
+        if self._woke_ms is not None and now_ms < self._woke_ms + self._settling_ms:
             return None
         # What has come behind it shows that its producer is there, which may have the rest: one
         # FETCH is lost easily.
@@ -484,6 +488,8 @@ class Inflow:
 
         A store that has written for a second would else take for silence what waits to be read.
         """
+        if self._woke_ms is None:
+            self._woke_ms = now_ms
         self._stores.fell_silent(self._gaps.expire(now_ms))
 
     def misses(self, size: int) -> bool:

@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from dafka.wire.messages import Message, OfPartition
 
 SETTLING_MS = 3_000
-"""Nothing is skipped so soon after the first FETCH. What a store skips it will never have, and one
-that starts again may find another that does so, too, a while after somebody who is none."""
+"""Nothing is skipped so soon after a store has begun. What it skips it will never have, and where
+stores start together one may be found a while after somebody who is none."""
 
 DISK_REST_MS = 1_000
 """What a disk has refused is not asked for again sooner."""

@@ -349,7 +349,7 @@ MUTANTS = [
     Mutant(
         "a store that is not asked yet is not waited for before records are passed over",
         "dafka/protocol/receiver.py",
-        "        if stream.barren < BARREN_WINDOWS_MAX and any(\n",
+        "        if (is_late or stream.barren < BARREN_WINDOWS_MAX) and any(\n",
         "        if stream.barren < 0 and any(\n",
     ),
     Mutant(

@@ -108,7 +108,7 @@ def test_200_nodes_find_each_other_within_three_beacons_and_hear_each_other(crow
     # Neither a storm of greetings nor anything for each connection.
     assert max(many.beacons.values()) <= 2 * ROUNDS_MAX
     assert open_files() - files <= FILES_PER_NODE * 200
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
     for mesh in many.meshes:  # those that are new hear of who listens for what when they look
         for socket in mesh.pollable:
             list(mesh.receive(socket, now))
@@ -141,4 +141,4 @@ def test_50_nodes_find_each_other_over_tcp(crowd, free_ports, until):
     until(turned, 30)
     # Each of the connections has both its ends in this process.
     assert open_files() - files <= 50 * (FILES_PER_NODE + 2 * 49)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads

@@ -37,14 +37,14 @@ def test_runs_have_writes_that_time_out_and_land_later(monkeypatch):
             late.append((self.address, entries[0].key, entries[0].stamp))
             raise
 
-    apply = registry.SimStore._written
+    apply = registry.SimStore.written
 
     def stored(self, batches, *rest):
         answered.extend(batch.partition.address for batch in batches)
         apply(self, batches, *rest)
 
     monkeypatch.setattr(SchemaLog, "write", watched)
-    monkeypatch.setattr(registry.SimStore, "_written", stored)
+    monkeypatch.setattr(registry.SimStore, "written", stored)
     assert any(run(seed).unknown for seed in range(12))
     assert {address for address, _, _ in late} & set(answered)
 

@@ -211,7 +211,7 @@ def deliver_again_what_comes_again(patch):
 
 
 def take_topics_nobody_asked_for(patch):
-    patch.setattr(ConsumerMachine, "_subscribed", lambda self, topic: True)
+    patch.setattr(ConsumerMachine, "_concerns", lambda self, partition, end: True)
 
 
 def begin_at_the_end(patch):
