@@ -57,7 +57,7 @@ def pytest_addoption(parser):
         "--hostile-s",
         type=float,
         default=0.0,
-        help="let hostile peers attack real processes for so long; from a minute on latency is judged",
+        help="how long hostile peers attack real processes; from a minute on latency is judged",
     )
 
 

@@ -1,7 +1,7 @@
 """What a mix of hostile peers costs a tower and a store in memory, and others in time.
 
-What honest peers are spared is in the suite. Attacks need a machine to themselves: `--hostile-s 6`, or
-300 for the long form, which also judges latency.
+What honest peers are spared is in the suite. Attacks need a machine to themselves: `--hostile-s 6`,
+or 300 for the long form, which also judges latency.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def opened_as(tmp_path, free_ports):
         return made[0]
 
     yield start
-    made[0].close()
+    for one in made:
+        one.close()
 
 
 class Honest:

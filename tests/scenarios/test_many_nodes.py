@@ -141,4 +141,4 @@ def test_50_nodes_find_each_other_over_tcp(crowd, free_ports, until):
     until(turned, 30)
     # Each of the connections has both its ends in this process.
     assert open_files() - files <= 50 * (FILES_PER_NODE + 2 * 49)
-    assert threading.active_count() <= threads
+    assert threading.active_count() <= threads + 1, "one for the process looks at connections"
