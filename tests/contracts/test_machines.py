@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.machine import GatewayMachine
 from dafka.gateway.owner import LedgerMachine
 from dafka.groups.consumer import GroupMachine, GroupSettings
@@ -46,6 +47,10 @@ def link():
 
 MACHINES = {
     ConsumerMachine: ("Event, Effect", lambda: ConsumerMachine("ME", ConsumerSettings())),
+    CoordinatorMachine: (
+        "CoordinatorEvent, CoordinatorEffect",
+        lambda: CoordinatorMachine(CoordinatorSettings()),
+    ),
     GatewayMachine: (
         "Event | GatewayEvent | Answered, object",
         lambda: GatewayMachine("ME", "127.0.0.1:9092", 1, lambda: "AB"),
@@ -71,6 +76,7 @@ MACHINES = {
 IMPORTS = """
 from dafka.gateway.effects import GatewayEvent
 from dafka.gateway.events import LedgerEffect, LedgerEvent
+from dafka.gateway.group_events import CoordinatorEffect, CoordinatorEvent
 from dafka.groups.consumer import GroupEffect
 from dafka.groups.events import Answered, GroupEvent, MemberEffect, MemberEvent
 from dafka.protocol.effects import Effect

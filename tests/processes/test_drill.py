@@ -38,5 +38,6 @@ def test_a_cluster_is_lost_under_load_and_comes_back_with_nothing_lost(topology_
     assert len(stalls) == 8
     # What only the lost cluster brings stands still while it is away; the others go on.
     by_link = {(source, level): float(seconds) for source, _, level, seconds in stalls}
-    assert by_link["c3", "1"] > 2
+    # What was under way still arrives when its source is lost already.
+    assert by_link["c3", "1"] > 1
     assert by_link["c1", "1"] < by_link["c3", "1"]

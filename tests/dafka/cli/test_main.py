@@ -11,6 +11,7 @@ COMMANDS = (
     *("tower", "store", "produce", "consume", "topics", "peek", "keys", "schemas"),
     "holes",
     "groups",
+    "gateway",
 )
 
 
