@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from dafka.cli.options import (
-    DEFAULT_QUERY,
     Access,
     Advertise,
+    AllStores,
     ClusterArguments,
     Host,
     Insecure,
@@ -43,15 +43,7 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 def gateway(
     cluster: Annotated[str, typer.Option(help="The cluster's name; clients are told it.")],
     tower: Towers,
-    store: Annotated[
-        list[str],
-        typer.Option(
-            "--store",
-            default_factory=lambda: [DEFAULT_QUERY],
-            show_default=DEFAULT_QUERY,
-            help="Query port of a store; repeat it for every store of the cluster.",
-        ),
-    ],
+    store: AllStores,
     listen: Annotated[
         str, typer.Option(help="Where Kafka clients come, HOST:PORT.")
     ] = DEFAULT_LISTEN,

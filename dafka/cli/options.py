@@ -136,6 +136,15 @@ Towers = Annotated[
     ),
 ]
 Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
+AllStores = Annotated[
+    list[str],
+    typer.Option(
+        "--store",
+        default_factory=lambda: [DEFAULT_QUERY],
+        show_default=DEFAULT_QUERY,
+        help="Query port of a store; repeat it for every store of the cluster.",
+    ),
+]
 Host = Annotated[
     str,
     typer.Option(

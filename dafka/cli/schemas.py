@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from dafka.cli.options import (
-    DEFAULT_QUERY,
     Access,
     Advertise,
+    AllStores,
     ClusterArguments,
     Host,
     Insecure,
@@ -55,15 +55,7 @@ AllowedHosts = Annotated[
 def schemas(
     cluster: Annotated[str, typer.Option(help="The cluster's name; the primary is known by it.")],
     tower: Towers,
-    store: Annotated[
-        list[str],
-        typer.Option(
-            "--store",
-            default_factory=lambda: [DEFAULT_QUERY],
-            show_default=DEFAULT_QUERY,
-            help="Query port of a store; repeat it for every store of the cluster.",
-        ),
-    ],
+    store: AllStores,
     primary: Annotated[
         bool,
         typer.Option(
