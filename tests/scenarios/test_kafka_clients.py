@@ -407,7 +407,7 @@ def test_a_consumer_behind_the_log_start_is_told_where_it_is(gateway):
         consumer.close()
 
 
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: make tools")
 @pytest.mark.parametrize("codec", CODECS)
 def test_kcat_writes_and_reads(gateway, codec):
     gateway.create("orders")
