@@ -34,7 +34,7 @@ class LinkStanding(NamedTuple):
 
     Attributes:
         known: It has been in sync since the store was opened.
-        awaited: It has been before, and members of groups wait for it.
+        awaited: Members of groups wait there, for it or for another link.
     """
 
     known: bool
@@ -57,19 +57,23 @@ class LinkSync:
         self._kept = set(self._awaited)
         self._in_sync: set[str] = set()
 
-    def told(self, link: str, *, in_sync: bool) -> LinkStanding:
+    def told(self, link: str, now_ms: int, *, in_sync: bool) -> LinkStanding:
         """Hear of a link; return how it stands.
 
         Args:
             link: Its name.
+            now_ms: The time.
             in_sync: Whether it is: all that its source has is here, too.
 
         Raises:
             StorageError: The disk refused.
             WireError: There are too many.
         """
-        if not in_sync:
-            return LinkStanding(link in self._in_sync, link in self._awaited)
+        if in_sync:
+            self._note(link)
+        return LinkStanding(link in self._in_sync, not self.in_sync(now_ms))
+
+    def _note(self, link: str) -> None:
         if link not in self._kept:
             if len(self._kept) >= LINKS_MAX:
                 raise WireError("links")
@@ -77,7 +81,6 @@ class LinkSync:
             self._kept.add(link)
         self._in_sync.add(link)
         self._awaited.discard(link)
-        return LinkStanding(known=True, awaited=False)
 
     def in_sync(self, now_ms: int) -> bool:
         """Whether no link is waited for.

@@ -122,7 +122,7 @@ def answered(
             _checked(request.group)
             return messages.AcceptResponse(registers.accept(request, now_ms))
         case messages.LinkSyncRequest(link, in_sync):
-            return messages.LinkSyncResponse(*link_sync.told(text(link), in_sync=in_sync))
+            return messages.LinkSyncResponse(*link_sync.told(text(link), now_ms, in_sync=in_sync))
 
 
 def _checked(group: str) -> str:

@@ -119,7 +119,7 @@ class OffsetsDistributor:
         self._renewed = True
         """All is looked at again, and stores of the target do not know yet that it is in sync."""
         self._awaited = False
-        """Members of groups wait there for this link, so who is alive has not begun."""
+        """Members of groups wait there for links, this or others, so who is alive has not begun."""
         self._done = OffsetsRound()
 
     def round(self, now_ms: int) -> OffsetsRound:
@@ -214,8 +214,8 @@ class OffsetsDistributor:
     def _tell(self) -> None:
         """Tell the target's stores once everything has been brought that can be."""
         if self._renewed and all(self._followed[key].reason in _WAITING for key in self._waiting):
-            self._target.tell_link(self._name, in_sync=True)
-            self._renewed = self._awaited = False
+            self._awaited = self._target.tell_link(self._name, in_sync=True).awaited
+            self._renewed = False
 
     def _next(self) -> dict[CommitKey, Commit]:
         """Some of what waits, under the flags and origin with which it arrives at the target."""

@@ -50,6 +50,7 @@ class LogCluster:
     def __init__(self, name: str, number: int) -> None:
         self.number = number
         self.log: RecordLog = MemoryLog(f"STORE-{name}")
+        self.now_ms = 0
         self.link_sync = LinkSync(self.log, 0)
         self.live: set[str] = set()
         """Groups that have members here."""
@@ -123,10 +124,11 @@ class LogCluster:
 
     def tell_link(self, link: str, *, in_sync: bool) -> LinkStanding:
         """As a link does."""
-        return self.link_sync.told(link, in_sync=in_sync)
+        return self.link_sync.told(link, self.now_ms, in_sync=in_sync)
 
     def restart(self, now_ms: int) -> None:
         """Its store is started again."""
+        self.now_ms = now_ms
         self.link_sync = LinkSync(self.log, now_ms)
 
     def turn_away(self) -> None:

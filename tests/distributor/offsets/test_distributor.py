@@ -268,13 +268,33 @@ def test_a_store_that_was_started_again_is_in_sync_once_it_has_everything():
     assert target.holds(KEY).position == 9, "it has begun there"
 
 
+def test_while_members_wait_for_another_link_this_one_brings_what_it_hears_of():
+    world = pair(EXACT)
+    source, target = world.clusters["a"], world.clusters["b"]
+    (link,) = (one for one in world.links if one.distributor._target is target)
+    source.commit(KEY, Commit(5, 1, 1_000))
+    link.round(0)
+    target.tell_link("another", in_sync=True)
+    target.restart(3_000)
+    target.live.add("billing")  # a member that waits beats, too
+    link.round(3_000)
+    # Where the other link went instead: it comes the way of this one, which was in sync before.
+    source.commit(KEY, Commit(9, 2, 2_000))
+    link.round(3_250)
+    assert target.holds(KEY).position == 9
+    target.tell_link("another", in_sync=True)
+    source.commit(KEY, Commit(12, 3, 4_000))
+    link.round(5_500)
+    assert target.holds(KEY).position == 9, "it has begun there"
+
+
 def test_what_has_to_wait_at_the_target_does_not_keep_it_from_being_in_sync():
     world = pair(EXACT)
     source, target = world.clusters["a"], world.clusters["b"]
     target.live.add("billing")
     source.commit(KEY, Commit(5, 1, 1_000))
     world.links[0].round(0)
-    assert target.link_sync.told("1 at level 1", in_sync=False).known
+    assert target.link_sync.told("1 at level 1", 0, in_sync=False).known
     assert target.holds(KEY) is None, "nobody waits for a link that has never come"
 
 
