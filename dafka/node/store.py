@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
@@ -133,8 +133,7 @@ class Store:
             server,
             retainer,
             access,
-            deletable=deletable,
-            forget_after_ms=forget_after_ms,
+            settings=StoreSettings(deletable=deletable, forget_after_ms=forget_after_ms),
             takes=mesh.takes,
         )
         role: Role[None, Never] = self._role
@@ -170,6 +169,25 @@ def _drop(reason: Reason) -> None:
     metrics.count_dropped("store", reason)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """What a store can be told.
+
+    Attributes:
+        deletable: Whether topics may be deleted over the query port.
+        forget_after_ms: How long a partition has to be empty before it is forgotten.
+        bounds: Of an answer.
+    """
+
+    deletable: bool = False
+    forget_after_ms: int = FORGET_AFTER_MS
+    bounds: AnswerBounds = ANSWER_BOUNDS
+
+
+STORE_SETTINGS = StoreSettings()
+"""Those of a store that is told nothing."""
+
+
 class StoreRole:
     """A store's machine in its node.
 
@@ -178,9 +196,7 @@ class StoreRole:
         server: Its query port; closed with the role.
         retainer: Says what need not be kept.
         access: Who may ask what, in a cluster with keys.
-        deletable: Whether topics may be deleted over the query port.
-        forget_after_ms: How long a partition has to be empty before it is forgotten.
-        bounds: Of an answer.
+        settings: See there.
         takes: Whether a requester has room for the answer to a FETCH: else nothing is read for it.
         clock: Its clock.
     """
@@ -194,9 +210,7 @@ class StoreRole:
         retainer: Retainer,
         access: Access | None = None,
         *,
-        deletable: bool = False,
-        forget_after_ms: int = FORGET_AFTER_MS,
-        bounds: AnswerBounds = ANSWER_BOUNDS,
+        settings: StoreSettings = STORE_SETTINGS,
         takes: Callable[[str], bool] = lambda _requester: True,
         clock: Clock = CLOCK,
     ) -> None:
@@ -208,12 +222,11 @@ class StoreRole:
         self._server = server
         self._retainer = retainer
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
-        self._forgetter = Forgetter(forget_after_ms)
-        self._forget_every_ms = min(forget_after_ms, RETENTION_INTERVAL_MS)
+        self._forgetter = Forgetter(settings.forget_after_ms)
+        self._forget_every_ms = min(settings.forget_after_ms, RETENTION_INTERVAL_MS)
         self._forget_due_ms = clock.now_ms()
         self._told_due_ms = 0
-        self._deletable = deletable
-        self._bounds = bounds
+        self._settings = settings
         self._takes = takes
         self._clock = clock
         self._clocks = SeenClocks()
@@ -419,15 +432,15 @@ class StoreRole:
                 break
             client, question = request
             rights = ANYBODY if self._access is None else self._access.of(client.key) or Rights()
-            room = min(self._bounds.read_bytes, self._server.room(client))
+            room = min(self._settings.bounds.read_bytes, self._server.room(client))
             reply = answer(
                 question,
                 self._log,
                 rights,
-                deletable=self._deletable,
+                deletable=self._settings.deletable,
                 registers=self._registers,
                 link_sync=self._link_sync,
-                bounds=replace(self._bounds, read_bytes=room),
+                bounds=replace(self._settings.bounds, read_bytes=room),
                 holes=self,
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,

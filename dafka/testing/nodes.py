@@ -13,7 +13,7 @@ from dafka.errors import StorageError
 from dafka.model import Partition, replace
 from dafka.node.consumer import ConsumerRole
 from dafka.node.producer import ProducerRole
-from dafka.node.store import StoreRole
+from dafka.node.store import StoreRole, StoreSettings
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
 from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitted
@@ -252,8 +252,7 @@ class SimStore(SimNode[None, Never]):
             self._view,
             self.server,
             self._retainer,
-            forget_after_ms=self._forget_after_ms,
-            bounds=self._bounds,
+            settings=StoreSettings(forget_after_ms=self._forget_after_ms, bounds=self._bounds),
             clock=self.clock,
         )
         return role, role.machine

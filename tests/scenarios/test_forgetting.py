@@ -10,7 +10,7 @@ from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_table import commits_of, fold
 from dafka.limits import PARTITIONS_MAX, PeerBounds
 from dafka.model import Batch, Partition
-from dafka.node.store import COMMITS_KEPT, RETENTION_INTERVAL_MS, StoreRole
+from dafka.node.store import COMMITS_KEPT, RETENTION_INTERVAL_MS, StoreRole, StoreSettings
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Append, Forget, Publish, Recall
 from dafka.protocol.events import Received, TurnEnded, Woke
@@ -46,7 +46,8 @@ class ShortLives:
         self.log = LmdbLog(directory, durability=Durability.OS)
         clock = Clock(now_ms=lambda: self.now_ms, wall_ms=lambda: self.now_ms)
         rules = Retainer((COMMITS_KEPT,))
-        self.role = StoreRole(self.log, NoServer(), rules, forget_after_ms=AFTER_MS, clock=clock)
+        settings = StoreSettings(forget_after_ms=AFTER_MS)
+        self.role = StoreRole(self.log, NoServer(), rules, settings=settings, clock=clock)
         bounds = PeerBounds(partitions=partitions_max)
         remembers = self.log.forgotten > 0
         self.role.machine = StoreMachine(
