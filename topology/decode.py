@@ -20,6 +20,7 @@ from topology.model import (
     ClusterName,
     ClusterSpec,
     ControlSpec,
+    GatewaySpec,
     GroupMargin,
     Levels,
     Links,
@@ -48,8 +49,10 @@ KEYS = {
     ),
     "cluster": (
         *("name", "id", "host", "advertise", "towers", "stores", "targets", "security"),
-        *("insecure", "wire", "classic", "registry", "subject_format", "receive_only"),
+        *("insecure", "wire", "classic", "registry", "subject_format", "gateways"),
+        "receive_only",
     ),
+    "gateway": ("listen", "advertised_listener"),
     "schemas": ("primary",),
     "offsets": ("margin_ms", "margin_records", "translation", "groups"),
     "group": ("pattern", "margin_ms"),
@@ -81,7 +84,7 @@ OPTIONAL = {
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
-    *("receive_only", "levels", "placement", "advertise"),
+    *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
@@ -191,8 +194,22 @@ class _Decoder:
             subject_format=read_format(
                 fields.get("subject_format", IDENTITY), f"{path}.subject_format", self.complain
             ),
+            gateways=tuple(
+                self.sequence(fields.get("gateways", []), f"{path}.gateways", self.gateway)
+            ),
             receive_only=self.flag(fields.get("receive_only", False), f"{path}.receive_only"),
         )
+
+    def gateway(self, values: object, path: str) -> GatewaySpec:
+        fields = self.mapping(values, path, "gateway")
+        places = {key: self.listener(fields[key], f"{path}.{key}") for key in fields}
+        return GatewaySpec(**({"listen": ""} | places))
+
+    def listener(self, value: object, path: str) -> str:
+        if isinstance(value, str) and endpoint_fault(f"tcp://{value}") is None:
+            return value
+        self.complain(path, f"{short(value)} is no place for Kafka clients", "write HOST:PORT")
+        return ""
 
     def primary(self, values: object, path: str) -> ClusterName | None:
         fields = self.mapping(values, path, "schemas")

@@ -43,6 +43,24 @@ class StoreSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySpec:
+    """A gateway of one cluster, for Kafka clients.
+
+    Attributes:
+        listen: Where it listens, `HOST:PORT`.
+        advertised_listener: Where clients reach it, if not there.
+    """
+
+    listen: str
+    advertised_listener: str = ""
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens, as other endpoints are written."""
+        return f"tcp://{self.listen}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """The key files of a cluster; paths are relative to the topology file.
 
@@ -93,6 +111,7 @@ class ClusterSpec:
             leaves it to `wire`.
         registry: Where its schema registry is, `http://host:port`; empty if it has none.
         subject_format: How subjects are spelled there.
+        gateways: Its gateways for Kafka clients.
         receive_only: Nothing is copied from it: it gets what the others publish, and what is
             published on it stays there.
     """
@@ -110,6 +129,7 @@ class ClusterSpec:
     classic: bool | None = None
     registry: str = ""
     subject_format: str = IDENTITY
+    gateways: tuple[GatewaySpec, ...] = ()
     receive_only: bool = False
 
     def __post_init__(self) -> None:

@@ -47,6 +47,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_directories(topology),
         *_control(topology),
         *_security(topology),
+        *_gateways(topology),
         *naming_problems(topology),
     ]
 
@@ -59,6 +60,30 @@ def _security(topology: Topology) -> Iterator[Problem]:
                 f"cluster {cluster.name!r} has keys and is insecure",
                 "take one of them out",
             )
+
+
+def _gateways(topology: Topology) -> Iterator[Problem]:
+    for index, cluster in enumerate(topology.clusters):
+        for number, gateway in enumerate(cluster.gateways):
+            path = f"$.clusters[{index}].gateways[{number}]"
+            if not gateway.listen:
+                continue
+            host = host_and_port(gateway.endpoint)[0]
+            if _machine(host) != _machine("") and not cluster.insecure:
+                yield Problem(
+                    f"{path}.listen",
+                    f"Kafka clients prove nothing yet, so anybody who reaches {gateway.listen} "
+                    f"could write to {cluster.name!r}",
+                    "listen on loopback, or say insecure: true of the cluster",
+                )
+            if host in _EVERY_HOST and not gateway.advertised_listener:
+                message = f"{gateway.listen} is on every interface"
+                hint = "say where clients reach it: advertised_listener: HOST:PORT"
+                yield Problem(f"{path}.listen", message, hint)
+            told = gateway.advertised_listener
+            if told and host_and_port(f"tcp://{told}")[0] in _EVERY_HOST:
+                message = f"{told} is every interface"
+                yield Problem(f"{path}.advertised_listener", message, "name one that is reached")
 
 
 def _names(topology: Topology) -> Iterator[Problem]:
@@ -187,7 +212,7 @@ def _hosts(topology: Topology) -> Iterator[Problem]:
             if host in _EVERY_HOST:
                 yield Problem(f"$.clusters[{index}].{key}", f"{host} is every interface", hint)
     for endpoint, path in _declared(topology):
-        if host_and_port(endpoint)[0] in _EVERY_HOST:
+        if host_and_port(endpoint)[0] in _EVERY_HOST and ".gateways[" not in path:
             yield Problem(path, f"{endpoint} is on every interface", hint)
 
 
@@ -250,15 +275,22 @@ def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
                 yield store.query, f"$.clusters[{index}].stores[{number}].query"
         if cluster.registry:
             yield cluster.registry, f"$.clusters[{index}].registry"
+        for number, gateway in enumerate(cluster.gateways):
+            if gateway.listen:
+                yield gateway.endpoint, f"$.clusters[{index}].gateways[{number}].listen"
 
 
 def process_count(topology: Topology) -> int:
     """How many processes a topology has.
 
-    Towers, stores, distributors, and two for each registry: itself and its schema distributor.
+    Towers, stores, distributors, two for each registry (itself and its schema distributor), and
+    gateways.
     """
     nodes = sum(
-        len(cluster.towers) + len(cluster.stores) + 2 * bool(cluster.registry)
+        len(cluster.towers)
+        + len(cluster.stores)
+        + 2 * bool(cluster.registry)
+        + len(cluster.gateways)
         for cluster in topology.clusters
     )
     return nodes + distributor_count(topology)

@@ -15,6 +15,8 @@ from distributor.errors import PlanError
 from topology.model import HEARTBEATS, RetentionSpec, host_and_port
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from topology.model import ClusterSpec, Topology, Web
     from topology.plan import Distributor, Plan
 
@@ -34,6 +36,7 @@ class ProcessKind(Enum):
     DISTRIBUTOR = "distributor"
     REGISTRY = "registry"
     SCHEMAS = "schemas"
+    GATEWAY = "gateway"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +76,14 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
         *_distributors(plan, file),
         *_registries(plan.topology, directory),
         *_schema_distributors(plan.topology, file),
+        *_gateways(plan.topology, directory),
     ]
     reads = {
         _name(distributor): _read_by(plan.topology, distributor)
         for distributor in plan.distributors
     }
-    everything = repr((plan.topology.clusters, plan.topology.fields, plan.topology.primary))
+    clusters = _without_gateways(plan.topology.clusters)
+    everything = repr((clusters, plan.topology.fields, plan.topology.primary))
     reads |= {draft[0]: everything for draft in drafts if draft[1] is ProcessKind.SCHEMAS}
     processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
     return [replace(process, reads=reads.get(process.name, "")) for process in processes]
@@ -178,6 +183,24 @@ def _registries(topology: Topology, directory: Path) -> list[_Draft]:
     return drafts
 
 
+def _gateways(topology: Topology, directory: Path) -> list[_Draft]:
+    drafts: list[_Draft] = []
+    for cluster in topology.clusters:
+        for number, gateway in enumerate(cluster.gateways, 1):
+            command = ["dafka", "gateway", "--cluster", cluster.name, "--listen", gateway.listen]
+            if gateway.advertised_listener:
+                command += ["--advertised-listener", gateway.advertised_listener]
+            command += [*_place(cluster), "--wire", cluster.wire]
+            command += _client_keys(cluster, directory)
+            for tower in cluster.towers:
+                command += ["--tower", tower]
+            for store in cluster.stores:
+                command += ["--store", store.query]
+            name = f"{cluster.name}-gateway-{number}"
+            drafts.append((name, ProcessKind.GATEWAY, cluster.name, command))
+    return drafts
+
+
 def _schema_distributors(topology: Topology, file: Path) -> list[_Draft]:
     words = ["distributor", "schemas", "--topology", str(file), "--cluster"]
     return [
@@ -194,6 +217,7 @@ def hosts_of(topology: Topology) -> dict[str, str]:
         endpoints = [*cluster.towers, *(store.query for store in cluster.stores)]
         if cluster.registry:
             endpoints.append(cluster.registry)
+        endpoints += [gateway.endpoint for gateway in cluster.gateways]
         for host in (cluster.host, *(host_and_port(endpoint)[0] for endpoint in endpoints)):
             hosts.setdefault(host, cluster.name)
     return hosts
@@ -208,6 +232,7 @@ def endpoints_of(plan: Plan) -> list[str]:
         for endpoint in (*cluster.towers, *(store.query for store in cluster.stores))
     ]
     named += [cluster.registry for cluster in topology.clusters if cluster.registry]
+    named += [gateway.endpoint for cluster in topology.clusters for gateway in cluster.gateways]
     return named
 
 
@@ -262,7 +287,7 @@ def _name(distributor: Distributor) -> str:
 def _read_by(topology: Topology, distributor: Distributor) -> str:
     """Its links, both ends of each, and what holds for all; not what others do."""
     ends = {name for link in distributor.links for name in (link.source, *link.targets)}
-    clusters = tuple(cluster for cluster in topology.clusters if cluster.name in ends)
+    clusters = _without_gateways(cluster for cluster in topology.clusters if cluster.name in ends)
     rest = replace(
         topology,
         name="",
@@ -273,6 +298,11 @@ def _read_by(topology: Topology, distributor: Distributor) -> str:
         web=None,
     )
     return repr((distributor, rest))
+
+
+def _without_gateways(clusters: Iterable[ClusterSpec]) -> tuple[ClusterSpec, ...]:
+    """Clusters as others know them: no distributor has to do with Kafka clients."""
+    return tuple(replace(cluster, gateways=()) for cluster in clusters)
 
 
 def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:

@@ -92,6 +92,7 @@ _MEANS = {
     ProcessKind.DISTRIBUTOR: "nothing of its cluster crosses its level",
     ProcessKind.REGISTRY: "serializers there find no schema that they have not met yet",
     ProcessKind.SCHEMAS: "if its cluster is the primary, other clusters get no new schemas",
+    ProcessKind.GATEWAY: "Kafka clients have to go to another gateway of its cluster",
 }
 
 
@@ -101,6 +102,7 @@ _WAITS_FOR = {
     ProcessKind.DISTRIBUTOR: "start the clusters that it does not find",
     ProcessKind.REGISTRY: "start stores of its cluster",
     ProcessKind.SCHEMAS: "start stores of all clusters with registries",
+    ProcessKind.GATEWAY: "start stores of its cluster",
 }
 
 
@@ -111,6 +113,9 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
         means = _MEANS[process.kind]
         if process.kind is ProcessKind.STORE and len(topology.cluster(process.cluster).stores) == 1:
             means = "nothing that is published on its cluster is stored"
+        gateways = len(topology.cluster(process.cluster).gateways)
+        if process.kind is ProcessKind.GATEWAY and gateways == 1:
+            means = "Kafka clients cannot use its cluster"
         match vitals.state:
             case "no answer":
                 what = f"does not answer ({reasons}): {means}"

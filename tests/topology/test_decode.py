@@ -11,6 +11,7 @@ from topology.model import (
     Branch,
     ClusterSpec,
     ControlSpec,
+    GatewaySpec,
     Levels,
     Links,
     Placement,
@@ -44,6 +45,10 @@ GOOD = {
             "targets": {1: ["b"]},
             "registry": "http://10.0.0.1:8081",
             "subject_format": "{tenant}-{topic}",
+            "gateways": [
+                {"listen": "10.0.0.1:9092"},
+                {"listen": "[::]:9093", "advertised_listener": "kafka.example:9093"},
+            ],
         },
         {
             "name": "b",
@@ -110,6 +115,10 @@ def test_every_key_becomes_its_field():
                 targets={1: ("b",)},
                 registry="http://10.0.0.1:8081",
                 subject_format="{tenant}-{topic}",
+                gateways=(
+                    GatewaySpec(listen="10.0.0.1:9092"),
+                    GatewaySpec(listen="[::]:9093", advertised_listener="kafka.example:9093"),
+                ),
             ),
             ClusterSpec(
                 name="b",
@@ -198,6 +207,24 @@ def test_a_cluster_may_have_keys_or_be_insecure():
 )
 def test_keys_that_cannot_be_used(key, value, path):
     problems = told(changed("clusters", 0, key, value))
+    assert {where for where, _, _ in problems} == {f"$.clusters[0].{path}"}
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (5, "gateways"),
+        ([5], "gateways[0]"),
+        ([{}], "gateways[0]"),
+        ([{"listen": 9092}], "gateways[0].listen"),
+        ([{"listen": "9092"}], "gateways[0].listen"),
+        ([{"listen": "a:0"}], "gateways[0].listen"),
+        ([{"listen": "a:1", "advertised_listener": "b"}], "gateways[0].advertised_listener"),
+        ([{"listen": "a:1", "port": 1}], "gateways[0].port"),
+    ],
+)
+def test_gateways_that_cannot_be_used(value, path):
+    problems = told(changed("clusters", 0, "gateways", value))
     assert {where for where, _, _ in problems} == {f"$.clusters[0].{path}"}
 
 

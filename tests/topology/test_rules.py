@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from topology.model import ControlSpec, Levels, Placement, Ports, Security, StoreSpec
+from topology.model import (
+    ControlSpec,
+    GatewaySpec,
+    Levels,
+    Placement,
+    Ports,
+    Security,
+    StoreSpec,
+)
 from topology.rules import problems_of, problems_of_reach, process_count
 from topology.testing import topology_of, tree_of
 
@@ -171,6 +179,32 @@ def test_a_single_cluster_is_a_right_topology():
             "letters, digits",
         ),
         (
+            with_cluster(0, gateways=(GatewaySpec(listen="127.0.0.1:20002"),)),
+            "$.clusters[0].gateways[0].listen",
+            "port 20002 of 127.0.0.1 is taken",
+            "by $.clusters[0].stores[0].query",
+        ),
+        (
+            with_cluster(0, gateways=(GatewaySpec(listen="kafka.example:9092"),)),
+            "$.clusters[0].gateways[0].listen",
+            "anybody who reaches kafka.example:9092 could write to 'c1'",
+            "insecure: true",
+        ),
+        (
+            with_cluster(0, insecure=True, gateways=(GatewaySpec(listen="0.0.0.0:9092"),)),
+            "$.clusters[0].gateways[0].listen",
+            "0.0.0.0:9092 is on every interface",
+            "advertised_listener",
+        ),
+        (
+            with_cluster(
+                0, gateways=(GatewaySpec(listen="[::1]:1", advertised_listener="[::]:1"),)
+            ),
+            "$.clusters[0].gateways[0].advertised_listener",
+            "[::]:1 is every interface",
+            "name one",
+        ),
+        (
             replace(FOUR, metrics=Ports(first_port=65_521)),
             "$.metrics.first_port",
             "ports 65521 to 65536, beyond 65535",
@@ -215,6 +249,12 @@ def test_a_hint_does_not_list_a_hundred_clusters():
         with_cluster(1, host="node-b", stores=(store("tcp://node-b:20002", "data/c1"),)),
         with_cluster(1, stores=(store("tcp://10.0.0.1:20002"),)),
         with_cluster(1, stores=(store(data="data/c1/inner"),)),
+        with_cluster(0, gateways=(GatewaySpec(listen="localhost:9092"),)),
+        with_cluster(
+            0,
+            insecure=True,
+            gateways=(GatewaySpec(listen="[::]:9092", advertised_listener="10.0.0.1:9092"),),
+        ),
         replace(FOUR, metrics=Ports(first_port=65_520)),
         replace(FOUR, metrics=Ports(host="10.0.0.1", first_port=20_000)),
     ],
@@ -231,6 +271,8 @@ def test_a_topology_has_a_process_per_tower_and_store_and_level_above_a_cluster(
     assert process_count(FOUR) == 4 + 4 + 8
     assert process_count(topology_of(tree_of("c1"))) == 2
     assert process_count(with_cluster(0, registry="http://127.0.0.1:8081")) == 4 + 4 + 8 + 2
+    gateways = (GatewaySpec(listen="localhost:9092"), GatewaySpec(listen="localhost:9093"))
+    assert process_count(with_cluster(0, gateways=gateways)) == 4 + 4 + 8 + 2
 
 
 def test_every_broken_rule_is_told_at_once():

@@ -9,9 +9,15 @@ import pytest
 
 from dafka.cli.servers import retention_of
 from distributor.errors import PlanError
-from distributor.local.processes import ProcessKind, is_own, processes_of, refuse_elsewhere
+from distributor.local.processes import (
+    ProcessKind,
+    endpoints_of,
+    is_own,
+    processes_of,
+    refuse_elsewhere,
+)
 from topology import load, plan
-from topology.model import Ports, RetentionSpec, Security, Web
+from topology.model import GatewaySpec, Ports, RetentionSpec, Security, Web
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 
@@ -65,6 +71,29 @@ def test_registries_and_schema_distributors_come_last():
         *("distributor", "schemas", "--topology", str(file), "--cluster", "cluster-2"),
         *("--metrics", "127.0.0.1:18909"),
     )
+
+
+def test_gateways_are_last_so_that_other_processes_keep_their_ports():
+    topology = load(FOUR)
+    gateways = (
+        GatewaySpec(listen="127.0.0.1:9092"),
+        GatewaySpec(listen="127.0.0.1:9093", advertised_listener="kafka.example:9093"),
+    )
+    first, *others = topology.clusters
+    clusters = (replace(first, gateways=gateways), *others)
+    before = processes_of(plan(topology), FOUR)
+    with_gateways = plan(replace(topology, clusters=clusters))
+    *after, one, two = processes_of(with_gateways, FOUR)
+    assert after == before
+    assert (one.name, one.kind) == ("cluster-1-gateway-1", ProcessKind.GATEWAY)
+    assert one.command[1:] == (
+        *("-m", "dafka", "gateway", "--cluster", "cluster-1", "--listen", "127.0.0.1:9092"),
+        *("--host", "127.0.0.1", "--wire", "rfc46", "--tower", "tcp://127.0.0.1:17100"),
+        *("--store", "tcp://127.0.0.1:17102", "--metrics", "127.0.0.1:17916"),
+    )
+    at = two.command.index("--advertised-listener")
+    assert two.command[at + 1] == "kafka.example:9093"
+    assert {"tcp://127.0.0.1:9092", "tcp://127.0.0.1:9093"} <= set(endpoints_of(with_gateways))
 
 
 def test_where_others_reach_nodes_is_said_where_it_is_declared():
@@ -214,6 +243,7 @@ def test_a_topology_of_this_machine_can_run_here():
         {"towers": ("tcp://127.0.0.1:17110", "tcp://192.0.2.1:1")},
         {"stores": (replace(FOUR_CLUSTERS.clusters[1].stores[0], query="tcp://192.0.2.1:2"),)},
         {"registry": "http://192.0.2.1:3"},
+        {"gateways": (GatewaySpec(listen="192.0.2.1:3"),)},
     ],
 )
 def test_a_host_of_another_machine_is_named_with_its_cluster(elsewhere):

@@ -13,7 +13,7 @@ from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus
 from topology import plan
-from topology.model import Placement
+from topology.model import GatewaySpec, Placement
 
 pytestmark = pytest.mark.net
 
@@ -113,6 +113,22 @@ def test_a_process_that_does_not_answer_comes_with_its_command(make_pair, free_p
     assert [finding.about for finding in findings] == [process.name for process in processes]
     assert "does not answer" in findings[0].what
     assert findings[0].do.startswith("start it: dafka tower --endpoint tcp://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("gateways", "means"),
+    [(1, "Kafka clients cannot use its cluster"), (2, "have to go to another gateway")],
+)
+def test_a_gateway_that_is_away_is_told_by_what_kafka_clients_can_do(pair, gateways, means):
+    first, second = pair.topology.clusters
+    declared = [GatewaySpec(listen=f"127.0.0.1:{port}") for port in range(1, gateways + 1)]
+    clusters = (replace(first, gateways=tuple(declared)), second)
+    topology = replace(pair.topology, clusters=clusters)
+    gateway = processes_of(plan(topology), pair.file)[-1]
+    (finding,) = module._of_processes(topology, [Vitals(gateway, "no answer")])
+    assert finding.about == f"c1-gateway-{gateways}"
+    assert means in finding.what
+    assert "start it: dafka gateway --cluster c1" in finding.do
 
 
 @pytest.mark.parametrize(
