@@ -199,14 +199,14 @@ def _added(
     client = standing.rows.get(OFFSETS)
     newest = max(map(version_of, standing.positions.values()), default=Version(0, 0))
     if client is not None and version_of(client) >= newest:
-        return _positions(standing, client, partition.topic, owned)
+        return _positions(standing, client, partition, owned)
     if not standing.positions:
         return []
     return _reached(standing, newest, row_of(REACHED, partition), owned)
 
 
 def _positions(
-    standing: _Standing, client: Commit, topic: str, owned: OwnedLedger
+    standing: _Standing, client: Commit, partition: KafkaPartition, owned: OwnedLedger
 ) -> list[tuple[Partition, Commit]]:
     """How far the addresses are, by the offset that a client has committed."""
     moved: dict[str, int | None]
@@ -221,12 +221,32 @@ def _positions(
         standing.grows = client.position > shown
     found = []
     for address, position in moved.items():
-        held = standing.positions.get(address)
-        if held is None or held.position != position:
+        if _says_more(standing, client, address, position):
             commit = Commit(position, client.epoch, client.commit_ms)
-            if held is None or commit.rank() > held.rank():
-                found.append((Partition(topic, address), commit))
-    return found
+            found.append((Partition(partition.topic, address), commit))
+    # Again before what follows from it: who knows that knows this, too.
+    return [(row_of(OFFSETS, partition), client), *found] if found else []
+
+
+def _says_more(standing: _Standing, client: Commit, address: str, position: int | None) -> bool:
+    """Whether a position is to be written in place of the one that is held."""
+    held = standing.positions.get(address)
+    if held is None:
+        return True
+    if held.position == position or version_of(held) > version_of(client):
+        return False
+    further = _far(position) > _far(held.position)
+    if version_of(held) == version_of(client):
+        return further
+    told = standing.rows.get(REACHED)
+    if told is None or version_of(held) > version_of(told):
+        return True
+    # Who goes on from where positions amount to has processed all that they say.
+    return further or _far(client.position) < _far(told.position)
+
+
+def _far(position: int | None) -> int:
+    return -1 if position is None else position
 
 
 def _moved(ledger: Ledger, standing: _Standing, end: int, shown: int) -> dict[str, int]:
