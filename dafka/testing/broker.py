@@ -236,6 +236,10 @@ class MemoryBroker:
                 commits[partition] = committed
         return ErrorCode.NONE
 
+    def brought(self, group: str, commits: Mapping[KafkaPartition, KafkaCommit]) -> None:
+        """Another cluster has committed: as if a link had brought it."""
+        self._commits.setdefault(group, {}).update(commits)
+
     async def committed(self, group: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
         """See `Broker`."""
         if self.coordinated.node != _NODE:
