@@ -130,6 +130,8 @@ class Translation:
                 continue
             self._note(key.group, standing, key.partition, commit)
             self._due[partition, key.group] = None
+            if not is_row(key.partition):
+                standing.offset = None  # who else says so may say less
 
     def catalogued(self) -> None:
         """Kafka clients see more topics than before."""
@@ -215,17 +217,42 @@ def _positions(
         moved = dict.fromkeys(standing.positions)
     else:
         ledger, (_, shown) = owned
+        standing.grows = client.position > shown
         end = min(client.position, shown)
         moved = {**_moved(ledger, standing, end, shown)}
-        standing.offset = standing.below = end
-        standing.grows = client.position > shown
-    found = []
-    for address, position in moved.items():
-        if _says_more(standing, client, address, position):
-            commit = Commit(position, client.epoch, client.commit_ms)
-            found.append((Partition(partition.topic, address), commit))
-    # Again before what follows from it: who knows that knows this, too.
-    return [(row_of(OFFSETS, partition), client), *found] if found else []
+        standing.offset, standing.below = None if standing.grows else end, end
+    found = {
+        address: position
+        for address, position in moved.items()
+        if _says_more(standing, client, address, position)
+    }
+    if not found and client.epoch > max(
+        (one.epoch for one in standing.positions.values()), default=0
+    ):
+        found = _restated(standing, client, owned)
+    if not found:
+        return []
+    # The offset again, before what follows from it: who knows that knows this, too.
+    added = [(row_of(OFFSETS, partition), client)]
+    for address, position in found.items():
+        commit = Commit(position, client.epoch, client.commit_ms)
+        added.append((Partition(partition.topic, address), commit))
+    return added
+
+
+def _restated(standing: _Standing, client: Commit, owned: OwnedLedger) -> dict[str, int | None]:
+    """A position that did not move: elsewhere nobody would know of the epoch, and begin below."""
+    if standing.positions:
+        address = max(standing.positions, key=lambda one: version_of(standing.positions[one]))
+        return {address: standing.positions[address].position}
+    if client.position is None:
+        return {}
+    ledger, (_, shown) = owned
+    entry = ledger.at(min(client.position, shown))
+    if entry is None or entry.offset >= shown:
+        standing.grows = True
+        return {}
+    return {entry.address: entry.first}
 
 
 def _says_more(standing: _Standing, client: Commit, address: str, position: int | None) -> bool:
@@ -236,8 +263,8 @@ def _says_more(standing: _Standing, client: Commit, address: str, position: int 
     if held.position == position or version_of(held) > version_of(client):
         return False
     further = _far(position) > _far(held.position)
-    if version_of(held) == version_of(client):
-        return further
+    if version_of(held) == version_of(client) or standing.grows:
+        return further  # who was shown less than the client was does not know what lies between
     told = standing.rows.get(REACHED)
     if told is None or version_of(held) > version_of(told):
         return True
