@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.commits import OFFSETS, holding, is_row, row_of, version_of
+from dafka.gateway.commits import OFFSETS, REACHED, holding, is_row, row_of, version_of
 from dafka.testing.kafka_site import ORDERS, TICK_MS, GroupSite, numbers
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
@@ -259,9 +259,10 @@ class KafkaGroupsRun:
                 return "G3: nobody says what positions amount to"
             commit = found.commits.get(ORDERS)
             offsets.append(0 if commit is None else commit.offset)
-            there = {address: position or 0 for address, position in ours.items()}
-            if site.settled_offset(there) < offsets[-1]:
-                return f"G5: offset {offsets[-1]} of {site.number} is beyond positions {there}"
+            reached = site.settled_offset({one: end or 0 for one, end in ours.items()})
+            worked_out = _is_worked_out(rows)
+            if reached < offsets[-1] or (worked_out and reached != offsets[-1]):
+                return f"G5: offset {offsets[-1]} of {site.number}, but positions {ours}"
         last = self._last(held)
         if last is not None and offsets[last.site] != last.offset:
             return f"G5: told {offsets[last.site]}, but {last} is the newest"
@@ -281,6 +282,16 @@ def _positions(rows: dict[CommitKey, Commit]) -> dict[str, int | None]:
         for key, commit in rows.items()
         if not is_row(key.partition)
     }
+
+
+def _is_worked_out(rows: dict[CommitKey, Commit]) -> bool:
+    """Whether the newest offset is what positions amount to."""
+    versions = {
+        key.partition.topic: version_of(commit)
+        for key, commit in rows.items()
+        if is_row(key.partition)
+    }
+    return versions.get(REACHED, (0, 0)) > versions.get(OFFSETS, (0, 0))
 
 
 def _dated(commit: Commit, site: GroupSite) -> tuple[int, int, int]:
