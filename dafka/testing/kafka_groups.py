@@ -16,13 +16,12 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.commits import OFFSETS, REACHED, holding, is_row, row_of, version_of
+from dafka.gateway.commits import OFFSETS, REACHED, Version, holding, is_row, row_of, version_of
 from dafka.testing.kafka_site import ORDERS, TICK_MS, GroupSite, numbers
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
 
 if TYPE_CHECKING:
-    from dafka.gateway.commits import Version
     from dafka.gateway.effects import OffsetsCommitted
     from dafka.groups.commit import Commit, CommitKey
     from dafka.model import Partition
@@ -37,7 +36,7 @@ HAPPENINGS = (
     *("commit",) * 6,
     *("publish",) * 5,
     *("restart", "restart", "back", "move", "crash", "freeze", "thaw", "thaw", "boot", "boot"),
-    *("pass", "turn", "up", "cut", "mend", "mend"),
+    *("restart", "restart", "pass", "turn", "swap", "swap", "up", "cut", "mend", "mend"),
 )
 
 
@@ -74,6 +73,8 @@ class KafkaGroupsRun:
         self.asking = False
         self.processed: set[tuple[str, int]] = set()
         self.attempts: list[Attempt] = []
+        self.known = [Version(0, 0), Version(0, 0)]
+        """By cluster, the newest of what it was told there."""
         self.told = self.again = self.moves = 0
         """How often it was told an offset, what it has read twice, and how often it has moved."""
 
@@ -103,9 +104,10 @@ class KafkaGroupsRun:
             self._publish(site)
         elif what in ("cut", "mend"):
             self.cut = what == "cut"
-        elif what in ("turn", "up"):
+        elif what in ("turn", "swap", "up"):
             for shelf in site.shelves:
-                shelf.up = what == "up" or self.chance.random() < 0.6
+                shelf.up = not shelf.up if what == "swap" else self.chance.random() < 0.6
+                shelf.up |= what == "up"
         elif what == "pass":
             site.hand_over(self.chance.choice(("owner", "coordinator")), gateway)
         else:
@@ -185,6 +187,7 @@ class KafkaGroupsRun:
             acknowledged = [one for one in self.attempts if one.site == site and one.acknowledged]
             for one in acknowledged:
                 assert version_of(commit) > one.version, f"G4: {commit} below {one}"
+            assert version_of(commit) > self.known[site], f"G4: {commit} below what was told"
             tried.append(Attempt(site, offset, version_of(commit)))
             self.attempts += tried
 
@@ -239,6 +242,7 @@ class KafkaGroupsRun:
         skipped = [one for one in below if one not in self.processed]
         assert not skipped, f"G2: told {self.offset}, which passes over {skipped[:3]}"
         self.told += 1
+        self.known[self.here] = max([self.known[self.here], *kinds[True], *kinds[False]])
 
     def unsettled(self) -> str:
         """What is not yet as it has to be when all is quiet; empty if nothing."""
@@ -260,8 +264,7 @@ class KafkaGroupsRun:
             commit = found.commits.get(ORDERS)
             offsets.append(0 if commit is None else commit.offset)
             reached = site.settled_offset({one: end or 0 for one, end in ours.items()})
-            worked_out = _is_worked_out(rows)
-            if reached < offsets[-1] or (worked_out and reached != offsets[-1]):
+            if reached < offsets[-1] or (_are_alike(rows) and reached != offsets[-1]):
                 return f"G5: offset {offsets[-1]} of {site.number}, but positions {ours}"
         last = self._last(held)
         if last is not None and offsets[last.site] != last.offset:
@@ -284,14 +287,15 @@ def _positions(rows: dict[CommitKey, Commit]) -> dict[str, int | None]:
     }
 
 
-def _is_worked_out(rows: dict[CommitKey, Commit]) -> bool:
-    """Whether the newest offset is what positions amount to."""
+def _are_alike(rows: dict[CommitKey, Commit]) -> bool:
+    """Whether positions say no more than the offset: it was worked out, or none ever was."""
     versions = {
         key.partition.topic: version_of(commit)
         for key, commit in rows.items()
         if is_row(key.partition)
     }
-    return versions.get(REACHED, (0, 0)) > versions.get(OFFSETS, (0, 0))
+    reached = versions.get(REACHED)
+    return reached is None or reached > versions.get(OFFSETS, (0, 0))
 
 
 def _dated(commit: Commit, site: GroupSite) -> tuple[int, int, int]:

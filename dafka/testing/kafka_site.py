@@ -36,6 +36,9 @@ TICK_MS = 20
 LATE = 0.05
 """How much of what is sent arrives when nobody waits for it any more."""
 
+SHOWN = 0.2
+"""How often clients are shown more."""
+
 Rows = dict[CommitKey, "Commit"]
 
 
@@ -99,6 +102,8 @@ class GroupGateway:
         self.lease_ms = 0
         self._log: list[tuple[CommitKey, Commit]] = []
         self._ends: dict[int, int] = {}
+        self._stored = 0
+        """What enough stores have, which is not published again: they have it from each other."""
         self._waiting: dict[int, Callable[[OffsetsCommitted], None]] = {}
         self._inbox.clear()
         self._tick(self.life)
@@ -186,7 +191,8 @@ class GroupGateway:
                 self._log.append(decode(record.key, record.value))
         name, log = self.coordination.log.address, tuple(self._log)
         for number, shelf in enumerate(self.site.shelves):
-            self.site.send(shelf, partial(shelf.take, name, log))
+            if self._stored < len(log):
+                self.site.send(shelf, partial(shelf.take, name, log))
             self.site.ask(self, shelf, partial(self._look, number, shelf))
 
     def _look(self, number: int, shelf: CommitShelf) -> Callable[[], None]:
@@ -199,8 +205,9 @@ class GroupGateway:
             enough = blocking_of(len(self.site.shelves))
             ends = sorted(self._ends.values(), reverse=True)
             if len(ends) >= enough:
+                self._stored = ends[enough - 1]
                 leased = self.site.world.now_ms < self.lease_ms
-                for answer in self.coordination.stored(ends[enough - 1], leased=leased):
+                for answer in self.coordination.stored(self._stored, leased=leased):
                     self._waiting.pop(answer.token)(answer)
 
         return hear
@@ -212,7 +219,7 @@ class GroupSite:
     def __init__(self, world: World, chance: random.Random, number: int, session_ms: int) -> None:
         self.world, self.chance, self.number = world, chance, number
         self.session_ms = session_ms
-        self.shelves = [CommitShelf() for _ in range(chance.choice((1, 2, 3, 3)))]
+        self.shelves = [CommitShelf() for _ in range(chance.choice((1, 2, 3, 3, 3)))]
         skew_ms = chance.choice((0, 0, 500))
         self.gateways = [
             GroupGateway(self, f"{number}-{one}", chance.randint(-skew_ms, skew_ms))
@@ -288,7 +295,7 @@ class GroupSite:
         if owner is not None and owner.alive and not owner.frozen and owner.ledger is not None:
             for address, sequence in self.order[owner.ledger.end :]:
                 owner.ledger.append(address, sequence, 1)
-            if self.chance.random() < 0.5:
+            if self.chance.random() < SHOWN:
                 self.shown = self.chance.randint(self.shown, owner.ledger.end)
             owner.shown = self.shown
         self.world.after(TICK_MS, self.tick)

@@ -44,10 +44,6 @@ def test_runs_have_commits_moves_and_records_read_twice():
     assert sum(one.again for one in runs) > 0
 
 
-def without_a_lease(stored):
-    return lambda self, end, *, leased: stored(self, end, leased=True)
-
-
 def one_enough(_number):
     return lambda stores: 1
 
@@ -130,7 +126,6 @@ def by_any_address(reached):
 
 
 FAULTS = {
-    "no lease": (Coordination, "stored", without_a_lease),
     "one store enough": (kafka_site, "blocking_of", one_enough),
     "one store read": (kafka_site, "majority_of", one_enough),
     "the next epoch": (Coordination, "commit", the_next_epoch),
