@@ -46,9 +46,9 @@ offsets: {{translation: exact}}
 
 def coordinator_of(endpoint, group="billing"):
     """Where the gateway listens that coordinates a group; empty while that is not known."""
+    admin = AdminClient({"bootstrap.servers": endpoint})
     with suppress(KafkaException):
-        described = AdminClient({"bootstrap.servers": endpoint}).describe_consumer_groups([group])
-        node = described[group].result(WAIT_S).coordinator
+        node = admin.describe_consumer_groups([group])[group].result(WAIT_S).coordinator
         return f"{node.host}:{node.port}"
     return ""
 
@@ -59,14 +59,26 @@ def has_topic(endpoint, topic):
     return False
 
 
+@pytest.fixture
+def make_cluster(tmp_path, free_ports, reopened, until):
+    made = []
+
+    def make(stores):
+        cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until, stores=stores)
+        made.append(cluster)
+        cluster.start_tower()
+        for number in range(stores):
+            cluster.store(number)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
 @pytest.mark.parametrize("stores", [1, 3])
-def test_a_group_goes_on_where_its_coordinator_was_killed(
-    tmp_path, free_ports, reopened, until, stores
-):
-    cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until, stores=stores)
-    cluster.start_tower()
-    for number in range(stores):
-        cluster.store(number)
+def test_a_group_goes_on_where_its_coordinator_was_killed(make_cluster, free_ports, until, stores):
+    cluster = make_cluster(stores)
     first = free_ports(2)
     bootstrap = ",".join([cluster.gateway(first), cluster.gateway(first + 1)])
     create(bootstrap, "orders")
@@ -81,7 +93,6 @@ def test_a_group_goes_on_where_its_coordinator_was_killed(
     producing.stop()
     until(lambda: len(set(member.values())) == producing.sent, WAIT_S)
     member.stop()
-    cluster.close()
     twice = len(member.values()) - producing.sent
     told = f"{producing.sent} records, {twice} read twice, {member.refused} commits refused"
     sys.stdout.write(f"{told}\n")
