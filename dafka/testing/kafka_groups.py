@@ -36,7 +36,7 @@ HAPPENINGS = (
     *("commit",) * 6,
     *("publish",) * 5,
     *("restart", "restart", "back", "move", "crash", "freeze", "thaw", "thaw", "boot", "boot"),
-    *("restart", "restart", "pass", "turn", "swap", "swap", "up", "cut", "mend", "mend"),
+    *("stall", "restart", "restart", "pass", "turn", "swap", "swap", "up", "cut", "mend", "mend"),
 )
 
 
@@ -98,7 +98,7 @@ class KafkaGroupsRun:
         what = self.chance.choice(HAPPENINGS)
         site = self.chance.choice(self.sites)
         gateway = self.chance.choice(site.gateways)
-        if what in ("poll", "commit", "back", "restart", "move"):
+        if what in ("poll", "commit", "stall", "back", "restart", "move"):
             self._happen_to_group(what)
         elif what == "publish":
             self._publish(site)
@@ -127,6 +127,9 @@ class KafkaGroupsRun:
             if what == "back":
                 self.offset = self.chance.randint(0, self.offset)
             self._commit(self.offset)
+            coordinator = self.site.coordinator()
+            if what == "stall" and coordinator is not None:
+                coordinator.frozen = True  # with a commit that it has not published
 
     def heal(self) -> None:
         """From now on nothing goes wrong."""

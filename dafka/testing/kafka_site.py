@@ -220,7 +220,7 @@ class GroupSite:
         self.world, self.chance, self.number = world, chance, number
         self.session_ms = session_ms
         self.shelves = [CommitShelf() for _ in range(chance.choice((1, 2, 3, 3, 3)))]
-        skew_ms = chance.choice((0, 0, 500))
+        skew_ms = chance.choice((0, 500, 3_000))
         self.gateways = [
             GroupGateway(self, f"{number}-{one}", chance.randint(-skew_ms, skew_ms))
             for one in range(2)
