@@ -138,6 +138,9 @@ class CoordinatorMachine:
         """Until when members are waited for: to join, or to ask for their assignment."""
         self._gathering = False
         """Whether others than those that are known are waited for."""
+        self._wakeup_ms: int | None = None
+        """Until when nothing is due. Who is heard is due later: that alone is not looked at, for of
+        a thousand members it would be a thousand looks each time."""
 
     @property
     def state(self) -> KafkaGroupState:
@@ -162,7 +165,8 @@ class CoordinatorMachine:
 
     def handle(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
         """Take one event in; see `Machine`."""
-        effects = self._expire(now_ms)
+        woken = self._wakeup_ms is not None and self._wakeup_ms <= now_ms
+        effects = self._expire(now_ms) if woken else []
         match event:
             case JoinGroup():
                 effects += self._join(event, now_ms)
@@ -174,10 +178,15 @@ class CoordinatorMachine:
                 effects += self._leave(event, now_ms)
             case Woke():
                 pass
+        if woken or not isinstance(event, MemberHeard):
+            self._wakeup_ms = self._soonest_ms()
         return effects
 
     def wakeup_ms(self) -> int | None:
-        """When somebody has been silent, or waited for, long enough."""
+        """When somebody may have been silent, or waited for, long enough."""
+        return self._wakeup_ms
+
+    def _soonest_ms(self) -> int | None:
         silent = (one.expires_ms for one in self._members.values() if not one.waits)
         return earliest(self._due_ms, *silent, *self._invited.values())
 
