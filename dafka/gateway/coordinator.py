@@ -28,6 +28,7 @@ from dafka.gateway.group_events import (
     SyncAnswer,
     SyncGroup,
 )
+from dafka.gateway.subscription import CONSUMERS, subscribed_topics
 from dafka.limits import COORDINATED_BYTES_MAX, MEMBER_BYTES_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle, earliest
@@ -304,7 +305,8 @@ class CoordinatorMachine:
         self._enter(member)
         if leader == old.who.member:
             self._leader = who.member
-        same = dict(old.protocols) == dict(event.protocols)
+        # That it has no partitions yet, as some protocols say, is no reason to move any.
+        same = _wanted(event.kind, old.protocols) == _wanted(event.kind, event.protocols)
         _take(member, event, now_ms)
         if self.state is KafkaGroupState.PREPARING:
             return effects + self._complete_if_all(now_ms)
@@ -500,6 +502,16 @@ class CoordinatorMachine:
 def _common(members: Iterable[_Member | JoinGroup]) -> set[str]:
     """The protocols that all have."""
     return set.intersection(*(set(one.protocols) for one in members))
+
+
+def _wanted(kind: str, protocols: Mapping[str, bytes]) -> dict[str, frozenset[str] | bytes]:
+    """By protocol the topics that a member wants; all that it tells if they cannot be read."""
+    wanted: dict[str, frozenset[str] | bytes] = dict(protocols)
+    for name, told in protocols.items():
+        topics = subscribed_topics(told) if kind == CONSUMERS else None
+        if topics is not None:
+            wanted[name] = topics
+    return wanted
 
 
 def _take(member: _Member, event: JoinGroup, now_ms: int) -> None:

@@ -294,7 +294,8 @@ def joining(protocol=b""):
 @pytest.mark.parametrize("told", [b"topics", bytes(MEMBER_BYTES_MAX - 1_000)], ids=["few", "much"])
 def test_members_that_wait_keep_nobody_from_asking(told):
     waits = CoordinatorSettings(initial_delay_ms=3_600_000)
-    with served(ServerSettings(stop_s=0.1), coordinated=waits) as gateway:
+    small = ServerSettings(stop_s=0.1, requests_bytes_max=REQUEST_BYTES_MAX)
+    with served(small, coordinated=waits) as gateway:
         clients = [gateway.client() for _ in range(300)]
         for client in clients:
             client.send(Api.JOIN_GROUP, 3, **joining(told))
