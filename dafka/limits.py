@@ -214,8 +214,7 @@ PRODUCERS_MAX = 2_000
 
 MEMBER_BYTES_MAX = 256 * 1024
 """What a Kafka client may tell the other members of its group: topics, and partitions that it has.
-Kafka keeps all of a group in one record, of 1 MB by default. While members wait for each other
-their requests are held: as many as connections may be fit into the room for requests."""
+Kafka keeps all of a group in one record, of 1 MB by default."""
 
 COORDINATED_BYTES_MAX = 256 * 1024 * 1024
 """Members of Kafka groups, their assignments and commits, as one gateway holds them."""

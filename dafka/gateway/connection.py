@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_WAIT_FOR_OTHERS = (Api.JOIN_GROUP, Api.SYNC_GROUP)
+"""Requests that other members of a group may keep for minutes. They take no room meanwhile: what is
+kept of them has bounds of its own, see `CoordinatorSettings`."""
+
 _GONE = (ConnectionError, asyncio.IncompleteReadError)
 """How asyncio says that the client is not there any more."""
 
@@ -212,6 +216,9 @@ class Connection:
         kept = False
         try:
             request = parse(await self._body(size))._replace(host=self._peer[0])
+            if request.api in _WAIT_FOR_OTHERS:
+                self._room.give(size)
+                size = 0
             if request.api is Api.PRODUCE:
                 await self._slots.acquire()
                 kept = True

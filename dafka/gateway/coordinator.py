@@ -28,6 +28,7 @@ from dafka.gateway.group_events import (
     SyncAnswer,
     SyncGroup,
 )
+from dafka.gateway.subscription import CONSUMERS, subscribed_topics
 from dafka.limits import COORDINATED_BYTES_MAX, MEMBER_BYTES_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle, earliest
@@ -138,6 +139,9 @@ class CoordinatorMachine:
         """Until when members are waited for: to join, or to ask for their assignment."""
         self._gathering = False
         """Whether others than those that are known are waited for."""
+        self._wakeup_ms: int | None = None
+        """Until when nothing is due. Who is heard is due later: that alone is not looked at, for of
+        a thousand members it would be a thousand looks each time."""
 
     @property
     def state(self) -> KafkaGroupState:
@@ -162,7 +166,8 @@ class CoordinatorMachine:
 
     def handle(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
         """Take one event in; see `Machine`."""
-        effects = self._expire(now_ms)
+        woken = self._wakeup_ms is not None and self._wakeup_ms <= now_ms
+        effects = self._expire(now_ms) if woken else []
         match event:
             case JoinGroup():
                 effects += self._join(event, now_ms)
@@ -174,10 +179,15 @@ class CoordinatorMachine:
                 effects += self._leave(event, now_ms)
             case Woke():
                 pass
+        if woken or not isinstance(event, MemberHeard):
+            self._wakeup_ms = self._soonest_ms()
         return effects
 
     def wakeup_ms(self) -> int | None:
-        """When somebody has been silent, or waited for, long enough."""
+        """When somebody may have been silent, or waited for, long enough."""
+        return self._wakeup_ms
+
+    def _soonest_ms(self) -> int | None:
         silent = (one.expires_ms for one in self._members.values() if not one.waits)
         return earliest(self._due_ms, *silent, *self._invited.values())
 
@@ -295,7 +305,8 @@ class CoordinatorMachine:
         self._enter(member)
         if leader == old.who.member:
             self._leader = who.member
-        same = dict(old.protocols) == dict(event.protocols)
+        # That it has no partitions yet, as some protocols say, is no reason to move any.
+        same = _wanted(event.kind, old.protocols) == _wanted(event.kind, event.protocols)
         _take(member, event, now_ms)
         if self.state is KafkaGroupState.PREPARING:
             return effects + self._complete_if_all(now_ms)
@@ -491,6 +502,16 @@ class CoordinatorMachine:
 def _common(members: Iterable[_Member | JoinGroup]) -> set[str]:
     """The protocols that all have."""
     return set.intersection(*(set(one.protocols) for one in members))
+
+
+def _wanted(kind: str, protocols: Mapping[str, bytes]) -> dict[str, frozenset[str] | bytes]:
+    """By protocol the topics that a member wants; all that it tells if they cannot be read."""
+    wanted: dict[str, frozenset[str] | bytes] = dict(protocols)
+    for name, told in protocols.items():
+        topics = subscribed_topics(told) if kind == CONSUMERS else None
+        if topics is not None:
+            wanted[name] = topics
+    return wanted
 
 
 def _take(member: _Member, event: JoinGroup, now_ms: int) -> None:

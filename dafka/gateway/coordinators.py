@@ -14,6 +14,7 @@ from uuid import uuid4
 from dafka.errors import MisuseError
 from dafka.gateway.broker import NOBODY, ErrorCode
 from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings, KafkaGroupState
+from dafka.gateway.group_events import MemberHeard
 from dafka.gateway.held_commits import HeldCommits
 from dafka.groups.commit import checked_group
 from dafka.protocol.events import Woke
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.gateway.broker import Broker, KafkaCommit, KafkaPartition
-    from dafka.gateway.group_events import CoordinatorEvent, DescribedMember, MemberHeard
+    from dafka.gateway.group_events import CoordinatorEvent, DescribedMember
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -154,6 +155,7 @@ class Coordinators:
         error = await self.broker.commit(name, group.epoch, offsets)
         if error is ErrorCode.NONE:
             held.keep(turn, offsets)
+            self._measure(name, group)
         return error
 
     async def committed(self, name: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
@@ -167,7 +169,9 @@ class Coordinators:
             return group
         if group.machine.is_empty:
             return await self.broker.committed(name)
-        return await group.commits.all(lambda: self.broker.committed(name))
+        found = await group.commits.all(lambda: self.broker.committed(name))
+        self._measure(name, group)
+        return found
 
     async def forget(self, name: str) -> ErrorCode:
         """Forget a group that has no members."""
@@ -237,13 +241,16 @@ class Coordinators:
         if group.machine.idle:
             self._drop(name, group)
             return
-        if name not in self._groups:
-            self._groups[name] = group
-            group.size = 0
-        self._held -= group.size
-        group.size = group.machine.size + group.commits.size
-        self._held += group.size
+        self._groups[name] = group
+        if not isinstance(event, MemberHeard):
+            self._measure(name, group)
         self._wake_later(name, group, now_ms)
+
+    def _measure(self, name: str, group: _Group) -> None:
+        if self._groups.get(name) is group:
+            self._held -= group.size
+            group.size = group.machine.size + group.commits.size
+            self._held += group.size
 
     def _wake_later(self, name: str, group: _Group, now_ms: int) -> None:
         look_ms = now_ms + _LOOK_MS if group.waiting else None

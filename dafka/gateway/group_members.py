@@ -36,6 +36,9 @@ def identity_of(body: SimpleNamespace) -> GroupIdentity:
 async def join_group(groups: Coordinators, request: Request) -> dict[str, Any]:
     """Let a client be a member; answered when all others have joined, too."""
     body: Any = request.body
+    protocols = {one.name: one.metadata for one in body.protocols}
+    if len(protocols) < len(body.protocols):
+        protocols = {}  # a name twice: it means none of them
     answer = await groups.ask(
         body.group_id,
         lambda token: JoinGroup(
@@ -47,7 +50,7 @@ async def join_group(groups: Coordinators, request: Request) -> dict[str, Any]:
             session_ms=body.session_timeout_ms,
             rebalance_ms=getattr(body, "rebalance_timeout_ms", -1),
             kind=body.protocol_type,
-            protocols={one.name: one.metadata for one in body.protocols},
+            protocols=protocols,
         ),
     )
     return {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
-from dafka.errors import RequestError
 from dafka.gateway.broker import ErrorCode, KafkaCommit, KafkaPartition
 from dafka.gateway.group_events import MemberHeard
 from dafka.gateway.group_members import identity_of
-from dafka.gateway.layout import RequestReader
-from dafka.limits import COMMIT_METADATA_BYTES_MAX, REQUEST_ITEMS_MAX
+from dafka.gateway.subscription import CONSUMERS, subscribed_topics
+from dafka.limits import COMMIT_METADATA_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +16,9 @@ if TYPE_CHECKING:
 
     from dafka.gateway.broker import Broker
     from dafka.gateway.coordinators import Coordinators, DescribedGroup
-    from dafka.gateway.group_events import DescribedMember
     from dafka.gateway.wire import Request
 
-CONSUMERS = "consumer"
-"""The kind of group whose members tell their topics."""
-
 _NOTHING_COMMITTED = KafkaCommit(-1)
-_I16 = struct.Struct(">h")
-_I32 = struct.Struct(">i")
 
 
 async def offset_commit(groups: Coordinators, request: Request) -> dict[str, Any]:
@@ -165,21 +157,8 @@ def _read_by(group: DescribedGroup, topics: set[str]) -> set[str]:
     """Those of some topics that members read; all while it is not known."""
     read: set[str] = set()
     for member in group.members:
-        subscribed = subscribed_topics(member)
+        subscribed = subscribed_topics(member.metadata)
         if subscribed is None:
             return topics
         read |= subscribed
     return topics & read
-
-
-def subscribed_topics(member: DescribedMember) -> set[str] | None:
-    """The topics that a consumer has told the others; None if it has told none that can be read."""
-    reader = RequestReader(member.metadata, REQUEST_ITEMS_MAX)
-    try:
-        reader.numbers(_I16)  # its version: topics stand at the same place in all
-        return {
-            reader.octets(reader.length(_I16, nullable=False)).decode()
-            for _ in range(reader.items(_I32, nullable=False))
-        }
-    except (RequestError, UnicodeDecodeError):
-        return None

@@ -122,13 +122,17 @@ def test_cooperative_members_give_away_only_what_others_get(gateway, make):
         until(lambda: split(first), first)
 
 
-@every_make
-def test_a_static_member_starts_again_without_anybody_else_noticing(gateway, make):
-    with make(gateway.endpoint, "orders", instance="a", session_s=30) as first:
-        with make(gateway.endpoint, "orders", instance="b", session_s=30) as second:
+STATIC = [(Librdkafka, True), *((make, False) for make in MAKES)]
+
+
+@pytest.mark.parametrize(("make", "cooperative"), STATIC)
+def test_a_static_member_starts_again_without_anybody_else_noticing(gateway, make, cooperative):
+    static = {"session_s": 30, "cooperative": cooperative}
+    with make(gateway.endpoint, "orders", instance="a", **static) as first:
+        with make(gateway.endpoint, "orders", instance="b", **static) as second:
             until(lambda: split(first, second), first, second)
         before = first.history[:]
-        with make(gateway.endpoint, "orders", instance="b", session_s=30) as again:
+        with make(gateway.endpoint, "orders", instance="b", **static) as again:
             until(lambda: split(first, again), first, again)
             assert again.assigned == second.assigned
         assert first.history == before

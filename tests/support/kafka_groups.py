@@ -29,10 +29,10 @@ def subscription(*topics):
 class KafkaGroups:
     """A front over a broker in memory, and what members ask of it."""
 
-    def __init__(self, settings=AT_ONCE, **broker_settings):
+    def __init__(self, settings=AT_ONCE, clock_ms=now_ms, **broker_settings):
         self.broker = MemoryBroker(**broker_settings)
         self.broker.endpoint = ("gateway.example", 9092)
-        self.handlers = Handlers(self.broker, now_ms, coordinated=settings)
+        self.handlers = Handlers(self.broker, clock_ms, coordinated=settings)
 
     @property
     def coordinators(self):

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from types import SimpleNamespace
 
 import pytest
+from kio.index import load_request_schema
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaCommit, KafkaPartition, Leader
-from dafka.gateway.coordinator import CoordinatorSettings
+from dafka.gateway.coordinator import CoordinatorSettings, KafkaGroupState
 from dafka.gateway.coordinators import new_member_id
-from tests.support.kafka_groups import AT_ONCE, KafkaGroups, run
+from dafka.gateway.handlers import OF_GROUPS
+from dafka.gateway.wire import SERVED, Api, parse
+from dafka.process.clock import now_ms
+from tests.support.kafka_groups import AT_ONCE, KafkaGroups, latest, run
+from tests.support.kafka_messages import answered, plain, request, some
 
 FIRST, SECOND = (KafkaPartition("orders", number) for number in (0, 1))
 
@@ -157,7 +164,6 @@ def test_commits_count_as_well():
             for number in (0, 1)
         ]
         assert told == [{FIRST: 0}, {SECOND: 0}]
-        assert await groups.hear(member, generation) == 0
         told = await groups.commit({0: 2}, member, generation)
         assert told == {FIRST: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert await groups.held() == {FIRST: 1, SECOND: 1}
@@ -176,6 +182,99 @@ def test_whoever_only_asks_leaves_nothing_behind():
             await groups.fetch(group=f"g{number}")
         assert not groups.coordinators._groups
         assert groups.coordinators._held == 0
+
+    run(play())
+
+
+class Strangers:
+    """Clients that say anything to two groups: what they were told, and what they make up."""
+
+    def __init__(self, chance, groups):
+        self.chance, self.groups = chance, groups
+        self.members, self.generations = ["", "nobody"], [-1, 0, 1]
+        self.tasks = set()
+        self.answered = 0
+
+    def step(self, **follows):
+        chance = self.chance
+        api = Api.SYNC_GROUP if follows else chance.choice(APIS)
+        values = vars(plain(some(load_request_schema(api, latest(api)), chance)))
+        changed = {
+            "group_id": chance.choice("ggggh"),
+            "member_id": chance.choice(["", *self.members[-3:]]),
+            "group_instance_id": chance.choice((None, None, None, None, "a", "b")),
+            "generation_id": chance.choice(self.generations[-3:]),
+            "generation_id_or_member_epoch": chance.choice(self.generations[-3:]),
+            "session_timeout_ms": chance.choice((0, 1_000, 1_000, 1_000, 1_200, 1_200)),
+            "rebalance_timeout_ms": chance.choice((-1, 1_000, 1_300)),
+            "protocol_type": chance.choice((*["consumer"] * 9, "connect", "")),
+            "protocol_name": "range",
+            "assignments": [{"member_id": chance.choice(self.members), "assignment": b"part"}],
+            "protocols": [{"name": "range", "metadata": chance.randbytes(9)}],
+            **follows,
+        }
+        values = {name: changed.get(name, value) for name, value in values.items()}
+        version = chance.choice(SERVED[api])
+        asked = parse(request(api, version, **as_values(values)))
+        task = asyncio.create_task(self._ask(asked))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _ask(self, asked):
+        pieces = await self.groups.handlers.answer(asked)
+        answer = answered(pieces, asked.api, asked.version)[1]
+        self.answered += 1
+        if asked.api is Api.JOIN_GROUP:
+            self.members.append(answer.member_id)
+            self.generations.append(answer.generation_id)
+            if answer.error_code == 0 and self.chance.random() < 0.7:
+                self.step(
+                    group_id=asked.body.group_id,
+                    group_instance_id=getattr(asked.body, "group_instance_id", None),
+                    member_id=answer.member_id,
+                    generation_id=answer.generation_id,
+                    protocol_type=asked.body.protocol_type,
+                )
+
+
+APIS = sorted(OF_GROUPS)
+
+
+def as_values(value):
+    if isinstance(value, SimpleNamespace):
+        return {name: as_values(inner) for name, inner in vars(value).items()}
+    if isinstance(value, dict):
+        return {name: as_values(inner) for name, inner in value.items()}
+    return [as_values(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_said_all_are_answered_and_nothing_is_left(seed):
+    async def play():
+        chance = random.Random(seed)
+        settings = CoordinatorSettings(initial_delay_ms=5, members_max=10)
+        began_ms = now_ms()
+        hurried = lambda: began_ms + 20 * (now_ms() - began_ms)  # noqa: E731 - for sessions to end
+        groups = await with_topic(settings, clock_ms=hurried)
+        there = groups.coordinators
+        strangers = Strangers(chance, groups)
+        seen = set()
+        for _ in range(1_000):
+            strangers.step()
+            await asyncio.sleep(chance.choice((0, 0, 0.001)))
+            if strangers.tasks and chance.random() < 0.05:
+                chance.choice(list(strangers.tasks)).cancel()
+            if chance.random() < 0.002:
+                groups.broker.coordinated = Leader(1, groups.broker.coordinated.epoch + 1)
+            for group in there._groups.values():
+                group.machine.check()
+                seen.add(group.machine.state)
+            assert there._held == sum(group.size for group in there._groups.values())
+        await until(lambda: not strangers.tasks and not there._groups)
+        assert there._held == 0
+        assert strangers.answered > 500
+        assert KafkaGroupState.STABLE in seen
 
     run(play())
 

@@ -111,18 +111,41 @@ def test_a_group_that_cannot_be_named_is_refused(group):
     run(play())
 
 
-@pytest.mark.parametrize(
-    "protocols",
-    [
-        [{"name": f"p{number}", "metadata": b""} for number in range(101)],
-        [{"name": "range", "metadata": bytes(MEMBER_BYTES_MAX)}],
-    ],
-)
-def test_who_tells_too_much_is_refused(protocols):
+def protocols(*names, told=b""):
+    return [{"name": name, "metadata": told} for name in names]
+
+
+FEW = [f"p{number}" for number in range(100)]
+OTHERS_BYTES = len("rangemeconsumer")
+
+
+def test_a_member_tells_as_much_as_it_may():
     async def play():
         groups = KafkaGroups()
-        answer = await groups.join(protocols=protocols, version=3)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        most = protocols("range", told=bytes(MEMBER_BYTES_MAX - OTHERS_BYTES))
+        assert (await groups.join(protocols=most, version=3)).error_code == 0
+        assert (await groups.join("h", protocols=protocols(*FEW), version=3)).error_code == 0
+
+    run(play())
+
+
+@pytest.mark.parametrize(
+    ("told", "error"),
+    [
+        (protocols(*FEW, "one more"), ErrorCode.INVALID_REQUEST),
+        (
+            protocols("range", told=bytes(MEMBER_BYTES_MAX - OTHERS_BYTES + 1)),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (protocols("range", "range"), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ([], ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_who_tells_too_much_or_nothing_is_refused(told, error):
+    async def play():
+        groups = KafkaGroups()
+        answer = await groups.join(protocols=told, version=3)
+        assert answer.error_code == error
         assert not groups.coordinators._groups
 
     run(play())

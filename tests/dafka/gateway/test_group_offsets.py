@@ -3,11 +3,9 @@ from __future__ import annotations
 import pytest
 
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Leader
-from dafka.gateway.group_events import DescribedMember, GroupIdentity
-from dafka.gateway.group_offsets import subscribed_topics
 from dafka.gateway.wire import SERVED, Api
 from dafka.limits import COMMIT_METADATA_BYTES_MAX
-from tests.support.kafka_groups import KafkaGroups, run, subscription
+from tests.support.kafka_groups import KafkaGroups, run
 
 FIRST, SECOND = ("orders", 0), ("orders", 1)
 
@@ -165,18 +163,3 @@ def test_of_other_groups_than_consumers_nothing_is_forgotten():
         assert await groups.held() == {FIRST: 1}
 
     run(play())
-
-
-@pytest.mark.parametrize(
-    ("told", "topics"),
-    [
-        (subscription("a", "b"), {"a", "b"}),
-        (subscription(), set()),
-        (b"", None),
-        (b"\0\1\x7f\xff\xff\xff", None),
-        (b"\0\1\0\0\0\1\0\2\xff\xff", None),
-    ],
-)
-def test_topics_of_members_are_read(told, topics):
-    member = DescribedMember(GroupIdentity("m"), ("", ""), told, b"")
-    assert subscribed_topics(member) == topics
