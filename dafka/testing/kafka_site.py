@@ -36,7 +36,7 @@ TICK_MS = 20
 LATE = 0.05
 """How much of what is sent arrives when nobody waits for it any more."""
 
-SHOWN = 0.2
+SHOWN = 0.05
 """How often clients are shown more."""
 
 Rows = dict[CommitKey, "Commit"]
