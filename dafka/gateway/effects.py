@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from dafka.gateway.broker import Offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dafka.gateway.broker import ErrorCode, KafkaPartition, Placed, Topic
     from dafka.gateway.events import StoreRead
     from dafka.gateway.ledger import LedgerEntry
+    from dafka.groups.commit import Commit, CommitKey
     from dafka.groups.membership import Member
     from dafka.model import Batch, Partition
 
@@ -86,6 +87,44 @@ class CatalogRead:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Event: commit rows of a group; answered by `OffsetsCommitted`.
+
+    Attributes:
+        token: Of the question.
+        group: One that this gateway coordinates.
+        epoch: Of its ownership.
+        rows: By place, the position, or None where it is to be forgotten, and its metadata.
+        wall_ms: The time.
+        known: The highest epoch of the group's commits that a majority of the stores knew since the
+            ownership began; None if they were not asked.
+    """
+
+    token: int
+    group: str
+    epoch: int
+    rows: Mapping[Partition, tuple[int | None, str]]
+    wall_ms: int
+    known: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """Event: which groups have committed offsets? Answered by `GroupsListed`."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsTold:
+    """Event: what groups have committed; `whole` if that is all that a store has."""
+
+    store: str
+    commits: Sequence[tuple[CommitKey, Commit]]
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Event: serve nobody any more, and leave."""
 
@@ -135,6 +174,29 @@ class TopicMade:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsCommitted:
+    """What has become of a `CommitOffsets`."""
+
+    token: int
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsListed:
+    """The groups there are; None while that is not known."""
+
+    token: int
+    groups: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinating:
+    """Of which shares of groups this gateway is the coordinator, and since which epoch."""
+
+    held: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsShown:
     """Clients may be told so much of a partition; None: ask another gateway."""
 
@@ -158,6 +220,8 @@ class Shared:
     moved: Mapping[str, str]
 
 
-ClientEvent = AppendBatch | Locate | Survey | MakeTopic
-GatewayEvent = ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | Close
+ClientEvent = AppendBatch | Locate | Survey | MakeTopic | CommitOffsets | ListGroups
+GatewayEvent = (
+    ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | CommitsTold | Close
+)
 ShareEffect = ReadLedger | Answer | OffsetsShown

@@ -124,27 +124,37 @@ class Ledger:
         """Return how far whoever has processed all below `end` is in the addresses that moved.
 
         Args:
-            start: How far it was when it was last asked.
+            start: How far it was when it was last asked; behind `end` if it went back.
             end: How far it is.
 
         Returns:
-            By address the sequence behind the last one processed, which is what a commit says.
+            By address the sequence behind the last one processed, which is what a commit says, or
+            of those that went back the first that is processed again.
         """
         found: dict[str, int] = {}
-        place = max(0, bisect_right(self._offsets, start) - 1)
+        place = max(0, bisect_right(self._offsets, min(start, end)) - 1)
         for entry in map(self._entry, range(place, len(self))):
-            if entry.offset >= end:
+            if entry.offset >= max(start, end):
                 break
-            if entry.end > start and entry.address != HOLE:
+            if entry.address == HOLE or entry.end <= min(start, end):
+                continue
+            if start < end:
                 found[entry.address] = entry.first + min(entry.records, end - entry.offset)
+            elif start > end:
+                found.setdefault(entry.address, entry.sequence_of(end))
         return found
 
-    def reached(self, positions: Mapping[str, int]) -> int:
+    def reached(self, positions: Mapping[str, int], start: int = 0) -> int:
         """Return the largest offset below which all is processed, by the commits of a group.
 
         What it has processed behind that is read again: as much as addresses lie between.
+
+        Args:
+            positions: By address.
+            start: Below which all is known to be processed.
         """
-        for entry in self:
+        place = max(0, bisect_right(self._offsets, start) - 1)
+        for entry in map(self._entry, range(place, len(self))):
             done = positions.get(entry.address, 0) - entry.first
             if entry.address != HOLE and done < entry.records:
                 return max(entry.offset + max(0, done), self.start)

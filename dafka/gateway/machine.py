@@ -21,16 +21,22 @@ from dafka.gateway.catalog import (
     encoded_topic,
     is_public,
 )
+from dafka.gateway.coordination import COORDINATED, Coordination
 from dafka.gateway.effects import (
     Answer,
     AppendBatch,
     CatalogRead,
     Catalogued,
     Close,
+    CommitOffsets,
+    CommitsTold,
+    GroupsListed,
     LedgersRead,
+    ListGroups,
     Locate,
     Located,
     MakeTopic,
+    OffsetsCommitted,
     Shared,
     StoreTold,
     Survey,
@@ -41,7 +47,9 @@ from dafka.gateway.events import LeaseRenewed
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
+from dafka.gateway.translation import OwnedLedger, Translation
 from dafka.groups.assignment import owner
+from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
     Answered,
     Assigned,
@@ -51,7 +59,7 @@ from dafka.groups.events import (
     Released,
 )
 from dafka.groups.member import MemberMachine, MemberState
-from dafka.groups.membership import Member, blocking_of
+from dafka.groups.membership import Member, blocking_of, majority_of
 from dafka.model import Batch, Partition, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
 from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
@@ -104,6 +112,11 @@ def share_of(partition: KafkaPartition) -> Partition:
     return Partition(GROUP, f"{partition.topic}/{partition.number}")
 
 
+def share_of_groups(number: int) -> Partition:
+    """Return what a share of groups is among those that the group of gateways shares."""
+    return Partition(GROUP, f"{COMMITS}/{number}")
+
+
 class GatewayMachine:
     """One gateway.
 
@@ -145,25 +158,29 @@ class GatewayMachine:
         """Of the topics that it publishes under its own address, the next sequence."""
         self._saying: list[Batch] = []
         self._making: dict[int, Topic] = {}
+        self._coordination = Coordination(address)
+        self._translation = Translation(self.catalog.numbers)
+        self._followed: set[str] = set()
+        """The stores whose commits have all been told."""
         self._greeted = False
         self._share_partitions()
 
     def handle(self, event: Event | GatewayEvent | Answered, now_ms: int) -> list[object]:
         """Take one event in; see `Machine`."""
         match event:
-            case AppendBatch() | Locate() | Survey():
+            case AppendBatch() | Locate() | Survey() | CommitOffsets() | ListGroups():
                 return self._serve(event, now_ms)
             case Received():
                 return self._receive(event.message, now_ms)
             case ReceivedTogether():
-                return [one for message in event.messages for one in self._receive(message, now_ms)]
+                return self._receive_all(event.messages, now_ms)
             case TurnEnded():
                 return self._flush(now_ms)
             case Woke():
                 return self._wake(now_ms)
             case Answered():
                 return self._agree(event, now_ms)
-            case LedgersRead() | StoreTold():
+            case LedgersRead() | StoreTold() | CommitsTold():
                 return self._told(event, now_ms)
             case MakeTopic() | TopicsOrdered() | CatalogRead():
                 return self._catalogue(event, now_ms)
@@ -195,8 +212,12 @@ class GatewayMachine:
             return 0, ()
         return share.epoch, tuple(share.entries(start, end, len(share.machine.ledger)))
 
-    def _serve(self, wanted: AppendBatch | Locate | Survey, now_ms: int) -> list[object]:
-        """What clients want of a partition, if it is certain that it is this gateway's."""
+    def _serve(
+        self, wanted: AppendBatch | Locate | Survey | CommitOffsets | ListGroups, now_ms: int
+    ) -> list[object]:
+        """What clients want of a partition or group, if it is certain that it is this gateway's."""
+        if isinstance(wanted, (CommitOffsets, ListGroups)):
+            return self._coordinate(wanted, now_ms)
         share = self._shares.get(wanted.partition) if now_ms < self.lease_ms else None
         offered = None if share is None else share.offered
         match wanted:
@@ -212,6 +233,9 @@ class GatewayMachine:
                 return [share.locate(wanted, offered, self._recent)]
             case Survey():
                 return [share.survey(wanted, offered)]
+
+    def _receive_all(self, arrived: Iterable[Message], now_ms: int) -> list[object]:
+        return [effect for message in arrived for effect in self._receive(message, now_ms)]
 
     def _receive(self, message: Message, now_ms: int) -> list[object]:
         match message:
@@ -234,19 +258,53 @@ class GatewayMachine:
                 self._unstored -= effect.size
                 if effect.partition in self._retired:
                     self._retire(effect.partition)
+                if effect.partition == self._coordination.log:
+                    leased = now_ms < self.lease_ms
+                    effects += self._coordination.stored(effect.end, leased=leased)
         return effects
 
-    def _told(self, event: LedgersRead | StoreTold, now_ms: int) -> list[object]:
+    def _told(self, event: LedgersRead | StoreTold | CommitsTold, now_ms: int) -> list[object]:
         effects: list[object] = []
-        if isinstance(event, StoreTold):
-            for place, kept in event.kept.items():
-                effects += self._stored(event.store, place, kept, now_ms)
-            return effects
-        for (partition, epoch), read in event.found.items():
-            share = self._shares.get(partition)
-            if share is not None and share.epoch == epoch:
-                effects += share.take(read, now_ms)
+        match event:
+            case StoreTold():
+                for place, kept in event.kept.items():
+                    effects += self._stored(event.store, place, kept, now_ms)
+                self._translate()
+            case CommitsTold():
+                self._translation.take(event.commits)
+                if event.whole:
+                    self._followed.add(event.store)
+                self._translate()
+            case LedgersRead():
+                for (partition, epoch), read in event.found.items():
+                    share = self._shares.get(partition)
+                    if share is not None and share.epoch == epoch:
+                        effects += share.take(read, now_ms)
         return effects
+
+    def _coordinate(self, wanted: CommitOffsets | ListGroups, now_ms: int) -> list[object]:
+        if isinstance(wanted, ListGroups):
+            enough = len(self._followed) >= majority_of(self._stores)
+            return [GroupsListed(wanted.token, self._translation.groups() if enough else None)]
+        if now_ms >= self.lease_ms:
+            return [OffsetsCommitted(wanted.token, ErrorCode.NOT_COORDINATOR)]
+        if self._unstored > UNSTORED_BYTES_MAX:
+            return [OffsetsCommitted(wanted.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+        heard = self._translation.epoch_of(wanted.group)
+        published = self._coordination.commit(wanted, heard)
+        if isinstance(published, OffsetsCommitted):
+            return [published]
+        self._translation.take(published)
+        return []
+
+    def _translate(self) -> None:
+        """Add what follows from commits, as owner of partitions."""
+        owned = {
+            partition: OwnedLedger(share.machine.ledger, share.offered)
+            for partition, share in self._shares.items()
+            if share.offered is not None
+        }
+        self._coordination.publish(self._translation.work(owned))
 
     def _stored(self, store: str, place: Partition, kept: range, now_ms: int) -> list[object]:
         """A store has something; whose it is."""
@@ -264,10 +322,11 @@ class GatewayMachine:
         batches, self._saying = self._saying, []
         for share in self._shares.values():
             batches += share.flush()
+        batches += self._coordination.flush()
         effects: list[object] = []
         for batch in batches:
             self._unstored += len(batch.content)
-            if batch.partition.topic != LEDGER:
+            if batch.partition.topic not in (LEDGER, COMMITS):
                 self._recent.add(batch)
             effects += self._reflect(Mirrored(batch), now_ms)
         return effects
@@ -302,21 +361,26 @@ class GatewayMachine:
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
         self._members, self._moved = assigned.members, assigned.moved
         effects: list[object] = [Shared(assigned.generation, self._members, self._moved)]
-        for partition in [one for one in self._shares if not self._is_mine(one)]:
+        for partition in [one for one in self._shares if not self._is_mine(share_of(one))]:
             effects += self._disown(partition)
+        effects += self._coordination.keep(self._coordinated())
         return effects + self._agree(Released(assigned.generation), now_ms)
 
-    def _is_mine(self, partition: KafkaPartition) -> bool:
-        return owner(share_of(partition), self._members, self._moved) == self._member.id
+    def _is_mine(self, share: Partition) -> bool:
+        return owner(share, self._members, self._moved) == self._member.id
+
+    def _coordinated(self) -> list[int]:
+        """The shares of groups that are this gateway's."""
+        return [one for one in range(COORDINATED) if self._is_mine(share_of_groups(one))]
 
     def _acquire(self, now_ms: int) -> list[object]:
         """Begin with what is this gateway's, now that nobody else has any of it."""
         epoch, lease_ms = self._member.generation, self._member.lease_ms
         if self._member.state is not MemberState.STABLE or lease_ms is None or epoch > EPOCH_MAX:
             return []
-        effects: list[object] = []
+        effects: list[object] = [*self._coordination.hold(self._coordinated(), epoch)]
         for partition in self.catalog.partitions():
-            if partition not in self._shares and self._is_mine(partition):
+            if partition not in self._shares and self._is_mine(share_of(partition)):
                 address = self._address_in(partition)
                 share = Share(partition, epoch, self.address, address, self._stores)
                 self._shares[partition] = self._chains[share.chain.address] = share
@@ -331,7 +395,8 @@ class GatewayMachine:
                 return address
 
     def _disown_all(self) -> list[object]:
-        return [effect for partition in [*self._shares] for effect in self._disown(partition)]
+        disowned = [effect for partition in [*self._shares] for effect in self._disown(partition)]
+        return [*disowned, *self._coordination.keep(())]
 
     def _disown(self, partition: KafkaPartition) -> list[object]:
         share = self._shares.pop(partition)
@@ -400,6 +465,7 @@ class GatewayMachine:
         added = self.catalog.add(topics)
         if not added:
             return []
+        self._translation.catalogued()
         self._share_partitions()
         effects: list[object] = [Catalogued(dict(self.catalog.topics))]
         there = {topic.name: topic.id for topic in added}
@@ -412,4 +478,5 @@ class GatewayMachine:
         return effects + self._acquire(now_ms)
 
     def _share_partitions(self) -> None:
-        self._member.partitions = [share_of(one) for one in self.catalog.partitions()]
+        partitions = [share_of(one) for one in self.catalog.partitions()]
+        self._member.partitions = partitions + [share_of_groups(one) for one in range(COORDINATED)]

@@ -28,6 +28,7 @@ from dafka.gateway.broker import (
     Fetched,
     Found,
     Gateway,
+    KafkaCommit,
     KafkaPartition,
     Leader,
     Offsets,
@@ -35,14 +36,18 @@ from dafka.gateway.broker import (
     Topic,
 )
 from dafka.gateway.catalog import CONTROLLED, decoded_topic
+from dafka.gateway.coordination import coordinated_in
 from dafka.gateway.effects import (
     Answer,
     AppendBatch,
     Catalogued,
     Close,
+    Coordinating,
+    GroupsListed,
     Locate,
     Located,
     MakeTopic,
+    OffsetsCommitted,
     OffsetsShown,
     ReadLedger,
     Shared,
@@ -56,11 +61,13 @@ from dafka.gateway.machine import (
     gateway_of,
     node_number,
     share_of,
+    share_of_groups,
 )
 from dafka.gateway.served import served
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
 from dafka.node.group_client import StoreLines
+from dafka.node.kafka_groups import KafkaGroups
 from dafka.node.loop import Node
 from dafka.node.record_reader import RecordReader
 from dafka.node.store_watch import AGAIN_S, StoreWatch
@@ -79,6 +86,7 @@ if TYPE_CHECKING:
     from dafka.transport.sockets import Pollable
 
     NodeEvent = Event | GatewayEvent | Answered
+    Told = Answer | Located | TopicMade | OffsetsCommitted | GroupsListed | OffsetsShown
 
 T = TypeVar("T")
 
@@ -156,6 +164,8 @@ class GatewayNode:
         self._self = Gateway(self.node, host, port)
         self._topics: Mapping[str, Topic] = {}
         self._shared = Shared(0, {}, {})
+        self._coordinating = Coordinating({})
+        self._groups = KafkaGroups(self)
         self._shown: dict[KafkaPartition, Offsets] = {}
         self._left = threading.Event()
         self._barred = ""
@@ -165,7 +175,7 @@ class GatewayNode:
         self._asked: dict[int, asyncio.Future[object]] = {}
         """Touched in that loop only, like what follows."""
         self._arrivals: dict[KafkaPartition, set[asyncio.Future[None]]] = {}
-        self._told: deque[Answer | Located | TopicMade | OffsetsShown] = deque()
+        self._told: deque[Told] = deque()
         """What the loop has to be told."""
         self._telling = False
         self._ordered = (0, 0)
@@ -190,7 +200,7 @@ class GatewayNode:
             self._node: Node[None, GatewayEvent | Answered] = Node(role, self.address, {None: mesh})
             opened.pop_all()
         self._watches = [
-            StoreWatch(store, cluster, lambda: self._topics, self._post) for store in cluster.stores
+            StoreWatch(store, cluster, lambda: self._topics, self.post) for store in cluster.stores
         ]
         self._pool = ThreadPoolExecutor(READERS, "dafka-read")
         self._node.start()
@@ -231,7 +241,7 @@ class GatewayNode:
         topic = Topic(name, partitions, uuid4(), dict(configs))
         try:
             async with asyncio.timeout(MAKE_TIMEOUT_S):
-                made = await self._ask(lambda token: MakeTopic(token, topic))
+                made = await self.ask(lambda token: MakeTopic(token, topic))
         except TimeoutError:
             return ErrorCode.REQUEST_TIMED_OUT
         assert isinstance(made, TopicMade)
@@ -255,7 +265,7 @@ class GatewayNode:
 
     async def fetch(self, partition: KafkaPartition, offset: int, bytes_max: int) -> Fetched:
         """See `Broker`."""
-        located = await self._ask(lambda token: Locate(token, partition, offset, bytes_max))
+        located = await self.ask(lambda token: Locate(token, partition, offset, bytes_max))
         assert isinstance(located, Located)
         if located.error is not ErrorCode.NONE or not located.entries:
             return Fetched(located.error, located.offsets)
@@ -263,7 +273,7 @@ class GatewayNode:
             if located.found:
                 batches = [served(batch, entry) for entry, batch in located.found]
             else:
-                batches = await self._in_pool(
+                batches = await self.in_pool(
                     lambda reader: reader.fetch(partition.topic, located.entries, offset, bytes_max)
                 )
         except (QueryError, RecordError) as error:
@@ -304,7 +314,7 @@ class GatewayNode:
 
     async def find(self, partition: KafkaPartition, timestamp_ms: int) -> Found:
         """See `Broker`."""
-        located = await self._ask(lambda token: Survey(token, partition))
+        located = await self.ask(lambda token: Survey(token, partition))
         assert isinstance(located, Located)
         start, end = located.offsets
         if located.error is not ErrorCode.NONE or timestamp_ms == EARLIEST_MS:
@@ -314,7 +324,7 @@ class GatewayNode:
         if timestamp_ms == MAX_TIMESTAMP_MS:
             return Found(ErrorCode.UNSUPPORTED_VERSION)
         try:
-            return await self._in_pool(
+            return await self.in_pool(
                 lambda reader: reader.find(partition.topic, located.entries, timestamp_ms)
             )
         except (QueryError, RecordError) as error:
@@ -324,6 +334,41 @@ class GatewayNode:
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`. Drawn: of so many bits that nobody draws one twice."""
         return uuid4().int >> 66, 0
+
+    def coordinator(self, group: str) -> Leader:
+        """See `Broker`. Of another gateway's ownership the epoch is not known, but another one."""
+        number, shared = coordinated_in(group), self._shared
+        member = owner(share_of_groups(number), shared.members, shared.moved)
+        gateway = None if member is None else gateway_of(member)
+        if gateway is None or gateway.node != self.node:
+            return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
+        epoch = self._coordinating.held.get(number)
+        if epoch is None or now_ms() >= self._machine.lease_ms:
+            return Leader(NOBODY, shared.generation)
+        return Leader(self.node, epoch)
+
+    async def commit(
+        self, group: str, epoch: int, offsets: Mapping[KafkaPartition, KafkaCommit | None]
+    ) -> ErrorCode:
+        """See `Broker`."""
+        return await self._groups.commit(group, epoch, offsets)
+
+    async def committed(self, group: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
+        """See `Broker`."""
+        return await self._groups.committed(group)
+
+    async def groups(self) -> Sequence[str] | ErrorCode:
+        """See `Broker`."""
+        return await self._groups.groups()
+
+    async def forget_group(self, group: str) -> ErrorCode:
+        """See `Broker`."""
+        return await self._groups.forget_group(group)
+
+    def numbers(self, topic: str) -> int:
+        """See `GroupsPort`."""
+        there = self._topics.get(topic)
+        return 0 if there is None else there.partitions
 
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""
@@ -347,7 +392,7 @@ class GatewayNode:
 
     def close(self) -> None:
         """Give back what it owns, and leave; clients that wait are told to ask another gateway."""
-        self._post(Close())
+        self.post(Close())
         self._left.wait(LEAVE_TIMEOUT_S)
         self._node.stop()
         for watch in self._watches:
@@ -364,10 +409,12 @@ class GatewayNode:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _post(self, event: GatewayEvent) -> None:
+    def post(self, event: GatewayEvent) -> None:
+        """See `GroupsPort`."""
         self._node.post(None, event)
 
-    async def _ask(self, make: Callable[[int], ClientEvent]) -> object:
+    async def ask(self, make: Callable[[int], ClientEvent]) -> object:
+        """See `GroupsPort`."""
         return await self._asking(make)
 
     def _asking(self, make: Callable[[int], ClientEvent]) -> asyncio.Future[object]:
@@ -377,10 +424,11 @@ class GatewayNode:
         answered: asyncio.Future[object] = loop.create_future()
         self._asked[token] = answered
         answered.add_done_callback(lambda _: self._asked.pop(token))
-        self._post(make(token))
+        self.post(make(token))
         return answered
 
-    async def _in_pool(self, work: Callable[[RecordReader], T]) -> T:
+    async def in_pool(self, work: Callable[[RecordReader], T]) -> T:
+        """See `GroupsPort`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, lambda: work(self._reader()))
 
@@ -395,7 +443,7 @@ class GatewayNode:
     def _perform(self, effect: object) -> None:
         """In the node's thread."""
         match effect:
-            case Answer() | Located() | TopicMade():
+            case Answer() | Located() | TopicMade() | OffsetsCommitted() | GroupsListed():
                 self._tell(effect)
             case OffsetsShown():
                 self._show(effect)
@@ -406,6 +454,8 @@ class GatewayNode:
                 self._topics = topics
             case Shared():
                 self._shared = effect
+            case Coordinating():
+                self._coordinating = effect
             case Left():
                 self._left.set()
             case Barred(complaint):
@@ -424,7 +474,7 @@ class GatewayNode:
                 self._order_topics(shown.offsets.end)
         self._tell(shown)
 
-    def _tell(self, effect: Answer | Located | TopicMade | OffsetsShown) -> None:
+    def _tell(self, effect: Told) -> None:
         """Let the loop know; what it has not been told yet goes together."""
         loop = self._loop
         if loop is None:
@@ -471,7 +521,7 @@ class GatewayNode:
                 self._closing.wait(AGAIN_S)
                 continue
             topics = [topic for topic in map(decoded_topic, values) if topic is not None]
-            self._post(TopicsOrdered(epoch, tuple(topics)))
+            self.post(TopicsOrdered(epoch, tuple(topics)))
             return
 
 

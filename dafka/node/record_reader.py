@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.gateway.broker import ErrorCode, Found
+from dafka.gateway.commits import merged
 from dafka.gateway.served import served
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import Partition
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.gateway.ledger import LedgerEntry
+    from dafka.groups.commit import Commit
     from dafka.model import Batch
     from dafka.query.client import StoreClient
 
@@ -97,6 +99,24 @@ class RecordReader:
                 values = values_of(batch, start, _passed_over)
                 yield from values[: end - max(start, batch.sequence)]
             start = batches[-1].end
+
+    def commits(self, group: str) -> tuple[dict[Partition, Commit], bool]:
+        """Return what a majority knows of a group's commits, and whether links have brought theirs.
+
+        Raises:
+            QueryError: Fewer stores answer.
+        """
+        answers = self._stores.majority(lambda store: store.commits(group))
+        return merged(commits for commits, _ in answers), all(in_sync for _, in_sync in answers)
+
+    def lives(self, group: str) -> bool:
+        """Whether a group of Dafka consumers of this name has live members.
+
+        Raises:
+            QueryError: Too few stores answer.
+        """
+        rosters = self._stores.majority(lambda store: store.members(group))
+        return any(pulse.alive for roster in rosters for pulse in roster.pulses)
 
     def _read(self, topic: str, entry: LedgerEntry, start: int, bytes_max: int) -> list[Batch]:
         """Batches of an entry from the record `start` on, or behind it; none if none is there."""

@@ -1,7 +1,7 @@
 """What a gateway asks of one store, in a thread of its own: a store that is away holds up nobody.
 
-Once a second: what has changed, which repairs what was not heard. When a partition is taken over:
-its ledger, and its records.
+Once a second: what has changed, which repairs what was not heard, and what groups have committed.
+When a partition is taken over: its ledger, and its records.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.gateway.catalog import CATALOG, TOPICS
-from dafka.gateway.effects import CatalogRead, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
 from dafka.gateway.lines import LEDGER
+from dafka.groups.commit import TOPIC as COMMITS
+from dafka.groups.commit_reader import CommitReader, committed
 from dafka.node.ledgers import read_ledgers, read_topics
+from dafka.process.clock import now_ms
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 
 if TYPE_CHECKING:
@@ -65,6 +68,9 @@ class StoreWatch:
         self._mark: Mark | None = None
         self._read: dict[Partition, int] = {}
         """How far each controller's word is read."""
+        self._commits: CommitReader | None = None
+        self._committing = True
+        """Whether there may be commits that are not read yet."""
         self._away = False
         self._failure: BaseException | None = None
         self._stopping = False
@@ -105,6 +111,7 @@ class StoreWatch:
                     wait_s = LOOK_S
                     self._note(away=False)
                 except QueryError:
+                    self._mark = None  # what it had begun to tell is told from the beginning
                     wait_s = AGAIN_S
                     self._note(away=True)
 
@@ -136,6 +143,9 @@ class StoreWatch:
         if ours:
             self._post(StoreTold(self._store, ours))
         self._read_ledgers(client, topics)
+        self._committing = self._committing or any(place.topic == COMMITS for place in kept)
+        if self._committing:
+            self._read_commits(client)
 
     def _begin(self, client: StoreClient) -> dict[Partition, range]:
         """It is not known what has changed: look at everything."""
@@ -145,6 +155,8 @@ class StoreWatch:
         kept: dict[Partition, range] = {}
         for topic in (CATALOG, LEDGER, TOPICS, *self._topics()):
             kept |= client.ranges(topic)
+        self._commits = CommitReader(client, whole_interval_ms=None)
+        self._committing = True
         return kept
 
     def _read_catalog(self, client: StoreClient, kept: Mapping[Partition, range]) -> None:
@@ -160,6 +172,17 @@ class StoreWatch:
             found = read_ledgers(client, self._store, self._wanted.values(), topics)
             self._post(LedgersRead(found))
             self._wanted.clear()
+
+    def _read_commits(self, client: StoreClient) -> None:
+        """What is new says of which groups; what holds of these, the store says."""
+        assert self._commits is not None
+        commits, whole = self._commits.read(now_ms())
+        if not whole:
+            news = {key.group for key, _ in commits}
+            commits = list(committed(client, sorted(news)).items())
+        if commits or whole:
+            self._post(CommitsTold(self._store, commits, whole))
+        self._committing = bool(commits)
 
     def _note(self, *, away: bool) -> None:
         if away != self._away:

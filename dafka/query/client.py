@@ -300,6 +300,13 @@ class StoreClient:
 
     def offsets(self, group: str) -> dict[Partition, Commit]:
         """Return what holds of a group's commits; a position that was forgotten is None in it."""
+        return self.commits(group)[0]
+
+    def commits(self, group: str) -> tuple[dict[Partition, Commit], bool]:
+        """Return the same, and whether it is what the group has done on other clusters, too.
+
+        See `dafka.groups.link_sync`.
+        """
         name = octets_of(group)
         found: dict[Partition, Commit] = {}
         after: messages.Place | None = None
@@ -311,7 +318,7 @@ class StoreClient:
                 raise self._error(f"answered with a commit that is none ({error.reason})") from None
             found.update((key.partition, commit) for key, commit in commits)
             if not page.more:
-                return found
+                return found, page.in_sync
             places = tuple(
                 (octets_of(key.partition.topic), octets_of(key.partition.address))
                 for key, _ in commits[-1:]

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
+from dafka.groups.commit_reader import CommitReader, committed
 from dafka.limits import POSITIONS_MAX
-from distributor.offsets.reading import CommitReader, committed, places, times
+from distributor.offsets.reading import places, times
 from distributor.offsets.translation import (
     Absent,
     SkipReason,

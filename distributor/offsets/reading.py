@@ -5,24 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from dafka.errors import CommitError, RecordError
-from dafka.groups.commit import TOPIC, CommitKey, decode
-from dafka.groups.commit_table import COMPRESSED_MAX
+from dafka.errors import RecordError
 from dafka.records.batch import newest_ms, raw_records
 from distributor.offsets.translation import Absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from dafka.groups.commit import Commit
+    from dafka.groups.commit import Commit, CommitKey
     from dafka.groups.link_sync import LinkStanding
     from dafka.model import Batch, Partition
 
-WHOLE_INTERVAL_MS = 30_000
-"""How often all commits are looked at again: a target may have lost what it had."""
-
-NEWS_BATCHES_MAX = 1_000
-_NEWS_BYTES_MAX = 1024 * 1024
 _ONE_BATCH = 1
 
 Place = tuple["Partition", int]
@@ -70,71 +63,6 @@ class OffsetsCluster(Protocol):
 
     def turn_away(self) -> None:
         """Ask other stores from now on, if there are any."""
-
-
-class CommitReader:
-    """Follows the commits of a cluster: all at first, then those that come.
-
-    Args:
-        cluster: Whose.
-        batches_max: Batches read at once from one partition; the rest is read the next time.
-    """
-
-    def __init__(self, cluster: OffsetsCluster, batches_max: int = NEWS_BATCHES_MAX) -> None:
-        self._cluster = cluster
-        self._batches_max = batches_max
-        self._next: dict[Partition, int] = {}
-        self._whole_due_ms: int | None = None
-
-    def renew(self) -> None:
-        """Return all the next time."""
-        self._whole_due_ms = None
-
-    def read(self, now_ms: int) -> tuple[list[tuple[CommitKey, Commit]], bool]:
-        """Return what is new in any order, and whether that is all there is.
-
-        Raises:
-            QueryError: The cluster does not answer; nothing is lost.
-        """
-        kept = self._cluster.ranges(TOPIC)
-        if self._whole_due_ms is None or now_ms >= self._whole_due_ms:
-            commits = committed(self._cluster, self._cluster.groups())
-            self._next = {partition: there.stop for partition, there in kept.items()}
-            self._whole_due_ms = now_ms + WHOLE_INTERVAL_MS
-            return list(commits.items()), True
-        news: list[tuple[CommitKey, Commit]] = []
-        for partition, there in kept.items():
-            # A sequence below 0 never is: a partition that is new here is read from its start.
-            start = max(self._next.get(partition, 0), there.start)
-            if start < there.stop:
-                news += self._news(partition, start)
-        return news, False
-
-    def _news(self, partition: Partition, start: int) -> Iterator[tuple[CommitKey, Commit]]:
-        for batch in self._cluster.read(partition, start, self._batches_max, _NEWS_BYTES_MAX):
-            yield from _commits(batch)
-            self._next[partition] = batch.end
-
-
-def _commits(batch: Batch) -> Iterator[tuple[CommitKey, Commit]]:
-    """The commits of a batch; what is none, the store has counted."""
-    try:
-        for record in raw_records(batch.content, COMPRESSED_MAX):
-            try:
-                yield decode(record.key, record.value)
-            except CommitError:
-                continue
-    except RecordError:
-        return
-
-
-def committed(cluster: OffsetsCluster, groups: Iterable[str]) -> dict[CommitKey, Commit]:
-    """Return what a cluster holds of these groups."""
-    return {
-        CommitKey(group, partition): commit
-        for group in groups
-        for partition, commit in cluster.offsets(group).items()
-    }
 
 
 def times(cluster: OffsetsCluster, records: Iterable[Place]) -> dict[Place, int | Absent]:

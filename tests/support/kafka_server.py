@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from threading import Thread
 
 from dafka.gateway.connection import ServerSettings
+from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.handlers import Handlers, TopicSettings
 from dafka.gateway.server import GatewayServer
 from dafka.process.clock import now_ms
@@ -41,7 +42,7 @@ class ServedBroker:
 
 
 @contextmanager
-def served(settings=None, topics=None, **broker_settings):
+def served(settings=None, topics=None, coordinated=COORDINATOR_SETTINGS, **broker_settings):
     """Serve a broker in memory for as long as it is used."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="gateway")
@@ -49,7 +50,7 @@ def served(settings=None, topics=None, **broker_settings):
 
     async def begin():
         broker = MemoryBroker(**broker_settings)
-        handlers = Handlers(broker, now_ms, topics or TopicSettings())
+        handlers = Handlers(broker, now_ms, topics or TopicSettings(), coordinated)
         server = GatewayServer(handlers, settings or ServerSettings())
         port = await server.start("127.0.0.1", 0)
         broker.endpoint = ("127.0.0.1", port)

@@ -19,6 +19,7 @@ from dafka.gateway.group_events import (
     SyncGroup,
 )
 from dafka.protocol.events import Woke
+from tests.support.kafka_groups import subscription
 
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
 SETTINGS = CoordinatorSettings(initial_delay_ms=500, members_max=4)
@@ -310,6 +311,24 @@ def test_a_static_member_starts_again_without_a_rebalance(bench):
     assert bench.answers[bench.join(old, instance="a")].error is ErrorCode.FENCED_INSTANCE_ID
     assert bench.machine.state is KafkaGroupState.STABLE
     assert bench.leave(("", "a"), ("", "c")) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "moves"),
+    [
+        ("consumer", subscription("orders") + b"nothing yet", False),
+        ("consumer", subscription("orders", "more"), True),
+        ("connect", subscription("orders") + b"nothing yet", True),
+    ],
+)
+def test_a_static_member_rebalances_where_it_wants_other_topics(bench, kind, told, moves):
+    had = subscription("orders") + b"what it had"
+    token = bench.join(instance="a", kind=kind, protocols={"sticky": had})
+    bench.wait(SETTINGS.initial_delay_ms)
+    member = bench.joined(token).member
+    bench.sync(member, 1, {member: b"1"}, instance="a", kind=kind, protocol="sticky")
+    again = bench.join(instance="a", kind=kind, protocols={"sticky": told})
+    assert bench.joined(again).generation == (2 if moves else 1)
 
 
 def test_a_static_member_that_is_away_keeps_its_part_until_its_session_is_over(bench):

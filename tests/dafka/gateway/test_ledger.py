@@ -101,6 +101,9 @@ def test_cutting_leaves_every_offset_behind_as_it_was(runs, start):
         (13, 17, {"B": 9}),
         (17, 21, {"A": 5}),
         (0, 99, {"A": 5, "B": 9}),
+        (21, 20, {"A": 4}),
+        (21, 14, {"A": 3, "B": 8}),
+        (16, 11, {"A": 1, "B": 7}),
     ],
 )
 def test_a_commit_says_how_far_the_addresses_are_that_moved(ledger, start, end, moved):
@@ -131,13 +134,14 @@ def test_an_offset_committed_is_found_again_or_one_behind_holes(runs, commits):
     ledger = Ledger()
     for address, count in runs:
         ledger.append(address, ledger.listed(address) if address else 0, count)
-    commits = sorted(min(one, ledger.end) for one in commits)
+    commits = [min(one, ledger.end) for one in commits]
     positions, committed = {}, 0
     for commit in commits:
         positions |= ledger.positions(committed, commit)
         committed = commit
     reached = ledger.reached(positions)
     assert reached >= committed
+    assert ledger.reached(positions, committed) == reached
     between = (one for one in ledger if max(one.offset, committed) < min(one.end, reached))
     assert {one.address for one in between} <= {HOLE}
 

@@ -9,14 +9,22 @@ import pytest
 
 from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Offsets, Placed, Topic
 from dafka.gateway.catalog import CATALOG, CONTROLLED, TOPICS, decoded_topic, encoded_topic
+from dafka.gateway.commits import OFFSETS, row_of
+from dafka.gateway.coordination import COORDINATED, coordinated_in
 from dafka.gateway.effects import (
     Answer,
     AppendBatch,
     CatalogRead,
     Close,
+    CommitOffsets,
+    CommitsTold,
+    Coordinating,
+    GroupsListed,
     LedgersRead,
+    ListGroups,
     Locate,
     MakeTopic,
+    OffsetsCommitted,
     OffsetsShown,
     ReadLedger,
     StoreTold,
@@ -28,12 +36,14 @@ from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
 from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
 from dafka.groups.acceptor import Registers
+from dafka.groups.commit import TOPIC as COMMITS
+from dafka.groups.commit import Commit, CommitKey, decode
 from dafka.groups.events import Answered, Ask, Left
 from dafka.groups.membership import Accept, Beat, Prepare
 from dafka.model import Batch, Partition, range_of, slot_of
 from dafka.protocol.effects import Dropped, Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
-from dafka.records.batch import BatchBuilder, enclosed, values_of
+from dafka.records.batch import BatchBuilder, enclosed, raw_records, values_of
 from dafka.storage.memory import MemoryLog
 from dafka.wire import messages
 
@@ -291,3 +301,63 @@ def test_what_a_controller_says_is_overheard(bench):
     assert TopicMade(5, ErrorCode.TOPIC_ALREADY_EXISTS) in told, "somebody else was first"
     torn = Received(messages.Records(CATALOG, "AB", 1, 1, content[:40]))
     assert bench.give(torn) == [Dropped("batch size")]
+
+
+def coordinated(bench):
+    """Since when it coordinates each share of groups."""
+    told = [one.held for one in bench.told if isinstance(one, Coordinating)]
+    return told[-1] if told else {}
+
+
+def committing(bench, token, offset, known=0, group="billing"):
+    epoch = coordinated(bench)[coordinated_in(group)]
+    rows = {row_of(OFFSETS, FIRST): (offset, "")}
+    told = bench.give(CommitOffsets(token, group, epoch, rows, 1_000, known))
+    return [one for one in told if isinstance(one, OffsetsCommitted)]
+
+
+def committed_in(store):
+    """The commits that the store has, by place."""
+    return {
+        decode(record.key, record.value)[0].partition: decode(record.key, record.value)[1]
+        for place, batches in store.logs.items()
+        if place.topic == COMMITS
+        for batch in batches
+        for record in raw_records(batch.content)
+    }
+
+
+def test_a_gateway_alone_coordinates_all_groups_and_says_what_is_stored(bench, store):
+    assert coordinated(bench).keys() == set(range(COORDINATED))
+    assert committing(bench, 1, 5) == [OffsetsCommitted(1, ErrorCode.NONE)]
+    assert committed_in(store)[row_of(OFFSETS, FIRST)].position == 5
+    bench.deaf = True
+    assert committing(bench, 2, 6) == []
+
+
+def test_without_a_lease_it_commits_nothing(bench):
+    bench.now_ms += 2 * SESSION_MS
+    assert committing(bench, 1, 5) == [OffsetsCommitted(1, ErrorCode.NOT_COORDINATOR)]
+
+
+def test_who_leaves_coordinates_nothing(bench):
+    assert Coordinating({}) in bench.give(Close())
+
+
+def test_an_offset_becomes_positions_at_the_owner(bench, store):
+    bench.append(sent(b"a", b"b"))
+    committing(bench, 1, 1)
+    bench.give(StoreTold(STORE, {}))
+    positions = {
+        place: commit.position
+        for place, commit in committed_in(store).items()
+        if place.topic == "orders"
+    }
+    assert list(positions.values()) == [1]
+
+
+def test_groups_are_listed_once_enough_stores_were_read(bench):
+    assert bench.ask(ListGroups(1)) == GroupsListed(1, None)
+    key = CommitKey("audit", row_of(OFFSETS, FIRST))
+    bench.give(CommitsTold(STORE, [(key, Commit(1, 1, 1))], whole=True))
+    assert bench.ask(ListGroups(2)) == GroupsListed(2, ["audit"])

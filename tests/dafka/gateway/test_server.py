@@ -12,8 +12,9 @@ import pytest
 
 from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.connection import ServerSettings
+from dafka.gateway.coordinator import CoordinatorSettings
 from dafka.gateway.wire import Api
-from dafka.limits import REQUEST_BYTES_MAX
+from dafka.limits import MEMBER_BYTES_MAX, REQUEST_BYTES_MAX
 from tests.support.kafka_messages import client_batch, fetching, producing, request
 from tests.support.kafka_server import WAIT_S, served
 
@@ -277,6 +278,33 @@ def test_at_the_end_what_takes_too_long_is_not_waited_for():
         until(lambda: gateway.broker._logs[ORDERS].batches)
         gateway.stop()
         assert client.is_closed()
+
+
+def joining(protocol=b""):
+    return {
+        "group_id": "g",
+        "session_timeout_ms": 60_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": protocol}],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [b"topics", bytes(MEMBER_BYTES_MAX - 1_000)], ids=["few", "much"])
+def test_members_that_wait_keep_nobody_from_asking(told):
+    waits = CoordinatorSettings(initial_delay_ms=3_600_000)
+    small = ServerSettings(stop_s=0.1, requests_bytes_max=REQUEST_BYTES_MAX)
+    with served(small, coordinated=waits) as gateway:
+        clients = [gateway.client() for _ in range(300)]
+        for client in clients:
+            client.send(Api.JOIN_GROUP, 3, **joining(told))
+        groups = gateway.server._handlers._groups._groups
+        until(lambda: "g" in groups and len(groups["g"].waiting) == 300)
+        assert answers(gateway)
+        for client in clients:
+            client.socket.close()
+        until(lambda: not groups["g"].waiting)
 
 
 @pytest.mark.slow

@@ -10,56 +10,12 @@ import pytest
 from dafka.gateway.broker import EARLIEST_MS, LATEST_MS, ErrorCode, Found, KafkaPartition, Offsets
 from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
-from dafka.records.batch import BatchBuilder, raw_records
-from dafka.records.envelope import FRESH, pack
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
+from tests.support.gateways import ORDERS, appended, batch_of, die, made, read, topic_of, until
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
-
-ORDERS = KafkaPartition("orders", 0)
-
-
-def batch_of(*values, producer=None, sequence=0, epoch=0, time_ms=1_000):
-    """What a Kafka client sends."""
-    builder = BatchBuilder(100_000)
-    for value in values:
-        assert builder.append(time_ms, None, value, ())
-    if producer is not None:
-        builder._builder.set_producer_state(producer, epoch, sequence)
-    return bytes(builder.build())
-
-
-def read(batches):
-    """Offsets and values of what a client has fetched."""
-    return [
-        (record.sequence, record.value)
-        for batch in batches
-        for record in raw_records(pack(FRESH) + batch)
-    ]
-
-
-async def until(happens, seconds=30.0):
-    """Wait until something is so; Kafka clients ask again likewise."""
-    async with asyncio.timeout(seconds):
-        while not (found := await happens()):
-            await asyncio.sleep(0.02)
-    return found
-
-
-async def appended(broker, partition, batch, acks=-1):
-    """Where a batch was placed, once somebody owns the partition."""
-
-    async def try_it():
-        placed = await broker.append(partition, batch, acks, 30)
-        return None if placed.error is ErrorCode.NOT_LEADER_OR_FOLLOWER else placed
-
-    return await until(try_it)
-
-
-async def made(broker, name, partitions):
-    assert await broker.create(name, partitions, {}) is ErrorCode.NONE
 
 
 @pytest.fixture
@@ -147,11 +103,6 @@ def test_a_dafka_consumer_reads_what_was_appended(gateway, running):
     assert {consumer.poll(10).value for _ in range(4)} == {b"0", b"1", b"2", b"3"}
 
 
-def die(gateway):
-    """As if its process had been killed: it says no goodbye."""
-    gateway._node.stop()
-
-
 def test_another_goes_on_where_one_has_died(gateway):
     first = gateway()
 
@@ -175,10 +126,6 @@ def test_another_goes_on_where_one_has_died(gateway):
         assert read(await all_of(second, ORDERS)) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
 
     asyncio.run(after())
-
-
-async def topic_of(broker, name):
-    return broker.topic(name)
 
 
 async def all_of(broker, partition):

@@ -9,8 +9,10 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.gateway.broker import KafkaPartition, Topic
 from dafka.gateway.catalog import CATALOG, encoded_topic
-from dafka.gateway.effects import CatalogRead, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
+from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
+from dafka.node.committer import Committer
 from dafka.node.store_watch import StoreWatch
 from tests.support.small_cluster import SmallCluster
 
@@ -63,3 +65,16 @@ def test_a_ledger_is_read_as_soon_as_the_store_is_there(cluster, watched, until)
     until(lambda: any(isinstance(one, LedgersRead) for one in posted))
     (read,) = [one for one in posted if isinstance(one, LedgersRead)]
     assert read.found[wanted.partition, 4].store == store.address
+
+
+def test_what_groups_commit_is_told_as_the_store_holds_it(cluster, watched, until):
+    _, posted = watched
+    store = cluster.store()
+    until(lambda: CommitsTold(store.address, [], whole=True) in posted)
+    key = CommitKey("billing", Partition("orders", "A"))
+    committer = Committer(Cluster(cluster.towers, cluster.queries), 30)
+    committer.write([(key, Commit(2, 1, 2)), (key, Commit(1, 1, 1))])
+    until(lambda: CommitsTold(store.address, [(key, Commit(2, 1, 2))]) in posted)
+    committer.write([(key, Commit(3, 1, 3))])
+    committer.close()
+    until(lambda: CommitsTold(store.address, [(key, Commit(3, 1, 3))]) in posted)

@@ -1,0 +1,154 @@
+"""The simulator of Kafka groups, and that it finds faults that are put into the machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dafka.gateway import translation
+from dafka.gateway.broker import Offsets
+from dafka.gateway.coordination import Coordination
+from dafka.gateway.ledger import Ledger
+from dafka.gateway.translation import OwnedLedger, Translation
+from dafka.testing import kafka_groups, kafka_site
+from dafka.testing.kafka_groups import run
+from dafka.testing.seeds import replay_command
+
+pytestmark = pytest.mark.sim
+
+SEEDS_MAX = 600
+"""Of which one has to show a fault."""
+
+
+def test_what_groups_are_told_holds(seeds):
+    for seed in seeds:
+        try:
+            run(seed)
+        except AssertionError as error:
+            pytest.fail(f"{error}: {replay_command('dafka.testing.kafka_groups', seed)}")
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = run(3), run(3)
+    assert first.attempts == second.attempts
+    assert first.processed == second.processed
+
+
+def test_runs_have_commits_moves_and_records_read_twice():
+    runs = [run(seed) for seed in range(30)]
+    assert sum(one.told for one in runs) > 100
+    assert sum(one.moves for one in runs) > 50
+    assert sum(attempt.acknowledged for one in runs for attempt in one.attempts) > 200
+    assert not all(attempt.acknowledged for one in runs for attempt in one.attempts)
+    assert sum(one.again for one in runs) > 0
+
+
+def one_enough(_number):
+    return lambda stores: 1
+
+
+def the_next_epoch(commit):
+    """Not by how much the generation says."""
+
+    def committed(self, wanted, heard):
+        if wanted.known is not None:
+            wanted = replace(wanted, known=wanted.known - wanted.epoch + 1)
+        return commit(self, wanted, heard)
+
+    return committed
+
+
+def of_all_epochs_the_first(commit):
+    def committed(self, wanted, heard):
+        return commit(self, wanted if wanted.known is None else replace(wanted, known=0), 0)
+
+    return committed
+
+
+def deaf(commit):
+    """What others commit meanwhile is not heeded."""
+    return lambda self, wanted, heard: commit(self, wanted, 0)
+
+
+def at_once(holding):
+    """Before positions are an offset, what was one is told."""
+
+    def held(rows, numbers):
+        rows = {place: commit for place, commit in rows.items() if place.topic != "orders"}
+        return holding(rows, numbers)
+
+    return held
+
+
+def with_all_of_the_list(work_out):
+    def worked_out(*arguments):
+        *others, (ledger, _) = arguments
+        return work_out(*others, OwnedLedger(ledger, Offsets(0, ledger.end)))
+
+    return worked_out
+
+
+def never_back(positions):
+    return lambda self, start, end: positions(self, min(start, end), end)
+
+
+def first_found(work_out):
+    """What was worked out once for a version stays."""
+
+    def worked_out(standing, version, place, owned):
+        held = standing.rows.get(translation.REACHED)
+        if held is not None and translation.version_of(held) >= version:
+            return []
+        return work_out(standing, version, place, owned)
+
+    return worked_out
+
+
+def none_of_another(work):
+    """An owner does not look at what was committed before it was one."""
+
+    def worked(self, owned):
+        self._ends.update({one: there.offered.end for one, there in owned.items()})
+        return work(self, owned)
+
+    return worked
+
+
+def by_any_address(reached):
+    """Where one address is behind, the others go on."""
+
+    def offset(self, positions, start=0):
+        ends = [one.end for one in self if positions.get(one.address, 0) >= one.first + one.records]
+        return max((reached(self, positions, start), *ends))
+
+    return offset
+
+
+FAULTS = {
+    "one store enough": (kafka_site, "blocking_of", one_enough),
+    "one store read": (kafka_site, "majority_of", one_enough),
+    "the next epoch": (Coordination, "commit", the_next_epoch),
+    "no epoch read": (Coordination, "commit", of_all_epochs_the_first),
+    "what others commit": (Coordination, "commit", deaf),
+    "told at once": (kafka_groups, "holding", at_once),
+    "beyond what was shown": (translation, "_reached", with_all_of_the_list),
+    "who saw less": (translation, "_positions", with_all_of_the_list),
+    "never back": (Ledger, "positions", never_back),
+    "nothing restated": (translation, "_restated", lambda _: lambda *_: {}),
+    "what was found first": (translation, "_reached", first_found),
+    "as of another owner": (Translation, "work", none_of_another),
+    "any address": (Ledger, "reached", by_any_address),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault, monkeypatch):
+    where, name, spoil = FAULTS[fault]
+    monkeypatch.setattr(where, name, spoil(getattr(where, name)))
+    for seed in range(SEEDS_MAX):
+        try:
+            run(seed)
+        except AssertionError:
+            return
+    pytest.fail(f"not seen in {SEEDS_MAX} seeds")
