@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.group_events import (
     NO_GENERATION,
+    ConsumerHeard,
     DescribedMember,
     GroupAnswer,
     GroupIdentity,
@@ -76,6 +77,9 @@ class CoordinatorSettings:
         protocols_max: How many protocols one member may name.
         member_bytes_max: What one member may tell the others.
         bytes_max: What all groups of a gateway hold together.
+        consumer_session_ms: After so much silence a member is taken for dead, where the coordinator
+            assigns (`consumer_group.py`).
+        consumer_heartbeat_ms: How often such members are told to be heard.
     """
 
     initial_delay_ms: int = 500
@@ -85,6 +89,8 @@ class CoordinatorSettings:
     protocols_max: int = 100
     member_bytes_max: int = MEMBER_BYTES_MAX
     bytes_max: int = COORDINATED_BYTES_MAX
+    consumer_session_ms: int = 45_000
+    consumer_heartbeat_ms: int = 5_000
 
 
 COORDINATOR_SETTINGS = CoordinatorSettings()
@@ -177,6 +183,8 @@ class CoordinatorMachine:
                 effects.append(GroupAnswer(event.token, self._hear(event, now_ms)))
             case LeaveGroup():
                 effects += self._leave(event, now_ms)
+            case ConsumerHeard():  # Kafka says so of a group that speaks the other protocol
+                effects.append(event.refused(ErrorCode.GROUP_ID_NOT_FOUND))
             case Woke():
                 pass
         if woken or not isinstance(event, MemberHeard):

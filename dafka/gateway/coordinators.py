@@ -13,8 +13,9 @@ from uuid import uuid4
 
 from dafka.errors import MisuseError
 from dafka.gateway.broker import NOBODY, ErrorCode
-from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings, KafkaGroupState
-from dafka.gateway.group_events import MemberHeard
+from dafka.gateway.consumer_group import EMPTY, ConsumerGroupMachine
+from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
+from dafka.gateway.group_events import ConsumerHeard, MemberHeard
 from dafka.gateway.held_commits import HeldCommits
 from dafka.groups.commit import checked_group
 from dafka.protocol.events import Woke
@@ -53,10 +54,12 @@ class GroupQuestion(Protocol[Answer_co]):
 class DescribedGroup(NamedTuple):
     """What tools are shown of a group."""
 
-    state: KafkaGroupState
+    state: str
     kind: str = ""
     protocol: str = ""
     members: Sequence[DescribedMember] = ()
+    assigns: bool = False
+    """Whether the coordinator assigns (KIP-848), and not the leader."""
 
 
 class _Group:
@@ -64,13 +67,20 @@ class _Group:
 
     def __init__(self, epoch: int, settings: CoordinatorSettings) -> None:
         self.epoch = epoch
-        self.machine = CoordinatorMachine(settings)
+        self.machine: CoordinatorMachine | ConsumerGroupMachine = CoordinatorMachine(settings)
         self.commits = HeldCommits()
         self.waiting: dict[int, tuple[GroupQuestion[object], asyncio.Future[object]]] = {}
         """By token."""
         self.timer: asyncio.TimerHandle | None = None
         self.size = 0
         """Bytes that it held when somebody last looked."""
+
+    def described(self) -> DescribedGroup:
+        """As tools are shown it."""
+        machine = self.machine
+        if isinstance(machine, ConsumerGroupMachine):
+            return DescribedGroup(machine.state, *machine.describe(), assigns=True)
+        return DescribedGroup(machine.state.value, *machine.describe())
 
     def end(self) -> None:
         """Stop, and tell who waits to ask another gateway."""
@@ -115,12 +125,15 @@ class Coordinators:
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return question.refused(group)
+        event = cast("CoordinatorEvent", question)
+        if isinstance(event, ConsumerHeard) and group.machine.is_empty:
+            group.machine = ConsumerGroupMachine(self._settings, self._partitions_of)
         if question.size and self._held + question.size > self._settings.bytes_max:
             return question.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         group.waiting[question.token] = question, answered
         try:
-            self._tell(name, group, cast("CoordinatorEvent", question))
+            self._tell(name, group, event)
             return cast("Answer_co", await answered)
         finally:
             del group.waiting[question.token]
@@ -191,23 +204,36 @@ class Coordinators:
         if isinstance(group, ErrorCode):
             return group
         if name in self._groups:
-            return DescribedGroup(group.machine.state, *group.machine.describe())
+            return group.described()
         found = await self.broker.committed(name)
         if isinstance(found, ErrorCode):
             return found
-        return DescribedGroup(KafkaGroupState.EMPTY) if found else ErrorCode.GROUP_ID_NOT_FOUND
+        return DescribedGroup(EMPTY) if found else ErrorCode.GROUP_ID_NOT_FOUND
 
     async def listed(self) -> Mapping[str, DescribedGroup] | ErrorCode:
-        """Return all groups of this gateway, without their members."""
+        """Return all groups of this gateway."""
         committed = await self.broker.groups()
         if isinstance(committed, ErrorCode):
             return committed
-        found = dict.fromkeys(committed, DescribedGroup(KafkaGroupState.EMPTY))
+        found = dict.fromkeys(committed, DescribedGroup(EMPTY))
         for name in tuple(self._groups):
             group = self._owned(name)
             if not isinstance(group, ErrorCode):
-                found[name] = DescribedGroup(group.machine.state, group.machine.kind)
+                found[name] = group.described()
         return found
+
+    def consumers(self, name: str) -> ConsumerGroupMachine | ErrorCode:
+        """A group in which the coordinator assigns; `GROUP_ID_NOT_FOUND` if it is none."""
+        group = self._owned(name)
+        if isinstance(group, ErrorCode):
+            return group
+        if isinstance(group.machine, ConsumerGroupMachine) and not group.machine.is_empty:
+            return group.machine
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def _partitions_of(self, topic: str) -> int:
+        there = self.broker.topic(topic)
+        return 0 if there is None else there.partitions
 
     def _owned(self, name: str) -> _Group | ErrorCode:
         """A group as this gateway has it, an empty one if need be; or why it has none."""

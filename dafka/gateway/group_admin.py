@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _GROUP, _TRANSACTION = 0, 1
 """What there are coordinators for."""
 
-_CLASSIC = "classic"
-"""The protocol of all groups here: KIP-848 calls its own "consumer"."""
+_CLASSIC, _CONSUMER = "classic", "consumer"
+"""Kafka's names of both protocols: the leader assigns; the coordinator does."""
 
 _DEAD = "Dead"
 """How Kafka calls the state of a group that is not there."""
@@ -61,37 +61,40 @@ async def list_groups(groups: Coordinators, request: Request) -> dict[str, Any]:
         return {"error_code": listed}
     states = {state.lower() for state in getattr(body, "states_filter", ())}
     types = {kind.lower() for kind in getattr(body, "types_filter", ())}
-    if types and _CLASSIC not in types:
-        return {}
+    rows = [
+        {
+            "group_id": name,
+            "protocol_type": group.kind,
+            "group_state": group.state,
+            "group_type": _CONSUMER if group.assigns else _CLASSIC,
+        }
+        for name, group in listed.items()
+    ]
     return {
         "groups": [
-            {
-                "group_id": name,
-                "protocol_type": group.kind,
-                "group_state": group.state.value,
-                "group_type": _CLASSIC,
-            }
-            for name, group in listed.items()
-            if not states or group.state.value.lower() in states
+            row
+            for row in rows
+            if (not states or row["group_state"].lower() in states)
+            and (not types or row["group_type"] in types)
         ]
     }
 
 
 async def describe_groups(groups: Coordinators, request: Request) -> dict[str, Any]:
-    """Return groups with their members; one that is not there is dead."""
+    """Return classic groups with their members; one that is not there is dead."""
     body: Any = request.body
     return {"groups": [await _described(groups, name) for name in body.groups]}
 
 
 async def _described(groups: Coordinators, name: str) -> dict[str, Any]:
     group = await groups.describe(name)
-    if group is ErrorCode.GROUP_ID_NOT_FOUND:
-        return {"group_id": name, "group_state": _DEAD}
-    if isinstance(group, ErrorCode):
+    if isinstance(group, ErrorCode) and group is not ErrorCode.GROUP_ID_NOT_FOUND:
         return {"group_id": name, "error_code": group}
+    if isinstance(group, ErrorCode) or group.assigns:
+        return {"group_id": name, "group_state": _DEAD}
     return {
         "group_id": name,
-        "group_state": group.state.value,
+        "group_state": group.state,
         "protocol_type": group.kind,
         "protocol_data": group.protocol,
         "members": [

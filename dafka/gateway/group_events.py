@@ -15,8 +15,13 @@ from dafka.protocol.events import Woke
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dafka.gateway.broker import KafkaPartition
+
 NO_GENERATION = -1
 """Of who is no member, and in answers that refuse."""
+
+JOINS, LEAVES, PAUSES = 0, -1, -2
+"""Instead of a member's epoch: it begins; it ends; it is static, ends, and will come back."""
 
 
 class GroupIdentity(NamedTuple):
@@ -118,6 +123,53 @@ class LeaveGroup:
         return LeaveAnswer(self.token, [error] * len(self.leaving), error)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeard:
+    """A member of a group of KIP-848 says that it is there; answered by `ConsumerAnswer`.
+
+    Attributes:
+        token: Names the answer.
+        who: Who asks; its id is never empty.
+        epoch: That it follows; or `JOINS`, `LEAVES`, `PAUSES`.
+        client: The client's name for itself, and where it is.
+        rebalance_ms: How long it may take to give partitions up; -1: as before.
+        topics: Those it wants; None: as before.
+        assignor: The one it prefers; None: as before.
+        owned: What it has; None: as before.
+    """
+
+    token: int
+    who: GroupIdentity
+    epoch: int
+    client: tuple[str, str]
+    rebalance_ms: int
+    topics: frozenset[str] | None
+    assignor: str | None
+    owned: frozenset[KafkaPartition] | None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        texts = (*self.who, *self.client, *(self.topics or ()))
+        return sum(len(text) for text in texts if text)
+
+    def refused(self, error: ErrorCode) -> ConsumerAnswer:
+        """The answer that says why not."""
+        return ConsumerAnswer(self.token, error, self.who.member)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAnswer:
+    """The epoch that a member is in, and what it should have; None: as it was told before."""
+
+    token: int
+    error: ErrorCode
+    member: str = ""
+    epoch: int = 0
+    heartbeat_ms: int = 0
+    assignment: frozenset[KafkaPartition] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
     """A generation; `members` are the leader's to assign, and empty for others."""
@@ -169,5 +221,5 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-CoordinatorEvent = JoinGroup | SyncGroup | MemberHeard | LeaveGroup | Woke
-CoordinatorEffect = JoinAnswer | SyncAnswer | GroupAnswer | LeaveAnswer
+CoordinatorEvent = JoinGroup | SyncGroup | MemberHeard | LeaveGroup | ConsumerHeard | Woke
+CoordinatorEffect = JoinAnswer | SyncAnswer | GroupAnswer | LeaveAnswer | ConsumerAnswer

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dafka.gateway import admin, group_admin, group_members, group_offsets, topics
+from dafka.gateway import (
+    admin,
+    group_admin,
+    group_consumers,
+    group_members,
+    group_offsets,
+    topics,
+)
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
@@ -34,6 +41,8 @@ OF_GROUPS: Mapping[Api, Callable[[Coordinators, Request], Awaitable[Mapping[str,
     Api.OFFSET_COMMIT: group_offsets.offset_commit,
     Api.OFFSET_FETCH: group_offsets.offset_fetch,
     Api.OFFSET_DELETE: group_offsets.offset_delete,
+    Api.CONSUMER_GROUP_HEARTBEAT: group_consumers.consumer_group_heartbeat,
+    Api.CONSUMER_GROUP_DESCRIBE: group_consumers.consumer_group_describe,
 }
 """What is answered by, or about, groups."""
 

@@ -42,6 +42,7 @@ _FORMATS = {
 
 _TIMES = ("timedelta_i32", "timedelta_i64", "datetime_i64")
 _NO_ID = UUID(int=0)
+_I8 = struct.Struct(">b")
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _VARINT_BYTES_MAX = 5
@@ -222,6 +223,24 @@ class _Array:
             self._inner.write(pieces, one)
 
 
+class _Nullable:
+    """A structure that may be missing: a number says whether it is there."""
+
+    default = None
+
+    def __init__(self, inner: _Kind) -> None:
+        self._inner = inner
+
+    def read(self, reader: RequestReader) -> FieldValue:
+        (there,) = reader.numbers(_I8)
+        return None if there < 0 else self._inner.read(reader)
+
+    def write(self, pieces: list[bytes], value: FieldValue) -> None:
+        pieces.append(_I8.pack(_NULL if value is None else 1))
+        if value is not None:
+            self._inner.write(pieces, value)
+
+
 class _Numbers:
     """Numbers that follow each other: one call for all of them."""
 
@@ -319,7 +338,7 @@ def _kind_of(field: Field[Any], *, flexible: bool) -> _Kind:
 def _one_of(field: Field[Any], annotation: object, *, flexible: bool, nullable: bool) -> _Kind:
     if is_dataclass(annotation):
         assert isinstance(annotation, type)
-        return Layout(annotation)
+        return _Nullable(Layout(annotation)) if nullable else Layout(annotation)
     name = field.metadata["kafka_type"]
     match name:
         case "string":

@@ -54,6 +54,8 @@ class Api(IntEnum):
     DELETE_GROUPS = 42
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
 
 
 SERVED = {
@@ -79,6 +81,8 @@ SERVED = {
     Api.DELETE_GROUPS: range(3),
     Api.OFFSET_DELETE: range(1),
     Api.DESCRIBE_CLUSTER: range(2),
+    Api.CONSUMER_GROUP_HEARTBEAT: range(2),
+    Api.CONSUMER_GROUP_DESCRIBE: range(2),
 }
 """The versions of each: up to the last that names topics, and not their ids, where records go."""
 

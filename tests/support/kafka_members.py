@@ -28,6 +28,8 @@ class Member:
         cooperative: Whether partitions stay where they are while others are given away.
         commits: Whether it commits.
         session_s: After so much silence it is taken for dead.
+        assigned_by_coordinator: Whether it speaks the protocol of KIP-848; the session is the
+            coordinator's then.
     """
 
     def __init__(
@@ -40,9 +42,11 @@ class Member:
         cooperative=False,
         commits=True,
         session_s=10,
+        assigned_by_coordinator=False,
     ):
         self.endpoint, self.topic, self.group, self.instance = endpoint, topic, group, instance
         self.cooperative, self.commits, self.session_s = cooperative, commits, session_s
+        self.assigned_by_coordinator = assigned_by_coordinator
         self.got = []
         """Numbers of partitions, and offsets."""
         self.assigned = frozenset()
@@ -119,11 +123,18 @@ class Librdkafka(Member):
             "group.id": self.group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": round(self.session_s * 1_000),
-            "heartbeat.interval.ms": round(self.session_s * 200),
-            "partition.assignment.strategy": "cooperative-sticky" if self.cooperative else "range",
             "log_level": 2,
         }
+        if self.assigned_by_coordinator:
+            settings["group.protocol"] = "consumer"
+        else:
+            settings |= {
+                "session.timeout.ms": round(self.session_s * 1_000),
+                "heartbeat.interval.ms": round(self.session_s * 200),
+                "partition.assignment.strategy": (
+                    "cooperative-sticky" if self.cooperative else "range"
+                ),
+            }
         if self.instance is not None:
             settings["group.instance.id"] = self.instance
         self.consumer = confluent_kafka.Consumer(settings)

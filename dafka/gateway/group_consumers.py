@@ -1,0 +1,120 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups in which the coordinator assigns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dafka.gateway.admin import by_id
+from dafka.gateway.broker import ErrorCode, KafkaPartition
+from dafka.gateway.coordinators import new_member_id
+from dafka.gateway.group_events import JOINS, ConsumerHeard, GroupIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import SimpleNamespace
+
+    from dafka.gateway.broker import Broker
+    from dafka.gateway.consumer_group import Consumer
+    from dafka.gateway.coordinators import Coordinators
+    from dafka.gateway.wire import Request
+
+_CONSUMER_TYPE = 1
+"""A member that speaks this protocol, and not the classic one."""
+
+
+async def consumer_group_heartbeat(groups: Coordinators, request: Request) -> dict[str, Any]:
+    """Take down what a member says of itself; the answer is what it should have."""
+    body: Any = request.body
+    if getattr(body, "subscribed_topic_regex", None):
+        why = "topics have to be named: patterns are not served"
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}
+    member = body.member_id
+    if not member and body.member_epoch == JOINS:
+        member = new_member_id(request.client)  # as version 0 has it
+    topics, owned = body.subscribed_topic_names, _partitions(groups.broker, body.topic_partitions)
+    answer = await groups.ask(
+        body.group_id,
+        lambda token: ConsumerHeard(
+            token=token,
+            who=GroupIdentity(member, body.instance_id),
+            epoch=body.member_epoch,
+            client=(request.client, request.host),
+            rebalance_ms=body.rebalance_timeout_ms,
+            topics=None if topics is None else frozenset(topics),
+            assignor=body.server_assignor,
+            owned=owned,
+        ),
+    )
+    assignment = None
+    if answer.assignment is not None:
+        assignment = _assignment(groups.broker, answer.assignment)
+    return {
+        "error_code": answer.error,
+        "member_id": answer.member,
+        "member_epoch": answer.epoch,
+        "heartbeat_interval_ms": answer.heartbeat_ms,
+        "assignment": assignment,
+    }
+
+
+def _partitions(
+    broker: Broker, told: list[SimpleNamespace] | None
+) -> frozenset[KafkaPartition] | None:
+    """Partitions of topics that are named by their ids; what is not there is left out."""
+    if told is None:
+        return None
+    topics = by_id(broker) if told else {}
+    return frozenset(
+        KafkaPartition(topics[one.topic_id].name, number)
+        for one in told
+        if one.topic_id in topics
+        for number in one.partitions
+    )
+
+
+def _assignment(broker: Broker, partitions: Iterable[KafkaPartition]) -> dict[str, Any]:
+    numbers: dict[str, list[int]] = {}
+    for name, number in sorted(partitions):
+        numbers.setdefault(name, []).append(number)
+    topics = {name: broker.topic(name) for name in numbers}
+    return {
+        "topic_partitions": [
+            {"topic_id": topic.id, "topic_name": name, "partitions": numbers[name]}
+            for name, topic in topics.items()
+            if topic is not None
+        ]
+    }
+
+
+async def consumer_group_describe(groups: Coordinators, request: Request) -> dict[str, Any]:
+    """Return such groups with their members."""
+    body: Any = request.body
+    return {"groups": [_described(groups, name) for name in body.group_ids]}
+
+
+def _described(groups: Coordinators, name: str) -> dict[str, Any]:
+    group = groups.consumers(name)
+    if isinstance(group, ErrorCode):
+        return {"group_id": name, "error_code": group}
+    return {
+        "group_id": name,
+        "group_state": group.state,
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.epoch,
+        "assignor_name": group.assignor,
+        "members": [_member(groups.broker, one) for one in group.members.values()],
+    }
+
+
+def _member(broker: Broker, member: Consumer) -> dict[str, Any]:
+    return {
+        "member_id": member.who.member,
+        "instance_id": member.who.instance,
+        "member_epoch": member.epoch,
+        "client_id": member.client[0],
+        "client_host": f"/{member.client[1]}",
+        "subscribed_topic_names": sorted(member.topics),
+        "assignment": _assignment(broker, member.has),
+        "target_assignment": _assignment(broker, member.target),
+        "member_type": _CONSUMER_TYPE,
+    }
