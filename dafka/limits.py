@@ -212,6 +212,14 @@ CLIENT_WAIT_MS_MAX = 10 * 60_000
 PRODUCERS_MAX = 2_000
 """Idempotent producers that a Kafka partition knows, a kilobyte each."""
 
+MEMBER_BYTES_MAX = 256 * 1024
+"""What a Kafka client may tell the other members of its group: topics, and partitions that it has.
+Kafka keeps all of a group in one record, of 1 MB by default. While members wait for each other
+their requests are held: as many as connections may be fit into the room for requests."""
+
+COORDINATED_BYTES_MAX = 256 * 1024 * 1024
+"""Members of Kafka groups, their assignments and commits, as one gateway holds them."""
+
 REQUEST_ITEMS_MAX = 20_000
 """Elements of all arrays in such a request, topics, partitions, names: tens of milliseconds."""
 

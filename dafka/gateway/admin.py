@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dafka.gateway.broker import Broker, Topic
 
 TOPIC_NAME = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{TOPIC_BYTES_MAX}}}")
-_TRANSACTION = 1
-"""The kind of coordinator that transactions have."""
 
 
 async def metadata(
@@ -114,17 +112,6 @@ def describe_cluster(broker: Broker) -> dict[str, Any]:
         "controller_id": broker.controller(),
         "brokers": _brokers(broker, "broker_id"),
     }
-
-
-def find_coordinator(body: SimpleNamespace) -> dict[str, Any]:
-    """Say that there is none; for transactions so that every client gives up and says why."""
-    error, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, "there are no groups here yet"
-    if getattr(body, "key_type", 0) == _TRANSACTION:
-        error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions"
-    nobody = {"node_id": NOBODY, "port": -1, "error_code": error, "error_message": why}
-    if hasattr(body, "coordinator_keys"):
-        return {"coordinators": [{"key": key, **nobody} for key in body.coordinator_keys]}
-    return nobody
 
 
 async def init_producer_id(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:

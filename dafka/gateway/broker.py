@@ -30,6 +30,7 @@ class ErrorCode(IntEnum):
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
@@ -66,6 +67,7 @@ class ErrorCode(IntEnum):
     MEMBER_ID_REQUIRED = 79
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
     THROTTLING_QUOTA_EXCEEDED = 89
     UNKNOWN_TOPIC_ID = 100
@@ -168,6 +170,20 @@ class Found(NamedTuple):
     timestamp_ms: int = -1
 
 
+class KafkaCommit(NamedTuple):
+    """What a group has committed of a partition.
+
+    Attributes:
+        offset: Of the first record that it has not processed.
+        leader_epoch: Of the last that it has, as the client says; -1 if it does not.
+        metadata: What the client wants to remember with it.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
 LATEST_MS, EARLIEST_MS, MAX_TIMESTAMP_MS = -1, -2, -3
 """Instead of a time: the high watermark, the log start, the record with the largest timestamp."""
 
@@ -249,3 +265,34 @@ class Broker(Protocol):
 
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """A number for a producer that no producer has had, and the epoch it begins with."""
+
+    def coordinator(self, group: str) -> Leader:
+        """Who coordinates a group, as `leader` says who owns a partition."""
+
+    async def commit(
+        self, group: str, epoch: int, offsets: Mapping[KafkaPartition, KafkaCommit | None]
+    ) -> ErrorCode:
+        """Keep what a group has committed; None is to be forgotten.
+
+        Args:
+            group: One that this gateway coordinates.
+            epoch: Of its ownership, as `coordinator` said it.
+            offsets: By partition.
+
+        Returns:
+            `NONE` once as many stores have it as block a majority, and this gateway still owned the
+            group, in that epoch, after they had said so; else `NOT_COORDINATOR`,
+            `REQUEST_TIMED_OUT`, or another.
+        """
+
+    async def committed(self, group: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
+        """What a group has committed, as a majority of the stores knows it.
+
+        `COORDINATOR_LOAD_IN_PROGRESS` while that is not known.
+        """
+
+    async def groups(self) -> Sequence[str] | ErrorCode:
+        """The groups with commits that this gateway coordinates."""
+
+    async def forget_group(self, group: str) -> ErrorCode:
+        """Forget all that a group has committed."""

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dafka.errors import RequestError
 from dafka.gateway.wire import HEADER_BYTES, SIZE_BYTES, Api, parse
@@ -167,8 +167,13 @@ class Connection:
             task.cancel()
 
     @property
+    def _peer(self) -> tuple[Any, ...]:
+        peer: tuple[Any, ...] | None = self._writer.get_extra_info("peername")
+        return peer or ("?", 0)
+
+    @property
     def _client(self) -> str:
-        host, port, *_ = self._writer.get_extra_info("peername") or ("?", 0)
+        host, port, *_ = self._peer
         return f"{host}:{port}"
 
     def _ended(self, task: Task[None]) -> None:
@@ -206,7 +211,7 @@ class Connection:
         self._asks_nothing = False
         kept = False
         try:
-            request = parse(await self._body(size))
+            request = parse(await self._body(size))._replace(host=self._peer[0])
             if request.api is Api.PRODUCE:
                 await self._slots.acquire()
                 kept = True

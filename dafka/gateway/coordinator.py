@@ -28,6 +28,7 @@ from dafka.gateway.group_events import (
     SyncAnswer,
     SyncGroup,
 )
+from dafka.limits import COORDINATED_BYTES_MAX, MEMBER_BYTES_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle, earliest
 
@@ -71,12 +72,24 @@ class CoordinatorSettings:
         session_ms_min: Shortest session a client may ask for.
         session_ms_max: Longest.
         members_max: How many one group takes.
+        protocols_max: How many protocols one member may name.
+        member_bytes_max: What one member may tell the others.
+        bytes_max: What all groups of a gateway hold together.
     """
 
     initial_delay_ms: int = 500
     session_ms_min: int = 1_000
     session_ms_max: int = 1_800_000
     members_max: int = 1_000
+    protocols_max: int = 100
+    member_bytes_max: int = MEMBER_BYTES_MAX
+    bytes_max: int = COORDINATED_BYTES_MAX
+
+
+COORDINATOR_SETTINGS = CoordinatorSettings()
+
+_PLAIN_BYTES = 1_000
+"""What a member takes beside what it says, some of it in the group's tables."""
 
 
 @dataclass(slots=True)
@@ -87,6 +100,8 @@ class _Member:
     rebalance_ms: int
     protocols: Mapping[str, bytes]
     expires_ms: int
+    said: int = 0
+    """Bytes of what it has told."""
     joins: int | None = None
     """The token of a `JoinGroup` that is not answered yet."""
     syncs: int | None = None
@@ -111,7 +126,7 @@ class CoordinatorMachine:
         self._lifecycle = Lifecycle(KAFKA_GROUP_STATES)
         self.generation = 0
         """The number of the last one."""
-        self._kind = ""
+        self.kind = ""
         self._protocol = ""
         self._leader = ""
         self._members: dict[str, _Member] = {}
@@ -132,7 +147,18 @@ class CoordinatorMachine:
     @property
     def idle(self) -> bool:
         """Whether nobody would miss it."""
-        return self.state is KafkaGroupState.EMPTY and not self._invited
+        return self.is_empty and not self._invited
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return self.state is KafkaGroupState.EMPTY
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        held = sum(one.said + len(one.assignment) for one in self._members.values())
+        return held + _PLAIN_BYTES * (len(self._members) + len(self._invited))
 
     def handle(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
         """Take one event in; see `Machine`."""
@@ -183,13 +209,13 @@ class CoordinatorMachine:
             DescribedMember(one.who, one.client, one.protocols.get(protocol, b""), one.assignment)
             for one in self._members.values()
         ]
-        return self._kind, protocol, members
+        return self.kind, protocol, members
 
     def _join(self, event: JoinGroup, now_ms: int) -> list[CoordinatorEffect]:
         error = self._unfit(event)
         if error is not ErrorCode.NONE:
             return [JoinAnswer(event.token, error, event.who.member)]
-        self._kind = event.kind
+        self.kind = event.kind
         name, instance = event.who
         if not name:
             known = self._instances.get(instance) if instance is not None else None
@@ -208,10 +234,12 @@ class CoordinatorMachine:
     def _unfit(self, event: JoinGroup) -> ErrorCode:
         """Why it cannot be a member, whoever it is."""
         settings = self._settings
+        if len(event.protocols) > settings.protocols_max or event.size > settings.member_bytes_max:
+            return ErrorCode.INVALID_REQUEST
         if not settings.session_ms_min <= event.session_ms <= settings.session_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         others = [one for one in self._members.values() if one.who.member != event.who.member]
-        if others and (event.kind != self._kind or not self._common(others, event.protocols)):
+        if others and (event.kind != self.kind or not _common([*others, event])):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if not event.kind or not event.protocols:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -340,23 +368,18 @@ class CoordinatorMachine:
             ErrorCode.NONE,
             name,
             self.generation,
-            self._kind,
+            self.kind,
             self._protocol,
             leader,
             members if name == leader else (),
         )
 
-    def _common(self, members: Iterable[_Member], protocols: Iterable[str]) -> list[str]:
-        """Those of some protocols that all of some members have."""
-        members = list(members)
-        return [name for name in protocols if all(name in one.protocols for one in members)]
-
     def _chosen(self) -> str:
         """The protocol that most prefer, of those that all have."""
-        members = list(self._members.values())
+        common = _common(self._members.values())
         votes: dict[str, int] = {}
-        for one in members:
-            preferred = self._common(members, one.protocols)[0]
+        for one in self._members.values():
+            preferred = next(name for name in one.protocols if name in common)
             votes[preferred] = votes.get(preferred, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
@@ -385,17 +408,19 @@ class CoordinatorMachine:
         error = self._unheard(event.who, event.generation)
         if error is not ErrorCode.NONE:
             return error
-        if event.kind not in (None, self._kind) or event.protocol not in (None, self._protocol):
+        if event.kind not in (None, self.kind) or event.protocol not in (None, self._protocol):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if self.state is KafkaGroupState.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
+        if event.assignments and event.who.member != self._leader:
+            return ErrorCode.INVALID_REQUEST  # it would wait, and hold what nobody wants
         return ErrorCode.NONE
 
     def _synced(self, member: _Member, now_ms: int) -> SyncAnswer:
         assert member.syncs is not None
         token, member.syncs = member.syncs, None
         member.expires_ms = now_ms + member.session_ms
-        return SyncAnswer(token, ErrorCode.NONE, self._kind, self._protocol, member.assignment)
+        return SyncAnswer(token, ErrorCode.NONE, self.kind, self._protocol, member.assignment)
 
     def _unheard(self, who: GroupIdentity, generation: int) -> ErrorCode:
         error = self._stranger(who)
@@ -463,11 +488,17 @@ class CoordinatorMachine:
         return effects + (self._changed(now_ms) if silent or late else [])
 
 
+def _common(members: Iterable[_Member | JoinGroup]) -> set[str]:
+    """The protocols that all have."""
+    return set.intersection(*(set(one.protocols) for one in members))
+
+
 def _take(member: _Member, event: JoinGroup, now_ms: int) -> None:
     member.client = event.client
     member.session_ms = event.session_ms
     member.rebalance_ms = max(event.rebalance_ms, event.session_ms)
     member.protocols = event.protocols
+    member.said = event.size
     member.joins = event.token
     member.expires_ms = now_ms + event.session_ms
 

@@ -1,16 +1,19 @@
-"""What the coordinator of a Kafka group is told, and what it answers (KIP-62, 345, 394)."""
+"""What the coordinator of a Kafka group is told, and what it answers (KIP-62, 345, 394).
+
+Whatever is asked has a token, which names its answer; `size`, the bytes that are kept of it; and
+`refused`, the answer when a coordinator does not get to see it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from dafka.gateway.broker import ErrorCode
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from dafka.gateway.broker import ErrorCode
 
 NO_GENERATION = -1
 """Of who is no member, and in answers that refuse."""
@@ -54,6 +57,17 @@ class JoinGroup:
     kind: str
     protocols: Mapping[str, bytes]
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        texts = (*self.who, *self.client, self.kind, *self.protocols)
+        told = sum(map(len, self.protocols.values()))
+        return sum(len(text) for text in texts if text) + told
+
+    def refused(self, error: ErrorCode) -> JoinAnswer:
+        """The answer that says why not."""
+        return JoinAnswer(self.token, error, self.who.member)
+
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
@@ -66,6 +80,15 @@ class SyncGroup:
     protocol: str | None
     assignments: Mapping[str, bytes]
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(map(len, self.assignments.values()))
+
+    def refused(self, error: ErrorCode) -> SyncAnswer:
+        """The answer that says why not."""
+        return SyncAnswer(self.token, error)
+
 
 @dataclass(frozen=True, slots=True)
 class MemberHeard:
@@ -75,6 +98,11 @@ class MemberHeard:
     who: GroupIdentity
     generation: int
     commits: bool
+    size = 0
+
+    def refused(self, error: ErrorCode) -> GroupAnswer:
+        """The answer that says why not."""
+        return GroupAnswer(self.token, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +111,11 @@ class LeaveGroup:
 
     token: int
     leaving: Sequence[GroupIdentity]
+    size = 0
+
+    def refused(self, error: ErrorCode) -> LeaveAnswer:
+        """The answer that says why not."""
+        return LeaveAnswer(self.token, [error] * len(self.leaving), error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +153,11 @@ class GroupAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LeaveAnswer:
-    """What became of each, in order."""
+    """What became of each, in order; an error of its own if a coordinator has not seen it."""
 
     token: int
     errors: Sequence[ErrorCode]
+    error: ErrorCode = ErrorCode.NONE
 
 
 class DescribedMember(NamedTuple):

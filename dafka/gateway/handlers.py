@@ -6,17 +6,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dafka.gateway import admin, topics
+from dafka.gateway import admin, group_admin, group_members, group_offsets, topics
 from dafka.gateway.broker import ErrorCode
+from dafka.gateway.coordinator import COORDINATOR_SETTINGS
+from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.fetch import fetch, list_offsets
 from dafka.gateway.produce import produce
 from dafka.gateway.wire import ADVERTISED_FROM, SERVED, Api, Request, answer_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from types import SimpleNamespace
 
     from dafka.gateway.broker import Broker
+    from dafka.gateway.coordinator import CoordinatorSettings
+
+
+OF_GROUPS: Mapping[Api, Callable[[Coordinators, Request], Awaitable[Mapping[str, Any]]]] = {
+    Api.FIND_COORDINATOR: group_admin.find_coordinator,
+    Api.LIST_GROUPS: group_admin.list_groups,
+    Api.DESCRIBE_GROUPS: group_admin.describe_groups,
+    Api.DELETE_GROUPS: group_admin.delete_groups,
+    Api.JOIN_GROUP: group_members.join_group,
+    Api.SYNC_GROUP: group_members.sync_group,
+    Api.HEARTBEAT: group_members.heartbeat,
+    Api.LEAVE_GROUP: group_members.leave_group,
+    Api.OFFSET_COMMIT: group_offsets.offset_commit,
+    Api.OFFSET_FETCH: group_offsets.offset_fetch,
+    Api.OFFSET_DELETE: group_offsets.offset_delete,
+}
+"""What is answered by, or about, groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +58,18 @@ class Handlers:
         broker: The node behind.
         now_ms: A monotonic clock.
         made: How topics are made.
+        coordinated: How groups are coordinated.
     """
 
     def __init__(
-        self, broker: Broker, now_ms: Callable[[], int], made: TopicSettings = TopicSettings()
+        self,
+        broker: Broker,
+        now_ms: Callable[[], int],
+        made: TopicSettings = TopicSettings(),
+        coordinated: CoordinatorSettings = COORDINATOR_SETTINGS,
     ) -> None:
         self._broker, self._now_ms, self._made = broker, now_ms, made
+        self._groups = Coordinators(broker, now_ms, coordinated)
 
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.
@@ -55,14 +80,12 @@ class Handlers:
         if request.api is Api.API_VERSIONS:
             return answer_to(request, _versions(known=request.body is not None))
         assert request.body is not None
-        fields = await self._fields(request.api, request.version, request.body)
+        fields = await self._fields(request, request.body)
         return None if fields is None else answer_to(request, fields)
 
-    async def _fields(
-        self, api: Api, version: int, body: SimpleNamespace
-    ) -> Mapping[str, Any] | None:
-        broker, made = self._broker, self._made
-        match api:
+    async def _fields(self, request: Request, body: SimpleNamespace) -> Mapping[str, Any] | None:
+        broker, made, version = self._broker, self._made, request.version
+        match request.api:
             case Api.PRODUCE:
                 return await produce(broker, version, body)
             case Api.FETCH:
@@ -78,14 +101,14 @@ class Handlers:
                 return await topics.create_topics(broker, body, made.partitions)
             case Api.DELETE_TOPICS:
                 return await topics.delete_topics(broker, body)
+            case _ if request.api in OF_GROUPS:
+                return await OF_GROUPS[request.api](self._groups, request)
             case _:
-                return self._told(api, body)
+                return self._told(request.api, body)
 
     def _told(self, api: Api, body: SimpleNamespace) -> Mapping[str, Any]:
         """What is answered at once."""
         match api:
-            case Api.FIND_COORDINATOR:
-                return admin.find_coordinator(body)
             case Api.DESCRIBE_CONFIGS:
                 return topics.describe_configs(self._broker, body)
             case Api.CREATE_PARTITIONS:

@@ -36,13 +36,23 @@ class Api(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
     INIT_PRODUCER_ID = 22
     DESCRIBE_CONFIGS = 32
     CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
 
 
@@ -51,13 +61,23 @@ SERVED = {
     Api.FETCH: range(4, 13),
     Api.LIST_OFFSETS: range(1, 10),
     Api.METADATA: range(13),
+    Api.OFFSET_COMMIT: range(2, 10),
+    Api.OFFSET_FETCH: range(1, 10),
     Api.FIND_COORDINATOR: range(5),
+    Api.JOIN_GROUP: range(10),
+    Api.HEARTBEAT: range(5),
+    Api.LEAVE_GROUP: range(6),
+    Api.SYNC_GROUP: range(6),
+    Api.DESCRIBE_GROUPS: range(6),
+    Api.LIST_GROUPS: range(6),
     Api.API_VERSIONS: range(5),
     Api.CREATE_TOPICS: range(2, 8),
     Api.DELETE_TOPICS: range(1, 7),
     Api.INIT_PRODUCER_ID: range(6),
     Api.DESCRIBE_CONFIGS: range(1, 5),
     Api.CREATE_PARTITIONS: range(4),
+    Api.DELETE_GROUPS: range(3),
+    Api.OFFSET_DELETE: range(1),
     Api.DESCRIBE_CLUSTER: range(2),
 }
 """The versions of each: up to the last that names topics, and not their ids, where records go."""
@@ -76,6 +96,7 @@ class Request(NamedTuple):
         correlation: The client's number of it, which the answer repeats.
         client: What the client calls itself.
         body: Its fields; None if a client asks for versions in a version that nobody serves.
+        host: Where the client is; empty if nobody has said.
     """
 
     api: Api
@@ -83,6 +104,7 @@ class Request(NamedTuple):
     correlation: int
     client: str
     body: SimpleNamespace | None
+    host: str = ""
 
 
 def parse(frame: bytes) -> Request:
@@ -111,7 +133,7 @@ def parse(frame: bytes) -> Request:
 
 def answer_to(request: Request, fields: Mapping[str, Any]) -> list[bytes]:
     """Return the answer to a request, with its size, in pieces."""
-    api, version, correlation, _, _ = request
+    api, version, correlation, *_ = request
     layout = response_layout(api, version)
     pieces = [b"", _CORRELATION.pack(correlation)]
     # Who asks for versions does not know yet what is flexible, so that header never is.

@@ -28,6 +28,7 @@ from dafka.gateway.broker import (
     Fetched,
     Found,
     Gateway,
+    KafkaCommit,
     KafkaPartition,
     Leader,
     Offsets,
@@ -324,6 +325,28 @@ class GatewayNode:
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`. Drawn: of so many bits that nobody draws one twice."""
         return uuid4().int >> 66, 0
+
+    def coordinator(self, group: str) -> Leader:
+        """See `Broker`. Nobody coordinates groups yet."""
+        return Leader(NOBODY, self._shared.generation)
+
+    async def commit(
+        self, group: str, epoch: int, offsets: Mapping[KafkaPartition, KafkaCommit | None]
+    ) -> ErrorCode:
+        """See `Broker`."""
+        return ErrorCode.NOT_COORDINATOR
+
+    async def committed(self, group: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
+        """See `Broker`."""
+        return ErrorCode.NOT_COORDINATOR
+
+    async def groups(self) -> Sequence[str] | ErrorCode:
+        """See `Broker`."""
+        return ()
+
+    async def forget_group(self, group: str) -> ErrorCode:
+        """See `Broker`."""
+        return ErrorCode.NOT_COORDINATOR
 
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""

@@ -17,6 +17,7 @@ from dafka.gateway.broker import (
     Fetched,
     Found,
     Gateway,
+    KafkaCommit,
     KafkaPartition,
     Leader,
     Offsets,
@@ -95,9 +96,12 @@ class MemoryBroker:
         self.endpoint = ("127.0.0.1", 0)
         self.elsewhere: set[KafkaPartition] = set()
         """Partitions that another gateway owns."""
+        self.coordinated = Leader(_NODE, _EPOCH)
+        """Who coordinates all groups."""
         self._store_s = store_s
         self._topics: dict[str, Topic] = {}
         self._logs: dict[KafkaPartition, _Log] = {}
+        self._commits: dict[str, dict[KafkaPartition, KafkaCommit]] = {}
         self._ids = count(1)
         self._producer_ids = count(1_000)
         self._changed = asyncio.Event()
@@ -212,6 +216,47 @@ class MemoryBroker:
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`."""
         return next(self._producer_ids), 0
+
+    def coordinator(self, group: str) -> Leader:
+        """See `Broker`."""
+        return self.coordinated
+
+    async def commit(
+        self, group: str, epoch: int, offsets: Mapping[KafkaPartition, KafkaCommit | None]
+    ) -> ErrorCode:
+        """See `Broker`."""
+        await asyncio.sleep(self._store_s)
+        if self.coordinated != (_NODE, epoch):
+            return ErrorCode.NOT_COORDINATOR
+        commits = self._commits.setdefault(group, {})
+        for partition, committed in offsets.items():
+            if committed is None:
+                commits.pop(partition, None)
+            else:
+                commits[partition] = committed
+        return ErrorCode.NONE
+
+    def brought(self, group: str, commits: Mapping[KafkaPartition, KafkaCommit]) -> None:
+        """Another cluster has committed: as if a link had brought it."""
+        self._commits.setdefault(group, {}).update(commits)
+
+    async def committed(self, group: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
+        """See `Broker`."""
+        if self.coordinated.node != _NODE:
+            return ErrorCode.NOT_COORDINATOR
+        return dict(self._commits.get(group, {}))
+
+    async def groups(self) -> Sequence[str] | ErrorCode:
+        """See `Broker`."""
+        mine = self.coordinated.node == _NODE
+        return [group for group, commits in self._commits.items() if commits and mine]
+
+    async def forget_group(self, group: str) -> ErrorCode:
+        """See `Broker`."""
+        if self.coordinated.node != _NODE:
+            return ErrorCode.NOT_COORDINATOR
+        self._commits.pop(group, None)
+        return ErrorCode.NONE
 
     def _log(self, partition: KafkaPartition) -> _Log | ErrorCode:
         if partition in self.elsewhere:

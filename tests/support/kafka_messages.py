@@ -73,7 +73,7 @@ def blank(field):
     kind = field.metadata.get("kafka_type")
     if kind in ("timedelta_i32", "timedelta_i64"):
         return timedelta(0)
-    return {"bool": False, "string": ""}.get(kind, 0)
+    return {"bool": False, "string": "", "bytes": b""}.get(kind, 0)
 
 
 def answered(pieces, api, version):
@@ -175,6 +175,7 @@ SOME = {
     "bool": lambda chance: chance.random() < 0.5,
     "string": lambda chance: chance.choice(("", "orders", "ä" * 200)),
     "records": lambda chance: chance.randbytes(chance.choice((0, 1, 300))),
+    "bytes": lambda chance: chance.randbytes(chance.choice((0, 1, 300))),
     "uuid": lambda chance: UUID(int=chance.getrandbits(128) | 1),
     "error_code": lambda chance: chance.choice(list(KioErrorCode)),
     "datetime_i64": lambda chance: EPOCH + some_time(chance),

@@ -136,24 +136,6 @@ def test_the_cluster_is_described(version):
     assert [(one.broker_id, one.port) for one in answer.brokers] == [(1, 9092)]
 
 
-@pytest.mark.parametrize("version", SERVED[Api.FIND_COORDINATOR])
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [
-        (0, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-    ],
-)
-def test_there_is_no_coordinator(version, kind, error):
-    if kind and not version:
-        return  # version 0 knows groups only
-    answer = told(
-        Api.FIND_COORDINATOR, version, key="a", coordinator_keys=["a", "b"], key_type=kind
-    )
-    rows = answer.coordinators if version >= 4 else [answer]
-    assert [(one.error_code, one.node_id) for one in rows] == [(error, -1)] * len(rows)
-
-
 @pytest.mark.parametrize("version", SERVED[Api.INIT_PRODUCER_ID])
 def test_a_producer_gets_a_number_unless_it_wants_transactions(version):
     answer = told(Api.INIT_PRODUCER_ID, version, transactional_id=None)

@@ -1,0 +1,273 @@
+"""The groups that this gateway coordinates, on asyncio: a machine each, its timer, and who waits.
+
+A machine lives for one ownership of its group, and for as long as somebody would miss it. When the
+node says that the group is another's, or has been meanwhile, who waits is told so, and it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
+from uuid import uuid4
+
+from dafka.errors import MisuseError
+from dafka.gateway.broker import NOBODY, ErrorCode
+from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings, KafkaGroupState
+from dafka.gateway.held_commits import HeldCommits
+from dafka.groups.commit import checked_group
+from dafka.protocol.events import Woke
+from dafka.protocol.machine import earliest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dafka.gateway.broker import Broker, KafkaCommit, KafkaPartition
+    from dafka.gateway.group_events import CoordinatorEvent, DescribedMember, MemberHeard
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+_LOOK_MS = 1_000
+"""How often it is asked whether a group for which somebody waits is still this gateway's."""
+
+_NAME_CHARACTERS = 64
+"""How much of its client's name is in a member's id."""
+
+
+class GroupQuestion(Protocol[Answer_co]):
+    """What a group is asked, see `dafka.gateway.group_events`."""
+
+    @property
+    def token(self) -> int:
+        """Names the answer."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept of it."""
+
+    def refused(self, error: ErrorCode) -> Answer_co:
+        """The answer that says why not."""
+
+
+class DescribedGroup(NamedTuple):
+    """What tools are shown of a group."""
+
+    state: KafkaGroupState
+    kind: str = ""
+    protocol: str = ""
+    members: Sequence[DescribedMember] = ()
+
+
+class _Group:
+    """One group, in one ownership."""
+
+    def __init__(self, epoch: int, settings: CoordinatorSettings) -> None:
+        self.epoch = epoch
+        self.machine = CoordinatorMachine(settings)
+        self.commits = HeldCommits()
+        self.waiting: dict[int, tuple[GroupQuestion[object], asyncio.Future[object]]] = {}
+        """By token."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.size = 0
+        """Bytes that it held when somebody last looked."""
+
+    def end(self) -> None:
+        """Stop, and tell who waits to ask another gateway."""
+        self.stop()
+        for question, answered in self.waiting.values():
+            _settle(answered, question.refused(ErrorCode.NOT_COORDINATOR))
+
+    def stop(self) -> None:
+        """Do nothing any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Coordinators:
+    """All groups of this gateway.
+
+    Args:
+        broker: The node behind.
+        now_ms: A monotonic clock.
+        settings: Of each group, and of all together.
+    """
+
+    def __init__(
+        self, broker: Broker, now_ms: Callable[[], int], settings: CoordinatorSettings
+    ) -> None:
+        self.broker = broker
+        self._now_ms, self._settings = now_ms, settings
+        self._groups: dict[str, _Group] = {}
+        self._tokens = count(1)
+        self._held = 0
+        """Bytes of all of them."""
+
+    async def ask(self, name: str, make: Callable[[int], GroupQuestion[Answer_co]]) -> Answer_co:
+        """Ask a group something, and wait for the answer, which may be minutes.
+
+        Args:
+            name: Of the group.
+            make: Makes the question of its token.
+        """
+        question = make(next(self._tokens))
+        group = self._owned(name)
+        if isinstance(group, ErrorCode):
+            return question.refused(group)
+        if question.size and self._held + question.size > self._settings.bytes_max:
+            return question.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        group.waiting[question.token] = question, answered
+        try:
+            self._tell(name, group, cast("CoordinatorEvent", question))
+            return cast("Answer_co", await answered)
+        finally:
+            del group.waiting[question.token]
+
+    async def commit(
+        self,
+        name: str,
+        heard: Callable[[int], MemberHeard],
+        offsets: Mapping[KafkaPartition, KafkaCommit],
+    ) -> ErrorCode:
+        """Keep what a member has processed; the group has to agree that it is one."""
+        answer = await self.ask(name, heard)
+        if answer.error is not ErrorCode.NONE:
+            return answer.error
+        return await self.write(name, offsets)
+
+    async def write(
+        self, name: str, offsets: Mapping[KafkaPartition, KafkaCommit | None]
+    ) -> ErrorCode:
+        """Keep commits of a group, or forget them where there is None, whoever asks for it.
+
+        They go to the node in the order of the calls.
+        """
+        group = self._owned(name)
+        if isinstance(group, ErrorCode):
+            return group
+        if self._held > self._settings.bytes_max:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not offsets:
+            return ErrorCode.NONE
+        held, turn = group.commits, next(self._tokens)
+        error = await self.broker.commit(name, group.epoch, offsets)
+        if error is ErrorCode.NONE:
+            held.keep(turn, offsets)
+        return error
+
+    async def committed(self, name: str) -> Mapping[KafkaPartition, KafkaCommit] | ErrorCode:
+        """What a group has committed.
+
+        While it has members, that is what was there when they came, and what they have committed:
+        what links bring meanwhile does not move them.
+        """
+        group = self._owned(name)
+        if isinstance(group, ErrorCode):
+            return group
+        if group.machine.is_empty:
+            return await self.broker.committed(name)
+        return await group.commits.all(lambda: self.broker.committed(name))
+
+    async def forget(self, name: str) -> ErrorCode:
+        """Forget a group that has no members."""
+        described = await self.describe(name)
+        if isinstance(described, ErrorCode):
+            return described
+        group = self._owned(name)  # members may have come meanwhile
+        if isinstance(group, ErrorCode):
+            return group
+        if not group.machine.is_empty:
+            return ErrorCode.NON_EMPTY_GROUP
+        return await self.broker.forget_group(name)
+
+    async def describe(self, name: str) -> DescribedGroup | ErrorCode:
+        """Return what tools are shown; `GROUP_ID_NOT_FOUND` if there is no such group."""
+        group = self._owned(name)
+        if isinstance(group, ErrorCode):
+            return group
+        if name in self._groups:
+            return DescribedGroup(group.machine.state, *group.machine.describe())
+        found = await self.broker.committed(name)
+        if isinstance(found, ErrorCode):
+            return found
+        return DescribedGroup(KafkaGroupState.EMPTY) if found else ErrorCode.GROUP_ID_NOT_FOUND
+
+    async def listed(self) -> Mapping[str, DescribedGroup] | ErrorCode:
+        """Return all groups of this gateway, without their members."""
+        committed = await self.broker.groups()
+        if isinstance(committed, ErrorCode):
+            return committed
+        found = dict.fromkeys(committed, DescribedGroup(KafkaGroupState.EMPTY))
+        for name in tuple(self._groups):
+            group = self._owned(name)
+            if not isinstance(group, ErrorCode):
+                found[name] = DescribedGroup(group.machine.state, group.machine.kind)
+        return found
+
+    def _owned(self, name: str) -> _Group | ErrorCode:
+        """A group as this gateway has it, an empty one if need be; or why it has none."""
+        try:
+            checked_group(name)
+        except MisuseError:
+            return ErrorCode.INVALID_GROUP_ID
+        node, epoch = self.broker.coordinator(name)
+        group = self._groups.get(name)
+        if group is not None and (node, epoch) != (self.broker.node, group.epoch):
+            self._drop(name, group)
+            group.end()
+            group = None
+        if node != self.broker.node:
+            nobody = node == NOBODY
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE if nobody else ErrorCode.NOT_COORDINATOR
+        return group or _Group(epoch, self._settings)
+
+    def _drop(self, name: str, group: _Group) -> None:
+        if self._groups.pop(name, None) is not None:
+            self._held -= group.size
+        group.stop()
+
+    def _tell(self, name: str, group: _Group, event: CoordinatorEvent) -> None:
+        now_ms = self._now_ms()
+        for answer in group.machine.handle(event, now_ms):
+            if answer.token in group.waiting:  # or the client has gone
+                _settle(group.waiting[answer.token][1], answer)
+        if group.machine.is_empty:
+            group.commits = HeldCommits()
+        if group.machine.idle:
+            self._drop(name, group)
+            return
+        if name not in self._groups:
+            self._groups[name] = group
+            group.size = 0
+        self._held -= group.size
+        group.size = group.machine.size + group.commits.size
+        self._held += group.size
+        self._wake_later(name, group, now_ms)
+
+    def _wake_later(self, name: str, group: _Group, now_ms: int) -> None:
+        look_ms = now_ms + _LOOK_MS if group.waiting else None
+        due_ms = earliest(group.machine.wakeup_ms(), look_ms)
+        if due_ms is None:
+            return
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + max(0, due_ms - now_ms) / 1_000
+        if group.timer is not None and group.timer.when() <= at_s:
+            return  # it finds then that it is too early
+        group.stop()
+        group.timer = loop.call_at(at_s, self._wake, name, group)
+
+    def _wake(self, name: str, group: _Group) -> None:
+        group.timer = None
+        if self._owned(name) is group:
+            self._tell(name, group, Woke())
+
+
+def new_member_id(client: str) -> str:
+    """Return an id that no member has had; tools show whose it is."""
+    return f"{client[:_NAME_CHARACTERS]}-{uuid4()}"
+
+
+def _settle(answered: asyncio.Future[object], answer: object) -> None:
+    if not answered.done():
+        answered.set_result(answer)
