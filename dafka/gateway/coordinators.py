@@ -84,6 +84,21 @@ class _Group:
             self.timer = None
 
 
+class _Groups:
+    """What there is of them, whoever asks."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, _Group] = {}
+        self.tokens = count(1)
+        self.size = 0
+        """Bytes of all of them."""
+
+
+def anybody(_group: str) -> bool:
+    """Every group may be used."""
+    return True
+
+
 class Coordinators:
     """All groups of this gateway.
 
@@ -91,17 +106,30 @@ class Coordinators:
         broker: The node behind.
         now_ms: A monotonic clock.
         settings: Of each group, and of all together.
+        may: Whether a group may be used, by its name.
+        groups: Those of others, who may use other ones.
     """
 
     def __init__(
-        self, broker: Broker, now_ms: Callable[[], int], settings: CoordinatorSettings
+        self,
+        broker: Broker,
+        now_ms: Callable[[], int],
+        settings: CoordinatorSettings,
+        may: Callable[[str], bool] = anybody,
+        groups: _Groups | None = None,
     ) -> None:
         self.broker = broker
         self._now_ms, self._settings = now_ms, settings
-        self._groups: dict[str, _Group] = {}
-        self._tokens = count(1)
-        self._held = 0
-        """Bytes of all of them."""
+        self._may, self._all = may, groups or _Groups()
+
+    def permitted(self, broker: Broker, may: Callable[[str], bool]) -> Coordinators:
+        """Return the same groups, as far as somebody may use them.
+
+        Args:
+            broker: The node, likewise.
+            may: Whether a group may be used, by its name.
+        """
+        return Coordinators(broker, self._now_ms, self._settings, may, self._all)
 
     async def ask(self, name: str, make: Callable[[int], GroupQuestion[Answer_co]]) -> Answer_co:
         """Ask a group something, and wait for the answer, which may be minutes.
@@ -110,11 +138,11 @@ class Coordinators:
             name: Of the group.
             make: Makes the question of its token.
         """
-        question = make(next(self._tokens))
+        question = make(next(self._all.tokens))
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return question.refused(group)
-        if question.size and self._held + question.size > self._settings.bytes_max:
+        if question.size and self._all.size + question.size > self._settings.bytes_max:
             return question.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         group.waiting[question.token] = question, answered
@@ -146,11 +174,11 @@ class Coordinators:
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return group
-        if self._held > self._settings.bytes_max:
+        if self._all.size > self._settings.bytes_max:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not offsets:
             return ErrorCode.NONE
-        held, turn = group.commits, next(self._tokens)
+        held, turn = group.commits, next(self._all.tokens)
         error = await self.broker.commit(name, group.epoch, offsets)
         if error is ErrorCode.NONE:
             held.keep(turn, offsets)
@@ -186,7 +214,7 @@ class Coordinators:
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return group
-        if name in self._groups:
+        if name in self._all.by_name:
             return DescribedGroup(group.machine.state, *group.machine.describe())
         found = await self.broker.committed(name)
         if isinstance(found, ErrorCode):
@@ -198,8 +226,9 @@ class Coordinators:
         committed = await self.broker.groups()
         if isinstance(committed, ErrorCode):
             return committed
-        found = dict.fromkeys(committed, DescribedGroup(KafkaGroupState.EMPTY))
-        for name in tuple(self._groups):
+        may = filter(self._may, committed)
+        found = dict.fromkeys(may, DescribedGroup(KafkaGroupState.EMPTY))
+        for name in tuple(self._all.by_name):
             group = self._owned(name)
             if not isinstance(group, ErrorCode):
                 found[name] = DescribedGroup(group.machine.state, group.machine.kind)
@@ -211,8 +240,10 @@ class Coordinators:
             checked_group(name)
         except MisuseError:
             return ErrorCode.INVALID_GROUP_ID
+        if not self._may(name):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
         node, epoch = self.broker.coordinator(name)
-        group = self._groups.get(name)
+        group = self._all.by_name.get(name)
         if group is not None and (node, epoch) != (self.broker.node, group.epoch):
             self._drop(name, group)
             group.end()
@@ -223,8 +254,8 @@ class Coordinators:
         return group or _Group(epoch, self._settings)
 
     def _drop(self, name: str, group: _Group) -> None:
-        if self._groups.pop(name, None) is not None:
-            self._held -= group.size
+        if self._all.by_name.pop(name, None) is not None:
+            self._all.size -= group.size
         group.stop()
 
     def _tell(self, name: str, group: _Group, event: CoordinatorEvent) -> None:
@@ -237,12 +268,12 @@ class Coordinators:
         if group.machine.idle:
             self._drop(name, group)
             return
-        if name not in self._groups:
-            self._groups[name] = group
+        if name not in self._all.by_name:
+            self._all.by_name[name] = group
             group.size = 0
-        self._held -= group.size
+        self._all.size -= group.size
         group.size = group.machine.size + group.commits.size
-        self._held += group.size
+        self._all.size += group.size
         self._wake_later(name, group, now_ms)
 
     def _wake_later(self, name: str, group: _Group, now_ms: int) -> None:

@@ -41,7 +41,7 @@ class ServedBroker:
 
 
 @contextmanager
-def served(settings=None, topics=None, **broker_settings):
+def served(settings=None, topics=None, users=None, **broker_settings):
     """Serve a broker in memory for as long as it is used."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="gateway")
@@ -50,7 +50,7 @@ def served(settings=None, topics=None, **broker_settings):
     async def begin():
         broker = MemoryBroker(**broker_settings)
         handlers = Handlers(broker, now_ms, topics or TopicSettings())
-        server = GatewayServer(handlers, settings or ServerSettings())
+        server = GatewayServer(handlers, settings or ServerSettings(), users)
         port = await server.start("127.0.0.1", 0)
         broker.endpoint = ("127.0.0.1", port)
         return ServedBroker(loop, server, broker, port)
