@@ -63,6 +63,18 @@ class RequestError(DafkaError):
         self.reason = reason
 
 
+class CredentialsError(DafkaError):
+    """Who logs in does not prove who it is, or a password is none.
+
+    Attributes:
+        reason: A short constant.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"credentials cannot be used: {reason}")
+        self.reason = reason
+
+
 class RebalancedError(DafkaError):
     """Partitions that a consumer had are another member's by now; their commits were not made.
 

@@ -52,7 +52,7 @@ KEYS = {
         *("insecure", "wire", "classic", "registry", "subject_format", "gateways"),
         "receive_only",
     ),
-    "gateway": ("listen", "advertised_listener"),
+    "gateway": ("listen", "advertised_listener", "users"),
     "schemas": ("primary",),
     "offsets": ("margin_ms", "margin_records", "translation", "groups"),
     "group": ("pattern", "margin_ms"),
@@ -85,6 +85,7 @@ OPTIONAL = {
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
+    "users",
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
@@ -202,8 +203,11 @@ class _Decoder:
 
     def gateway(self, values: object, path: str) -> GatewaySpec:
         fields = self.mapping(values, path, "gateway")
-        places = {key: self.listener(fields[key], f"{path}.{key}") for key in fields}
-        return GatewaySpec(**({"listen": ""} | places))
+        readers = {"users": self.file}
+        found = {
+            key: readers.get(key, self.listener)(fields[key], f"{path}.{key}") for key in fields
+        }
+        return GatewaySpec(**({"listen": ""} | found))
 
     def listener(self, value: object, path: str) -> str:
         if isinstance(value, str) and endpoint_fault(f"tcp://{value}") is None:

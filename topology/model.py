@@ -49,10 +49,12 @@ class GatewaySpec:
     Attributes:
         listen: Where it listens, `HOST:PORT`.
         advertised_listener: Where clients reach it, if not there.
+        users: File of who may log in, relative to the topology file; empty: everybody may.
     """
 
     listen: str
     advertised_listener: str = ""
+    users: str = ""
 
     @property
     def endpoint(self) -> str:

@@ -69,12 +69,12 @@ def _gateways(topology: Topology) -> Iterator[Problem]:
             if not gateway.listen:
                 continue
             host = host_and_port(gateway.endpoint)[0]
-            if _machine(host) != _machine("") and not cluster.insecure:
+            open_to_all = not (gateway.users or cluster.insecure)
+            if _machine(host) != _machine("") and open_to_all:
                 yield Problem(
                     f"{path}.listen",
-                    f"Kafka clients prove nothing yet, so anybody who reaches {gateway.listen} "
-                    f"could write to {cluster.name!r}",
-                    "listen on loopback, or say insecure: true of the cluster",
+                    f"anybody who reaches {gateway.listen} could write to {cluster.name!r}",
+                    "name who may log in: users: keys/kafka.toml (dafka keys NAME --kafka)",
                 )
             if host in _EVERY_HOST and not gateway.advertised_listener:
                 message = f"{gateway.listen} is on every interface"

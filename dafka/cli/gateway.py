@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,6 +27,7 @@ from dafka.cli.options import (
     observed,
 )
 from dafka.errors import MisuseError
+from dafka.gateway.users import KafkaUsers, load_users
 from dafka.model import is_loopback
 from dafka.node.kafka_server import KafkaServer
 from dafka.process.logs import LineFormat, set_up_logs
@@ -50,6 +52,10 @@ def gateway(
     advertised_listener: Annotated[
         str | None, typer.Option(help="Where they reach it, HOST:PORT, if not there.")
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(help="File of who may log in, kafka.toml as `dafka keys` makes it."),
+    ] = None,
     host: Host = "127.0.0.1",
     advertise: Advertise = None,
     access: Access = None,
@@ -67,11 +73,13 @@ def gateway(
     Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556
     """
     place = _listener(listen)
-    if not (is_loopback(place[0]) or insecure):
+    known_users = None if users is None else load_users(users)
+    if not (is_loopback(place[0]) or insecure or known_users is not None):
         raise MisuseError(
-            f"cannot listen at {listen!r}: Kafka clients prove nothing yet, anybody could write; "
-            "add --insecure if only those reach it who may"
+            f"cannot listen at {listen!r}: anybody could write; name who may log in by --users "
+            "(dafka keys NAME --kafka), or add --insecure if only those reach it who may"
         )
+    _warn_of_open_passwords(place[0], known_users)
     reached_at = None if advertised_listener is None else _listener(advertised_listener)
     set_up_logs(log_level, log_format)
     keep_freed_memory()
@@ -81,11 +89,20 @@ def gateway(
         name=cluster, host=host, advertise=advertise, insecure=insecure, wire=wire
     )
     known = entered(tower, store, access=access, key=key, **way)
-    with KafkaServer(known, *place, reached_at) as running:
+    with KafkaServer(known, *place, reached_at, known_users) as running:
         log.info("gateway is up", extra={"address": running.node.address, "listen": listen})
         health.watch(running)
         run_until_told(running)
         end_within(shutdown_ms)
+
+
+def _warn_of_open_passwords(host: str, users: KafkaUsers | None) -> None:
+    if users is not None and users.certificate is None and not is_loopback(host):
+        log.warning(
+            "passwords and records cross the network as they are: name a certificate in the users "
+            "file, unless something before it does TLS",
+            extra={"listen": host},
+        )
 
 
 def _listener(text: str) -> tuple[str, int]:

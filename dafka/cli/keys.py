@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dafka.errors import MisuseError
+from dafka.gateway.users import load_users, new_password, user_entry
 from dafka.process.files import replace_text, write_secret
 from dafka.process.web_access import WEB_RIGHTS, entry, load_web_access, new_token
 from dafka.transport.access import rule
@@ -21,6 +22,7 @@ from topology.terminal import say
 CLUSTER = "cluster"
 ACCESS_FILE = "access.toml"
 WEB_FILE = "web.toml"
+KAFKA_FILE = "kafka.toml"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -55,17 +57,31 @@ def keys(
             f"{', '.join(WEB_RIGHTS)}; repeatedly."
         ),
     ] = None,
+    kafka: Annotated[
+        bool,
+        typer.Option(
+            "--kafka",
+            help="A password instead, for Kafka clients: NAME.password, and an entry in "
+            "kafka.toml.",
+        ),
+    ] = False,
 ) -> None:
     """Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.
 
     Example: dafka keys shop --read 'orders*' --write 'orders*'
 
     Example: dafka keys prometheus --web metrics
+
+    Example: dafka keys shop --kafka --read 'orders*' --write 'orders*' --groups 'shop*'
     """
     if _NAME.fullmatch(name) is None:
         raise MisuseError(f"name {name!r} cannot be used: letters, digits, '.', '_' and '-'")
     rules = dict(zip(RULES, (read or [], write or [], mirror or [], groups or []), strict=True))
-    if web:
+    if web and kafka:
+        raise MisuseError("a token is for HTTP, a password for Kafka clients: make one of them")
+    if kafka:
+        _make_password(name, directory, rules)
+    elif web:
         _make_token(name, directory, web, rules)
     else:
         _make_key(name, directory, rules)
@@ -87,6 +103,22 @@ def _make_token(name: str, directory: Path, may: list[str], rules: dict[str, lis
     say(f"{token_file}: keep it secret\n{web_file}: give it to every process with --web")
 
 
+def _make_password(name: str, directory: Path, rules: dict[str, list[str]]) -> None:
+    password_file, users_file = directory / f"{name}.password", directory / KAFKA_FILE
+    for pattern in chain.from_iterable(rules.values()):
+        rule(pattern)
+    if rules["mirror"]:
+        raise MisuseError("--mirror is for keys of distributors: Kafka clients write as themselves")
+    before = ""
+    if users_file.exists():
+        load_users(users_file)
+        before = users_file.read_text()
+    password = new_password()
+    known = before + user_entry(name, password, rules)
+    _write(password_file, password, users_file, known, private=True)
+    say(f"{password_file}: keep it secret\n{users_file}: give it to every gateway with --users")
+
+
 def _make_key(name: str, directory: Path, rules: dict[str, list[str]]) -> None:
     secret_file, access_file = directory / f"{name}.secret", directory / ACCESS_FILE
     for pattern in chain.from_iterable(rules.values()):
@@ -103,7 +135,9 @@ def _make_key(name: str, directory: Path, rules: dict[str, list[str]]) -> None:
     say(f"{secret_file}: keep it secret\n{access_file}: give it to every node of the cluster")
 
 
-def _write(secret_file: Path, secret: str, known_file: Path, known: str) -> None:
+def _write(
+    secret_file: Path, secret: str, known_file: Path, known: str, *, private: bool = False
+) -> None:
     """Write what its holder keeps, and what others know of it."""
     name, directory = secret_file.stem, known_file.parent
     try:
@@ -115,7 +149,7 @@ def _write(secret_file: Path, secret: str, known_file: Path, known: str) -> None
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_secret(secret_file, secret)
-        replace_text(known_file, known)
+        replace_text(known_file, known, private=private)
     except OSError as error:
         raise MisuseError(f"cannot write to {str(directory)!r}: {error.strerror}") from error
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter, Task
     from collections.abc import Callable
 
-    from dafka.gateway.handlers import Handlers
+    from dafka.gateway.session import Session
     from dafka.gateway.wire import Request
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 _WAIT_FOR_OTHERS = (Api.JOIN_GROUP, Api.SYNC_GROUP)
 """Requests that other members of a group may keep for minutes. They take no room meanwhile: what is
 kept of them has bounds of its own, see `CoordinatorSettings`."""
+
+UNPROVEN_BYTES_MAX = 64 * 1024
+"""Of a request of somebody who has not proven yet who it is."""
 
 _GONE = (ConnectionError, asyncio.IncompleteReadError)
 """How asyncio says that the client is not there any more."""
@@ -46,6 +49,7 @@ class ServerSettings:
         unread_bytes_max: Answers of all connections that are not read; when there are more, those
             are disconnected that have been reading for longest.
         idle_s: How long a connection may ask nothing.
+        unproven_s: How long it may take to prove who it is, where it has to.
         stalled_s: How long a request may take to come, or an answer to be read,
         bytes_per_s_min: and for each so many bytes a second more.
         pressed_s: How long a request may take to come while others wait for the room that it has.
@@ -57,6 +61,7 @@ class ServerSettings:
     requests_bytes_max: int = 16 * REQUEST_BYTES_MAX
     unread_bytes_max: int = 16 * REQUEST_BYTES_MAX
     idle_s: float = 600
+    unproven_s: float = 10
     stalled_s: float = 30
     bytes_per_s_min: float = 64 * 1024
     pressed_s: float = 2
@@ -110,7 +115,7 @@ class Connection:
     Args:
         reader: What it sends.
         writer: What it is sent.
-        handlers: What answers it.
+        session: What answers it.
         settings: Its bounds.
         room: For requests of all clients.
         sends: Called with how many bytes the client has yet to read, and, below zero, has read.
@@ -120,14 +125,15 @@ class Connection:
         self,
         reader: StreamReader,
         writer: StreamWriter,
-        handlers: Handlers,
+        session: Session,
         settings: ServerSettings,
         room: Room,
         sends: Callable[[int], None],
     ) -> None:
-        self._reader, self._writer, self._handlers = reader, writer, handlers
+        self._reader, self._writer, self._session = reader, writer, session
         self._settings, self._room, self._sends = settings, room, sends
         self._clock = asyncio.get_running_loop().time
+        self._unproven_due_s = self._clock() + settings.unproven_s
         self._slots = asyncio.Semaphore(settings.under_way_max)
         self._under_way: set[Task[None]] = set()
         self._last: Task[None] | None = None
@@ -148,7 +154,8 @@ class Connection:
     def look(self) -> None:
         """Disconnect a client that is too slow; end what is done for one that has gone."""
         pressed_s = self._pressed_due_s if self._room.is_wanted else float("inf")
-        if self._clock() >= min(self._read_due_s, self._sent_due_s, pressed_s):
+        unproven_s = float("inf") if self._session.proven else self._unproven_due_s
+        if self._clock() >= min(self._read_due_s, self._sent_due_s, pressed_s, unproven_s):
             log.info("client is too slow", extra={"client": self._client})
             self.abort()
         elif self._asks_nothing and self._reader.at_eof():
@@ -208,7 +215,8 @@ class Connection:
         """Take one request in."""
         self._read_due_s = self._clock() + self._settings.idle_s
         size = int.from_bytes(await self._reader.readexactly(SIZE_BYTES), "big", signed=True)
-        if not HEADER_BYTES <= size <= REQUEST_BYTES_MAX:
+        bound = REQUEST_BYTES_MAX if self._session.proven else UNPROVEN_BYTES_MAX
+        if not HEADER_BYTES <= size <= bound:
             raise RequestError("size")
         self._read_due_s, self._asks_nothing = float("inf"), True
         await self._room.take(size)
@@ -226,7 +234,7 @@ class Connection:
             else:
                 self._asks_nothing = True
                 await self._answered()
-                await self._send(await self._handlers.answer(request))
+                await self._send(await self._session.answer(request))
                 self._asks_nothing = False
         finally:
             if not kept:
@@ -250,7 +258,7 @@ class Connection:
     async def _answer(self, request: Request, size: int, before: Task[None] | None) -> None:
         """Answer one request when those before it are answered."""
         try:
-            pieces = await self._handlers.answer(request)
+            pieces = await self._session.answer(request)
             if before is not None and not before.done():
                 await asyncio.wait({before})
             await self._send(pieces)

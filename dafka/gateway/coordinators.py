@@ -95,6 +95,21 @@ class _Group:
             self.timer = None
 
 
+class _Groups:
+    """What there is of them, whoever asks."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, _Group] = {}
+        self.tokens = count(1)
+        self.size = 0
+        """Bytes of all of them."""
+
+
+def anybody(_group: str) -> bool:
+    """Every group may be used."""
+    return True
+
+
 class Coordinators:
     """All groups of this gateway.
 
@@ -102,17 +117,30 @@ class Coordinators:
         broker: The node behind.
         now_ms: A monotonic clock.
         settings: Of each group, and of all together.
+        may: Whether a group may be used, by its name.
+        groups: Those of others, who may use other ones.
     """
 
     def __init__(
-        self, broker: Broker, now_ms: Callable[[], int], settings: CoordinatorSettings
+        self,
+        broker: Broker,
+        now_ms: Callable[[], int],
+        settings: CoordinatorSettings,
+        may: Callable[[str], bool] = anybody,
+        groups: _Groups | None = None,
     ) -> None:
         self.broker = broker
         self._now_ms, self._settings = now_ms, settings
-        self._groups: dict[str, _Group] = {}
-        self._tokens = count(1)
-        self._held = 0
-        """Bytes of all of them."""
+        self._may, self._all = may, groups or _Groups()
+
+    def permitted(self, broker: Broker, may: Callable[[str], bool]) -> Coordinators:
+        """Return the same groups, as far as somebody may use them.
+
+        Args:
+            broker: The node, likewise.
+            may: Whether a group may be used, by its name.
+        """
+        return Coordinators(broker, self._now_ms, self._settings, may, self._all)
 
     async def ask(self, name: str, make: Callable[[int], GroupQuestion[Answer_co]]) -> Answer_co:
         """Ask a group something, and wait for the answer, which may be minutes.
@@ -121,14 +149,14 @@ class Coordinators:
             name: Of the group.
             make: Makes the question of its token.
         """
-        question = make(next(self._tokens))
+        question = make(next(self._all.tokens))
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return question.refused(group)
         event = cast("CoordinatorEvent", question)
         if isinstance(event, ConsumerHeard) and group.machine.is_empty:
             group.machine = ConsumerGroupMachine(self._settings, self._partitions_of)
-        if question.size and self._held + question.size > self._settings.bytes_max:
+        if question.size and self._all.size + question.size > self._settings.bytes_max:
             return question.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         group.waiting[question.token] = question, answered
@@ -160,11 +188,11 @@ class Coordinators:
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return group
-        if self._held > self._settings.bytes_max:
+        if self._all.size > self._settings.bytes_max:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not offsets:
             return ErrorCode.NONE
-        held, turn = group.commits, next(self._tokens)
+        held, turn = group.commits, next(self._all.tokens)
         error = await self.broker.commit(name, group.epoch, offsets)
         if error is ErrorCode.NONE:
             held.keep(turn, offsets)
@@ -203,7 +231,7 @@ class Coordinators:
         group = self._owned(name)
         if isinstance(group, ErrorCode):
             return group
-        if name in self._groups:
+        if name in self._all.by_name:
             return group.described()
         found = await self.broker.committed(name)
         if isinstance(found, ErrorCode):
@@ -215,8 +243,8 @@ class Coordinators:
         committed = await self.broker.groups()
         if isinstance(committed, ErrorCode):
             return committed
-        found = dict.fromkeys(committed, DescribedGroup(EMPTY))
-        for name in tuple(self._groups):
+        found = dict.fromkeys(filter(self._may, committed), DescribedGroup(EMPTY))
+        for name in tuple(self._all.by_name):
             group = self._owned(name)
             if not isinstance(group, ErrorCode):
                 found[name] = group.described()
@@ -241,8 +269,10 @@ class Coordinators:
             checked_group(name)
         except MisuseError:
             return ErrorCode.INVALID_GROUP_ID
+        if not self._may(name):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
         node, epoch = self.broker.coordinator(name)
-        group = self._groups.get(name)
+        group = self._all.by_name.get(name)
         if group is not None and (node, epoch) != (self.broker.node, group.epoch):
             self._drop(name, group)
             group.end()
@@ -253,8 +283,8 @@ class Coordinators:
         return group or _Group(epoch, self._settings)
 
     def _drop(self, name: str, group: _Group) -> None:
-        if self._groups.pop(name, None) is not None:
-            self._held -= group.size
+        if self._all.by_name.pop(name, None) is not None:
+            self._all.size -= group.size
         group.stop()
 
     def _tell(self, name: str, group: _Group, event: CoordinatorEvent) -> None:
@@ -267,16 +297,16 @@ class Coordinators:
         if group.machine.idle:
             self._drop(name, group)
             return
-        self._groups[name] = group
+        self._all.by_name[name] = group
         if not isinstance(event, MemberHeard):
             self._measure(name, group)
         self._wake_later(name, group, now_ms)
 
     def _measure(self, name: str, group: _Group) -> None:
-        if self._groups.get(name) is group:
-            self._held -= group.size
+        if self._all.by_name.get(name) is group:
+            self._all.size -= group.size
             group.size = group.machine.size + group.commits.size
-            self._held += group.size
+            self._all.size += group.size
 
     def _wake_later(self, name: str, group: _Group, now_ms: int) -> None:
         look_ms = now_ms + _LOOK_MS if group.waiting else None

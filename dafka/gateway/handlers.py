@@ -18,6 +18,7 @@ from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.fetch import fetch, list_offsets
+from dafka.gateway.permitted import PermittedBroker
 from dafka.gateway.produce import produce
 from dafka.gateway.wire import ADVERTISED_FROM, SERVED, Api, Request, answer_to
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from dafka.gateway.broker import Broker
     from dafka.gateway.coordinator import CoordinatorSettings
+    from dafka.transport.access import Rights
 
 
 OF_GROUPS: Mapping[Api, Callable[[Coordinators, Request], Awaitable[Mapping[str, Any]]]] = {
@@ -67,7 +69,8 @@ class Handlers:
         broker: The node behind.
         now_ms: A monotonic clock.
         made: How topics are made.
-        coordinated: How groups are coordinated.
+        coordinated: How groups are coordinated,
+        groups: unless it is said which there are.
     """
 
     def __init__(
@@ -76,9 +79,17 @@ class Handlers:
         now_ms: Callable[[], int],
         made: TopicSettings = TopicSettings(),
         coordinated: CoordinatorSettings = COORDINATOR_SETTINGS,
+        groups: Coordinators | None = None,
     ) -> None:
-        self._broker, self._now_ms, self._made = broker, now_ms, made
-        self._groups = Coordinators(broker, now_ms, coordinated)
+        self._broker: Broker = broker
+        self._now_ms, self._made = now_ms, made
+        self._groups = groups or Coordinators(broker, now_ms, coordinated)
+
+    def permitted(self, rights: Rights) -> Handlers:
+        """Return the same for a user, who may do so much."""
+        broker = PermittedBroker(self._broker, rights)
+        groups = self._groups.permitted(broker, rights.may_commit)
+        return Handlers(broker, self._now_ms, self._made, groups=groups)
 
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.

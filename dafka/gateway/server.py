@@ -6,12 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dafka.gateway.connection import SERVER_SETTINGS, Connection, Room
+from dafka.gateway.session import Session
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter, Task
 
     from dafka.gateway.connection import ServerSettings
     from dafka.gateway.handlers import Handlers
+    from dafka.gateway.users import KafkaUsers
 
 _BUFFER_BYTES = 32 * 1024
 """What is read ahead of a connection, twice."""
@@ -29,9 +31,16 @@ class GatewayServer:
     Args:
         handlers: What answers them.
         settings: What they may make it hold.
+        users: Who may log in; None: everybody may do everything.
     """
 
-    def __init__(self, handlers: Handlers, settings: ServerSettings = SERVER_SETTINGS) -> None:
+    def __init__(
+        self,
+        handlers: Handlers,
+        settings: ServerSettings = SERVER_SETTINGS,
+        users: KafkaUsers | None = None,
+    ) -> None:
+        self._users = users
         self._handlers, self._settings = handlers, settings
         self._room = Room(settings.requests_bytes_max)
         self._unread = 0
@@ -51,8 +60,15 @@ class GatewayServer:
         Raises:
             OSError: Nobody can listen there.
         """
+        context = None if self._users is None else self._users.context()
         self._server = await asyncio.start_server(
-            self._accept, host, port, limit=_BUFFER_BYTES, backlog=_WAITING_MAX
+            self._accept,
+            host,
+            port,
+            limit=_BUFFER_BYTES,
+            backlog=_WAITING_MAX,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else self._settings.unproven_s,
         )
         self._looking = asyncio.create_task(self._look())
         return int(self._server.sockets[0].getsockname()[1])
@@ -79,9 +95,8 @@ class GatewayServer:
         if self._stopped or len(self._connections) >= self._settings.connections_max:
             writer.transport.abort()
             return
-        connection = Connection(
-            reader, writer, self._handlers, self._settings, self._room, self._sends
-        )
+        session = Session(self._handlers, self._users, _subject(writer))
+        connection = Connection(reader, writer, session, self._settings, self._room, self._sends)
         self._connections[connection.task] = connection
         connection.task.add_done_callback(self._connections.pop)
 
@@ -103,3 +118,13 @@ class GatewayServer:
             slowest = reading.pop()
             slowest.abort()
             left -= slowest.unread
+
+
+def _subject(writer: StreamWriter) -> str:
+    """The common name of the certificate that a client has shown; empty if it showed none."""
+    certificate = writer.get_extra_info("peercert") or {}
+    for name in certificate.get("subject", ()):
+        for what, value in name:
+            if what == "commonName":
+                return str(value)
+    return ""

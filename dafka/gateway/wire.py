@@ -45,11 +45,13 @@ class Api(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
     INIT_PRODUCER_ID = 22
     DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     OFFSET_DELETE = 47
@@ -72,11 +74,13 @@ SERVED = {
     Api.SYNC_GROUP: range(6),
     Api.DESCRIBE_GROUPS: range(6),
     Api.LIST_GROUPS: range(6),
+    Api.SASL_HANDSHAKE: range(1, 2),
     Api.API_VERSIONS: range(5),
     Api.CREATE_TOPICS: range(2, 8),
     Api.DELETE_TOPICS: range(1, 7),
     Api.INIT_PRODUCER_ID: range(6),
     Api.DESCRIBE_CONFIGS: range(1, 5),
+    Api.SASL_AUTHENTICATE: range(3),
     Api.CREATE_PARTITIONS: range(4),
     Api.DELETE_GROUPS: range(3),
     Api.OFFSET_DELETE: range(1),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.cluster import Cluster
+    from dafka.gateway.users import KafkaUsers
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class KafkaServer:
         host: Where it listens.
         port: Likewise; 0 is no choice, for clients are told it.
         reached_at: Where clients reach it, if not there.
+        users: Who may log in; None: everybody may do everything.
 
     Raises:
         MisuseError: Nobody can listen there, or the cluster cannot be entered as given.
@@ -40,9 +42,10 @@ class KafkaServer:
         host: str,
         port: int,
         reached_at: tuple[str, int] | None = None,
+        users: KafkaUsers | None = None,
     ) -> None:
         self._node = GatewayNode(cluster, *(reached_at or (host, port)))
-        self._server = GatewayServer(Handlers(self._node, now_ms))
+        self._server = GatewayServer(Handlers(self._node, now_ms), users=users)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name="dafka-kafka", daemon=True)
         self._thread.start()

@@ -83,8 +83,17 @@ def private_directory(path: Path) -> None:
         )
 
 
-def replace_text(file: Path, text: str) -> None:
-    """Write a file whole or not at all: processes may be reading it."""
+def replace_text(file: Path, text: str, *, private: bool = False) -> None:
+    """Write a file whole or not at all: processes may be reading it.
+
+    Args:
+        file: It need not be there.
+        text: All of it.
+        private: Whether only its owner may read it.
+    """
     draft = file.with_suffix(".new")
+    draft.touch(0o600 if private else 0o666)
+    if private:
+        draft.chmod(0o600)
     draft.write_text(text)
     draft.replace(file)

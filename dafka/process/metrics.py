@@ -74,6 +74,11 @@ WEB_REFUSED = Counter(
 )
 
 
+KAFKA_LOGINS_FAILED = Counter(
+    "dafka_gateway_logins_failed", "Kafka clients that did not prove who they are", ["mechanism"]
+)
+
+
 def count_dropped(role: str, reason: Reason) -> None:
     """Count something that came from outside and was not used."""
     DROPPED.labels(role, reason).inc()

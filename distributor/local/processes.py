@@ -190,6 +190,8 @@ def _gateways(topology: Topology, directory: Path) -> list[_Draft]:
             command = ["dafka", "gateway", "--cluster", cluster.name, "--listen", gateway.listen]
             if gateway.advertised_listener:
                 command += ["--advertised-listener", gateway.advertised_listener]
+            if gateway.users:
+                command += ["--users", str(directory / gateway.users)]
             command += [*_place(cluster), "--wire", cluster.wire]
             command += _client_keys(cluster, directory)
             for tower in cluster.towers:

@@ -1,9 +1,10 @@
-"""Files for what speaks HTTP: tokens, and a certificate that is its own authority."""
+"""Files for what speaks HTTP and Kafka: tokens, passwords, and certificates of one authority."""
 
 from __future__ import annotations
 
 import trustme
 
+from dafka.gateway.users import new_password, user_entry
 from dafka.process.web_access import entry, new_token
 
 
@@ -26,3 +27,32 @@ def write_web(directory, *, tls=False, **may):
     file = directory / "web.toml"
     file.write_text("".join(lines))
     return file, tokens
+
+
+def write_users(directory, *, tls=False, certified=(), **rules):
+    """Write `kafka.toml` and certificates if `tls`; return the file and the passwords.
+
+    Args:
+        directory: Where; with `tls` it has `ca.pem`, and `NAME.pem` with its key of each user.
+        tls: Whether connections are TLS, and certificates of `ca.pem` name users.
+        certified: Names besides that get certificates.
+        rules: Each is a name, and what it may `read`, `write`, and be a member of.
+    """
+    lines = []
+    if tls:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(directory / "ca.pem")
+        made = authority.issue_cert("127.0.0.1", "localhost")
+        made.private_key_and_cert_chain_pem.write_to_path(directory / "kafka.pem")
+        (directory / "kafka.pem").chmod(0o600)
+        lines = ['certificate = "kafka.pem"\n', 'certificate_key = "kafka.pem"\n']
+        lines += ['client_ca = "ca.pem"\n']
+        for name in (*rules, *certified):
+            of_user = authority.issue_cert(f"{name}@example.org", common_name=name)
+            of_user.private_key_and_cert_chain_pem.write_to_path(directory / f"{name}.pem")
+    passwords = {name: new_password() for name in rules}
+    lines += [user_entry(name, passwords[name], rules[name]) for name in rules]
+    file = directory / "kafka.toml"
+    file.write_text("".join(lines))
+    file.chmod(0o600)
+    return file, passwords

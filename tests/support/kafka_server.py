@@ -42,7 +42,9 @@ class ServedBroker:
 
 
 @contextmanager
-def served(settings=None, topics=None, coordinated=COORDINATOR_SETTINGS, **broker_settings):
+def served(
+    settings=None, topics=None, coordinated=COORDINATOR_SETTINGS, users=None, **broker_settings
+):
     """Serve a broker in memory for as long as it is used."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="gateway")
@@ -51,7 +53,7 @@ def served(settings=None, topics=None, coordinated=COORDINATOR_SETTINGS, **broke
     async def begin():
         broker = MemoryBroker(**broker_settings)
         handlers = Handlers(broker, now_ms, topics or TopicSettings(), coordinated)
-        server = GatewayServer(handlers, settings or ServerSettings())
+        server = GatewayServer(handlers, settings or ServerSettings(), users)
         port = await server.start("127.0.0.1", 0)
         broker.endpoint = ("127.0.0.1", port)
         return ServedBroker(loop, server, broker, port)

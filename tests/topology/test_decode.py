@@ -46,7 +46,7 @@ GOOD = {
             "registry": "http://10.0.0.1:8081",
             "subject_format": "{tenant}-{topic}",
             "gateways": [
-                {"listen": "10.0.0.1:9092"},
+                {"listen": "10.0.0.1:9092", "users": "keys/kafka.toml"},
                 {"listen": "[::]:9093", "advertised_listener": "kafka.example:9093"},
             ],
         },
@@ -116,7 +116,7 @@ def test_every_key_becomes_its_field():
                 registry="http://10.0.0.1:8081",
                 subject_format="{tenant}-{topic}",
                 gateways=(
-                    GatewaySpec(listen="10.0.0.1:9092"),
+                    GatewaySpec(listen="10.0.0.1:9092", users="keys/kafka.toml"),
                     GatewaySpec(listen="[::]:9093", advertised_listener="kafka.example:9093"),
                 ),
             ),
@@ -220,6 +220,7 @@ def test_keys_that_cannot_be_used(key, value, path):
         ([{"listen": "9092"}], "gateways[0].listen"),
         ([{"listen": "a:0"}], "gateways[0].listen"),
         ([{"listen": "a:1", "advertised_listener": "b"}], "gateways[0].advertised_listener"),
+        ([{"listen": "a:1", "users": 5}], "gateways[0].users"),
         ([{"listen": "a:1", "port": 1}], "gateways[0].port"),
     ],
 )

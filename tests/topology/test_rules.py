@@ -188,7 +188,7 @@ def test_a_single_cluster_is_a_right_topology():
             with_cluster(0, gateways=(GatewaySpec(listen="kafka.example:9092"),)),
             "$.clusters[0].gateways[0].listen",
             "anybody who reaches kafka.example:9092 could write to 'c1'",
-            "insecure: true",
+            "users: keys/kafka.toml",
         ),
         (
             with_cluster(0, insecure=True, gateways=(GatewaySpec(listen="0.0.0.0:9092"),)),
@@ -250,6 +250,7 @@ def test_a_hint_does_not_list_a_hundred_clusters():
         with_cluster(1, stores=(store("tcp://10.0.0.1:20002"),)),
         with_cluster(1, stores=(store(data="data/c1/inner"),)),
         with_cluster(0, gateways=(GatewaySpec(listen="localhost:9092"),)),
+        with_cluster(0, gateways=(GatewaySpec(listen="10.0.0.1:9092", users="kafka.toml"),)),
         with_cluster(
             0,
             insecure=True,

@@ -12,7 +12,7 @@ from dafka.errors import MisuseError
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--listen", "0.0.0.0:9092"], "Kafka clients prove nothing yet"),
+        (["--listen", "0.0.0.0:9092"], "dafka keys NAME --kafka"),
         (["--listen", "127.0.0.1"], "expected HOST:PORT"),
         (["--advertised-listener", "ipc:///tmp/x"], "expected HOST:PORT"),
     ],

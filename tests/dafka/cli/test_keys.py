@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.gateway.scram import MECHANISMS, proves
+from dafka.gateway.users import load_users
 from dafka.process.web_access import load_web_access
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.keys import load_credentials
@@ -55,6 +57,32 @@ def test_a_token_for_what_speaks_http(dafka, refused, tmp_path):
     again = ("keys", "ops", *where, *rights)
     assert "take it out there first" in refused(2, *again)
     assert (tmp_path / "web.toml").read_text() == before
+
+
+def test_a_password_for_kafka_clients(dafka, refused, tmp_path):
+    where = ["--dir", str(tmp_path)]
+    rules = ["--read", "orders*", "--write", "orders-eu*", "--groups", "shop*"]
+    made = dafka("keys", "shop", *where, "--kafka", *rules)
+    assert made.returncode == 0, made.stderr
+    assert b"give it to every gateway with --users" in made.stdout
+    assert dafka("keys", "ops", *where, "--kafka", "--read", "*").returncode == 0
+    known = load_users(tmp_path / "kafka.toml")
+    assert known.users["shop"].rights == Rights(("orders",), ("orders-eu",), groups=("shop",))
+    assert known.users["ops"].rights == Rights(read=("",))
+    password = (tmp_path / "shop.password").read_text().strip()
+    for mechanism in MECHANISMS:
+        assert proves(known.verifier("shop", mechanism), mechanism, password)
+    assert password not in (tmp_path / "kafka.toml").read_text()
+    for name in ("shop.password", "kafka.toml"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    for words, says in (
+        (("--mirror", "*"), "--mirror is for keys of distributors"),
+        (("--read", "orders"), "rule 'orders'"),
+        (("--web", "metrics"), "make one of them"),
+    ):
+        assert says in refused(2, "keys", "x", *where, "--kafka", *words)
+    (tmp_path / "shop.password").unlink()
+    assert "take it out there first" in refused(2, "keys", "shop", *where, "--kafka")
 
 
 def test_mistakes_change_nothing(refused, dafka, tmp_path):

@@ -77,7 +77,9 @@ def test_gateways_are_last_so_that_other_processes_keep_their_ports():
     topology = load(FOUR)
     gateways = (
         GatewaySpec(listen="127.0.0.1:9092"),
-        GatewaySpec(listen="127.0.0.1:9093", advertised_listener="kafka.example:9093"),
+        GatewaySpec(
+            listen="127.0.0.1:9093", advertised_listener="kafka.example:9093", users="kafka.toml"
+        ),
     )
     first, *others = topology.clusters
     clusters = (replace(first, gateways=gateways), *others)
@@ -93,6 +95,7 @@ def test_gateways_are_last_so_that_other_processes_keep_their_ports():
     )
     at = two.command.index("--advertised-listener")
     assert two.command[at + 1] == "kafka.example:9093"
+    assert two.command[two.command.index("--users") + 1] == str(FOUR.parent / "kafka.toml")
     assert {"tcp://127.0.0.1:9092", "tcp://127.0.0.1:9093"} <= set(endpoints_of(with_gateways))
 
 

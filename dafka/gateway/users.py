@@ -1,0 +1,195 @@
+"""Who may use a gateway as a Kafka client, and the certificate that it shows.
+
+| in `kafka.toml` | what |
+|---|---|
+| `users.NAME` | a user |
+| its `scram-sha-256`, `scram-sha-512` | what is kept of its password |
+| its `read`, `write`, `groups` | rules |
+| `certificate`, `certificate_key` | files, relative to this one; with them everything is TLS |
+| `client_ca` | a file: who shows a certificate that it has signed is the user whom that names |
+
+Rules are those of keys (`dafka.transport.access`): prefixes of topics, and of groups. A user
+without a verifier logs in by certificate alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import ssl
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dafka.errors import MisuseError
+from dafka.gateway.scram import ITERATIONS, MECHANISMS, Verifier, verifier_of
+from dafka.process.files import text_of
+from dafka.transport.access import EVERYTHING, Rights, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+USERS_MAX = 1_000
+
+_FILE_BYTES_MAX = 1024 * 1024
+_PASSWORD_BYTES = 24
+_RULES = "read", "write", "groups"
+_FILES = "certificate", "certificate_key", "client_ca"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaUser:
+    """Who may log in.
+
+    Attributes:
+        name: As the file calls it.
+        rights: What it may read, write, and be a member of.
+        verifiers: By mechanism, what is kept of its password; none for who has only a certificate.
+    """
+
+    name: str
+    rights: Rights
+    verifiers: Mapping[str, Verifier]
+
+
+ANYBODY = KafkaUser("", Rights(EVERYTHING, EVERYTHING), {})
+"""Where nobody has to log in."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaUsers:
+    """What `kafka.toml` says.
+
+    Attributes:
+        users: By name.
+        certificate: The certificate's file, and its key's; None for no TLS.
+        client_ca: Whose certificates name users; None for nobody's.
+    """
+
+    users: Mapping[str, KafkaUser]
+    certificate: tuple[Path, Path] | None = None
+    client_ca: Path | None = None
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), compare=False)
+
+    def verifier(self, name: str, mechanism: str) -> Verifier:
+        """What is kept of a user's password; of who has none, something that nobody can prove.
+
+        The same each time it is asked for, as it is for those who are known.
+        """
+        user = self.users.get(name)
+        found = None if user is None else user.verifiers.get(mechanism)
+        if found is not None:
+            return found
+        said = hmac.digest(self._secret, f"{mechanism} {name}".encode(), "sha256")
+        size = hashlib.new(mechanism.removeprefix("SCRAM-").replace("-", "")).digest_size
+        return Verifier(said[:16], ITERATIONS, secrets.token_bytes(size), secrets.token_bytes(size))
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return what connections are accepted with; None for no TLS.
+
+        Raises:
+            MisuseError: A certificate or key cannot be used.
+        """
+        if self.certificate is None:
+            return None
+        certificate, key = self.certificate
+        text_of(key, _FILE_BYTES_MAX, private=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            # Without a password OpenSSL would ask for one at the terminal, and wait.
+            context.load_cert_chain(certificate, key, password="")
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+                context.verify_mode = ssl.CERT_OPTIONAL  # who shows none logs in by a password
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(map(str, filter(None, (certificate, key, self.client_ca))))
+            raise MisuseError(f"certificates {files} cannot be used: {error}") from error
+        return context
+
+
+def load_users(file: Path) -> KafkaUsers:
+    """Read who may use a gateway.
+
+    Raises:
+        MisuseError: It cannot be read, or is no such file, or its certificates cannot be used.
+    """
+    try:
+        found = _users(tomllib.loads(text_of(file, _FILE_BYTES_MAX, private=True)), file.parent)
+    except (tomllib.TOMLDecodeError, _UsersFileError, RecursionError) as error:
+        raise MisuseError(f"users file {str(file)!r} cannot be used: {error}") from error
+    found.context()
+    return found
+
+
+def new_password() -> str:
+    """Return a password that nobody can guess."""
+    return secrets.token_urlsafe(_PASSWORD_BYTES)
+
+
+def user_entry(name: str, password: str, rules: Mapping[str, list[str]]) -> str:
+    """Return what `kafka.toml` says of a user."""
+    kept = [
+        f'{mechanism.lower()} = "{verifier_of(mechanism, password).written()}"'
+        for mechanism in MECHANISMS
+    ]
+    kept += [
+        f"{what} = {json.dumps(rules[what], ensure_ascii=False)}"
+        for what in _RULES
+        if rules.get(what)
+    ]
+    return "\n".join([f'\n[users."{name}"]', *kept]) + "\n"
+
+
+class _UsersFileError(Exception):
+    """What is wrong with a file, without its name."""
+
+
+def _users(document: dict[str, Any], directory: Path) -> KafkaUsers:
+    unknown = document.keys() - {"users", *_FILES}
+    if unknown:
+        raise _UsersFileError(f"unknown key {min(unknown)!r}")
+    tables = document.get("users", {})
+    if not isinstance(tables, dict) or not 0 < len(tables) <= USERS_MAX:
+        raise _UsersFileError(f"it needs 1 to {USERS_MAX:,} users: dafka keys NAME --kafka")
+    users = {name: _user(name, table) for name, table in tables.items()}
+    certificate, key, client_ca = (document.get(what) for what in _FILES)
+    if not all(isinstance(path, str) for path in (certificate, key, client_ca) if path is not None):
+        raise _UsersFileError(f"{', '.join(_FILES)} are paths")
+    if (certificate is None) != (key is None):
+        raise _UsersFileError("`certificate` and `certificate_key` belong together")
+    if certificate is None or key is None:
+        if client_ca is not None:
+            raise _UsersFileError("`client_ca` needs `certificate`: clients show theirs by TLS")
+        return KafkaUsers(users)
+    signer = None if client_ca is None else directory / client_ca
+    return KafkaUsers(users, (directory / certificate, directory / key), signer)
+
+
+def _user(name: str, table: object) -> KafkaUser:
+    kept = {mechanism.lower(): mechanism for mechanism in MECHANISMS}
+    if not isinstance(table, dict):
+        raise _UsersFileError(f"user {name!r} must be a table")
+    unknown = table.keys() - {*kept, *_RULES}
+    if unknown:
+        raise _UsersFileError(f"unknown key {min(unknown)!r} of user {name!r}")
+    verifiers: dict[str, Verifier] = {}
+    for key in kept.keys() & table.keys():
+        try:
+            verifiers[kept[key]] = Verifier.read(table[key])
+        except (AttributeError, ValueError) as error:
+            raise _UsersFileError(f"{key} of user {name!r} is no verifier") from error
+    read, write, groups = (_prefixes(name, what, table.get(what, [])) for what in _RULES)
+    rights = Rights(read, write, groups=groups if "groups" in table else None)
+    return KafkaUser(name, rights, verifiers)
+
+
+def _prefixes(name: str, what: str, patterns: object) -> tuple[str, ...]:
+    if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
+        raise _UsersFileError(f"{what} of user {name!r} must be a list of rules")
+    try:
+        return tuple(map(rule, patterns))
+    except MisuseError as error:
+        raise _UsersFileError(f"{what} of user {name!r}: {error}") from error
