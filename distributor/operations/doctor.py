@@ -19,7 +19,7 @@ from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
-from distributor.operations.meter import clock_skews_s, towers_away
+from distributor.operations.meter import clock_skews_s, towers_away, unread_meshes
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import furthest, lacking, survey
@@ -134,6 +134,7 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
                 )
             case _:
                 yield from _of_clock(vitals)
+                yield from _of_dialect(vitals)
 
 
 def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
@@ -146,6 +147,18 @@ def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
                 f"its machine's clock is {abs(skew_s):,.0f} s {way} those of other clusters",
                 "set it (chronyc tracking): ages, delays and positions by time are wrong by that",
             )
+
+
+def _of_dialect(vitals: Vitals) -> Iterator[Diagnosis]:
+    """A process that says nothing, so that what it hears of does not break."""
+    if unread_meshes(vitals.exposition):
+        yield Diagnosis(
+            vitals.process.name,
+            "says nothing in a cluster: all that it has heard of there write as the C "
+            "implementation does, and would break at what it says",
+            "if the cluster is theirs, declare it wire: libdafka; else find out who connects to "
+            "its ports (ss -tnp) and keep him away. It goes on once one of its own kind is there",
+        )
 
 
 def _of_towers(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diagnosis]:

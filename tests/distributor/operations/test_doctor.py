@@ -85,6 +85,14 @@ def test_a_machine_with_another_time_is_named(make_pair, free_ports, skew, what)
     assert [what in one.what for one in found] == [True] * bool(what)
 
 
+@pytest.mark.parametrize(("meshes", "named"), [(1, True), (0, False)])
+def test_a_process_that_says_nothing_for_the_sake_of_others_is_named(pair, meshes, named):
+    store = next(one for one in processes_of(plan(pair.topology), pair.file) if "store" in one.name)
+    exposition = f'dafka_unread_meshes{{role="store",address="AB"}} {meshes}\n'
+    found = list(module._of_processes(pair.topology, [Vitals(store, "ok", (), exposition)]))
+    assert ["declare it wire: libdafka" in one.do for one in found] == [True] * named
+
+
 @pytest.mark.parametrize(("state", "named"), [("ok", True), ("no answer", False)])
 def test_a_tower_that_others_do_not_hear_is_named_unless_it_is_known_to_be_ill(pair, state, named):
     processes = processes_of(plan(pair.topology), pair.file)
