@@ -18,6 +18,7 @@ from dafka.errors import DafkaError, MisuseError, WireError
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.files import private_directory
+from dafka.process.threads import wait_for_end
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.paging import page
 from dafka.transport.request import QueryServer
@@ -258,7 +259,7 @@ class ControlServer:
     def close(self) -> None:
         """Take no more commands."""
         self._stopping.set()
-        self._thread.join()
+        wait_for_end(self._thread, "a command to a link")
 
     def _serve(self) -> None:
         try:
