@@ -105,6 +105,7 @@ class SteeredLink:
         steering = self._steering
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
+        left, starved, left_ms = steering.left or ("", "", 0)
         return LinkRow(
             source=self._link.source,
             level=self._link.level,
@@ -121,6 +122,9 @@ class SteeredLink:
             shortened=self._node.shortened,
             stopped=tuple(_stopped_row(*one) for one in islice(stops.items(), STOPPED_MAX)),
             topics=self._link.topics,
+            left=left,
+            starved=starved,
+            left_ms=left_ms,
         )
 
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:

@@ -82,6 +82,7 @@ def examine(
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
         *_of_links(status.links, status.clusters),
+        *_of_relays(plan, status.links),
         *_of_holdings(plan.topology, status.links, settle_s),
     ]
 
@@ -264,6 +265,26 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
                 f"look whether distributor run --cluster {link.source} --level {link.level} runs "
                 "and at its metrics; if the lag shrinks, wait",
             )
+
+
+def _of_relays(plan: Plan, links: list[LinkStatus]) -> Iterator[Diagnosis]:
+    """Distributors by which too little came from one target to another, as links have seen it.
+
+    A relay that is slow has nothing to do once it is got round, and looks well by itself.
+    """
+    for link in links:
+        for distributor in plan.distributors:
+            relays = any(link.starved in one.targets for one in distributor.links)
+            if distributor.cluster == link.left and relays:
+                yield Diagnosis(
+                    f"{distributor.cluster}-level-{distributor.level} → {link.starved}",
+                    f"{link.starved} got nothing of what {link.left} took, or got it far too late: "
+                    f"the link of {link.source} left {link.left} for that "
+                    f"{link.left_seconds:,.0f} s ago",
+                    f"look at that distributor's load and network, and at the stores of "
+                    f"{link.starved}; once it is mended, distributor retarget FILE --cluster "
+                    f"{link.source} --level {link.level} --to {link.left}",
+                )
 
 
 def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
