@@ -110,15 +110,14 @@ class Mesh:
             refuse_keys_within(endpoint, credentials)
         self._credentials = credentials
         self._dialect = dialect(cluster.wire)
-        self._singles = Singles(shape)
-        one_by_one = shape is not Shape.BATCHES
-        self.foreign = one_by_one
+        self.foreign = shape is not Shape.BATCHES
         """Whether nodes of another make may be in it: they need HEAD at a regular interval."""
+        mark = sockets.SINGLES_MARK if self.foreign else sockets.PUBLISH_MARK
+        # Half of it where live batches need their place, too.
+        self._singles = Singles(shape, mark if self.foreign else mark // 2)
         # What one node sends is its own affair; what the others can read is the cluster's.
         self._bundles = Bundles(self._dialect, written=cluster.shape() is Shape.BATCHES)
-        self._publisher = sockets.publisher(
-            sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
-        )
+        self._publisher = sockets.publisher(mark)
         self._unread = Unread(self._publisher)
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
