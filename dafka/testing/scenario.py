@@ -198,19 +198,23 @@ class ScenarioCluster:
             SimProducer(self.world, f"T{number}", mesh, min_acks=2, address=TWINS.address)
             for number in range(2 if traits.twins else 0)
         ]
-        others: list[SimLiar | SimBareTwin] = [
-            SimBareTwin(self.world, f"B{number}", mesh, BARE_TWINS)
-            for number in range(2 if traits.twins else 0)
-        ]
-        if traits.eager:
-            others.append(SimLiar(self.world, "L", mesh, traits.eager))
         self.wrong = self.world.random.choice([*self.stores, *self.producers])
         """Whose clock is the one that is wrong, if any is."""
         self.late_ms: dict[str, int] = {}
         """By how much clocks were behind, of whom they were."""
         self.set_clock()
-        for node in [*self.nodes, *self.twins, *others]:
+        for node in [*self.nodes, *self.twins, *self._strangers()]:
             node.boot()
+
+    def _strangers(self) -> list[SimLiar | SimBareTwin]:
+        strangers: list[SimLiar | SimBareTwin] = []
+        if self.traits.twins:
+            strangers += [
+                SimBareTwin(self.world, f"B{number}", self.mesh, BARE_TWINS) for number in range(2)
+            ]
+        if self.traits.eager:
+            strangers.append(SimLiar(self.world, "L", self.mesh, self.traits.eager))
+        return strangers
 
     @property
     def nodes(self) -> list[SimProducer | SimStore | SimConsumer]:
