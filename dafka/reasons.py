@@ -38,7 +38,6 @@ Reason = Literal[
     "beacon endpoint",
     "beacon host",
     "beacon key",
-    "other dialect",
     "too many peers",
     # What this node has no use or no room for.
     "append failed",

@@ -156,7 +156,7 @@ class Consumer:
         with ExitStack() as opened:
             if options is not None:
                 self._group = joined(opened, options, machine, Start(start), cluster)
-            mesh = Mesh(cluster, self.address)
+            mesh = Mesh(cluster, self.address, refuses_others=True)
             opened.pop_all()  # all there: from here on the node's thread closes them
         self._node: Node[None, Never] | Node[None, GroupEvent]
         self._role: ConsumerRole | GroupRole

@@ -267,7 +267,7 @@ class Producer:
             """Records found in the spool: sent earlier, stored by nobody yet as far as is known."""
             self._buffered = sum(len(batch.content) for batch in kept)
             self._deliveries = Deliveries(self.address, ends, kept)
-            mesh = Mesh(cluster, self.address, content=content)
+            mesh = Mesh(cluster, self.address, content=content, refuses_others=True)
             opened.pop_all()  # all there: from here on the node's thread closes them
         settings = ProducerSettings(
             min_acks=min_acks, spooled=spool is not None, foreign=mesh.foreign

@@ -12,6 +12,7 @@ from dafka.model import TowerEndpoints
 from dafka.node.loop import STUCK_MS, NodeFailedError
 from dafka.process import metrics
 from dafka.process.clock import now_ms
+from dafka.process.threads import wait_for_end
 from dafka.transport.curve import checked_infrastructure
 from dafka.transport.sockets import Poller
 from dafka.transport.tower import TowerSockets
@@ -83,7 +84,7 @@ class Tower:
     def close(self) -> None:
         """Release the endpoints."""
         self._stopping.set()
-        self._thread.join()
+        wait_for_end(self._thread, "beacons")
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.machine import earliest
 from dafka.protocol.presence import Disconnect, TowerAway, TowerBack, TwinHeard
 from dafka.wire import messages
+from dafka.wire.dialect import Company
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +42,7 @@ _BATCHES = (
     messages.DirectRecord,
 )
 
-_NOTICES = (Disconnect, TowerAway, TowerBack, TwinHeard, Dropped)
+_NOTICES = (Disconnect, TowerAway, TowerBack, TwinHeard, Dropped, Company)
 
 
 class Role(Protocol[S, E]):
@@ -128,6 +129,8 @@ class Turn(Generic[S, E]):
         self._due_ms: int | None = None
         self._away: set[str] = set()
         """Towers that are not heard."""
+        self._unread: set[S] = set()
+        """Meshes in which nobody reads what this node writes."""
         self._taken_in = metrics.traffic(role.name, "in")
         self._sent_out = metrics.traffic(role.name, "out")
 
@@ -156,7 +159,7 @@ class Turn(Generic[S, E]):
                 if isinstance(message, _BATCHES):
                     self._taken_in.add(message.count, len(message.content))
             elif isinstance(event, _NOTICES):
-                self._notice(event)
+                self._notice(side, event)
                 continue
             feed(side, event)
 
@@ -188,6 +191,7 @@ class Turn(Generic[S, E]):
         for mesh in self._meshes.values():
             mesh.close(linger_ms)
         metrics.PEERS.remove(self._role.name, self._address)
+        metrics.UNREAD.remove(self._role.name, self._address)
         for tower in list(self._away):
             self._tower(tower, away=False)
 
@@ -221,7 +225,7 @@ class Turn(Generic[S, E]):
             return self._role.perform(side, effect)
         return None
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, side: S, notice: Notice) -> None:
         """Count or say what an operator should know of a mesh."""
         match notice:
             case Dropped():
@@ -249,6 +253,24 @@ class Turn(Generic[S, E]):
                     "count as one; end one of them and empty its directory",
                     extra=facts,
                 )
+            case Company():
+                self._meet(side, notice)
+
+    def _meet(self, side: S, company: Company) -> None:
+        """Say when nobody reads what is said in a mesh, and when somebody does again."""
+        if company is Company.OTHER:
+            self._unread.add(side)
+            log.warning(
+                "all nodes heard of write as the C implementation does, and would break at what "
+                "this one sends: it says nothing until one of its own kind is there; if the "
+                "cluster is theirs, say wire libdafka (--wire, wire= in Python, wire: in the "
+                "topology)",
+                extra={"role": self._role.name},
+            )
+        elif side in self._unread:
+            self._unread.discard(side)
+            log.warning("a node of its own kind is there", extra={"role": self._role.name})
+        metrics.UNREAD.labels(self._role.name, self._address).set(len(self._unread))
 
     def _tower(self, tower: str, *, away: bool) -> None:
         labels = self._role.name, self._address, tower

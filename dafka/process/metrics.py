@@ -28,6 +28,11 @@ PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection g
 CUT = Counter(
     "dafka_connections_cut", "Connections cut because they filled the process's memory", ["reason"]
 )
+UNREAD = Gauge(
+    "dafka_unread_meshes",
+    "Meshes of a node in which it says nothing, as all others write in the other dialect",
+    ["role", "address"],
+)
 TOWERS_AWAY = Gauge(
     "dafka_towers_away", "1 for a tower that this node does not hear", ["role", "address", "tower"]
 )

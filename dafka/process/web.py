@@ -11,6 +11,7 @@ import uvicorn
 
 from dafka.errors import MisuseError
 from dafka.model import Endpoint
+from dafka.process.threads import wait_for_end
 from dafka.process.web_access import CHALLENGE, scheme_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class WebServer:
     def close(self) -> None:
         """Stop serving."""
         self._server.should_exit = True
-        self._thread.join()
+        wait_for_end(self._thread, "requests over HTTP")
         self._socket.close()
 
     def __enter__(self) -> Self:

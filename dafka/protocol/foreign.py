@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import (
     BATCH_BYTES_MAX,
+    BATCH_RECORDS_MAX,
     PEER_BOUNDS,
     RECORD_BYTES_MAX,
     REQUESTERS_MAX,
@@ -56,16 +57,27 @@ class Shape(Enum):
 
 
 class Singles:
-    """One node's translation. All it knows is which requesters listen for what.
+    """One node's translation. All it knows is which requesters listen for what, and ask for.
 
     Args:
         shape: How the node publishes.
+        answer_max: Single records that one FETCH is answered with at most: as many as the socket
+            queues, or some in the middle would be dropped. The DIRECT-HEAD behind them says that
+            there is more to ask for.
         requesters_max: How many are known at most.
     """
 
-    def __init__(self, shape: Shape, requesters_max: int = REQUESTERS_MAX) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        answer_max: int = BATCH_RECORDS_MAX,
+        requesters_max: int = REQUESTERS_MAX,
+    ) -> None:
         self._shape = shape
+        self._answer_max = answer_max
         self._requesters_max = requesters_max
+        self._asked: dict[tuple[str, str, str], range] = {}
+        """What those who want single records have asked for last, by requester and partition."""
         self._known: dict[str, set[MessageId]] = {}
         """Which answers a requester listens for."""
 
@@ -93,10 +105,7 @@ class Singles:
         if isinstance(message, messages.Records):
             return self._published(message)
         if isinstance(message, messages.DirectRecords) and self._wants_singles(message.requester):
-            return [
-                messages.DirectRecord(message.requester, *_place(message, sequence), value)
-                for sequence, value in _values(message.content)
-            ]
+            return self._answers(message)
         return (message,)
 
     def inbound(
@@ -140,9 +149,26 @@ class Singles:
             return [message, records[-1]]
         return [message, *records] if batched else records
 
+    def _answers(self, message: messages.DirectRecords) -> Iterable[Message]:
+        """The records of a batch that were asked for, or else its last one: a sign of the gap."""
+        single = [
+            messages.DirectRecord(message.requester, *_place(message, sequence), value)
+            for sequence, value in _values(message.content)
+        ]
+        asked = self._asked.get((message.requester, message.topic, message.address), range(0))
+        return [one for one in single if one.sequence in asked] or single[-1:]
+
     def _marked(self, asking: messages.Fetch | messages.ConsumerHello) -> Message:
         who = asking.requester if isinstance(asking, messages.Fetch) else asking.consumer
-        return replace(asking, foreign=True) if self._wants_singles(who) else asking
+        if not self._wants_singles(who):
+            return asking
+        if isinstance(asking, messages.Fetch):
+            asking = replace(asking, count=min(asking.count, self._answer_max))
+            if len(self._asked) >= self._requesters_max:
+                del self._asked[next(iter(self._asked))]
+            wanted = range(asking.sequence, asking.sequence + asking.count)
+            self._asked[who, asking.topic, asking.address] = wanted
+        return replace(asking, foreign=True)
 
     def _wants_singles(self, requester: str) -> bool:
         return self._known.get(requester) == {MessageId.DIRECT_RECORD}

@@ -8,6 +8,7 @@ How far a stream has come: what Spark keeps in its checkpoint.
 | field | meaning |
 |---|---|
 | `next` | of every partition, the sequence after the last one read |
+| `forgotten` | the same of those that no store lists any more, the longest unlisted first |
 | `from` | of the partitions that are new in this micro-batch, where they begin |
 | `begun` | whether it has been settled where the stream begins |
 | `deal` | at least so many tasks, at most so many records in each |
@@ -16,12 +17,15 @@ Spark's log holds only where micro-batches end. Where the first one began it ask
 crash, and the answer to "latest" would be another one then; so the end carries the beginnings too.
 So it does how a micro-batch was dealt to tasks: one that is repeated under other options must come
 in the same tasks, for a sink knows its rows by them. The initial offset says nothing at all.
+Of what stores have forgotten a bounded number of positions is kept, as a consumer keeps them: where
+one comes back, or another cluster still lists it, the stream neither skips nor repeats any of it.
 Spark compares offsets as text, hence the order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dafka.errors import MisuseError, QueryError
@@ -147,12 +151,15 @@ class Progress:
         begun: Whether it has been settled where it begins.
         begins: Where the partitions begin that are new in this micro-batch.
         nexts: The sequence after the last one read.
+        forgotten: The same of those that no store lists any more, in the order in which that was
+            found.
         deal: At least so many tasks, and at most so many records in each.
     """
 
     begun: bool = False
     begins: Mapping[Partition, int] = field(default_factory=dict)
     nexts: Mapping[Partition, int] = field(default_factory=dict)
+    forgotten: Mapping[Partition, int] = field(default_factory=dict)
     deal: tuple[int, int] = (1, 1)
 
     def as_json(self) -> dict[str, Any]:
@@ -160,6 +167,7 @@ class Progress:
         return {
             "begun": self.begun,
             "deal": [*self.deal],
+            "forgotten": [[*place, sequence] for place, sequence in self.forgotten.items()],
             "from": _places(self.begins),
             "next": _places(self.nexts),
         }
@@ -173,10 +181,12 @@ class Progress:
         """
         try:
             tasks_min, records_per_task = map(int, offset["deal"])
+            forgotten = offset.get("forgotten", ())  # versions before this one kept all in `next`
             return cls(
                 offset["begun"] is True,
                 _sequences(offset["from"]),
                 _sequences(offset["next"]),
+                {Partition(topic, address): int(at) for topic, address, at in forgotten},
                 (tasks_min, records_per_task),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -192,12 +202,14 @@ class Progress:
             starting: Where the stream begins.
             records_max: At most so many records.
         """
+        back = {one: at for one, at in self.forgotten.items() if one in there}
+        known = {**self.nexts, **back}
         new = {
             partition: self._begin(partition, sequences, starting)
             for partition, sequences in there.items()
-            if partition not in self.nexts
+            if partition not in known
         }
-        starts = {**self.nexts, **new}
+        starts = {**known, **new}
         # A cluster that the stream was moved to may not have all of it yet.
         ends = {
             partition: max(start, there[partition].stop if partition in there else 0)
@@ -209,8 +221,22 @@ class Progress:
             return self
         kept = {partition: start for partition, start in new.items() if partition in moved}
         begins = kept if self.begun else new
-        nexts = {partition: cut[partition] for partition in (*self.nexts, *begins)}
-        return Progress(True, begins, nexts, self.deal)
+        nexts = {partition: cut[partition] for partition in (*known, *begins)}
+        forgotten = {one: at for one, at in self.forgotten.items() if one not in back}
+        return Progress(True, begins, nexts, forgotten, self.deal)
+
+    def without(self, unlisted: Iterable[Partition], forgotten_max: int) -> Progress:
+        """Return the same after what all stores have forgotten, and this has read to its end.
+
+        Args:
+            unlisted: Which partitions that is.
+            forgotten_max: Of how many the position is kept; of more, the longest forgotten go.
+        """
+        nexts = dict(self.nexts)
+        forgotten = {**self.forgotten, **{one: nexts.pop(one) for one in unlisted}}
+        for one in list(forgotten)[: max(0, len(forgotten) - forgotten_max)]:
+            del forgotten[one]
+        return replace(self, nexts=nexts, forgotten=forgotten)
 
     def ranges_to(self, end: Progress) -> list[Range]:
         """What lies between this and `end`, of which nothing else is known.
@@ -220,7 +246,8 @@ class Progress:
         """
         ranges: list[Range] = []
         for partition, stop in sorted(end.nexts.items()):
-            start = self.nexts.get(partition, end.begins.get(partition))
+            known = self.nexts.get(partition, self.forgotten.get(partition))
+            start = end.begins.get(partition) if known is None else known
             if start is None:
                 raise MisuseError(f"the checkpoint does not say where {partition} begins")
             ranges.append(Range(partition, start, stop))
@@ -284,17 +311,28 @@ class RangeReader:
         Raises:
             QueryError: No store answers, or one does not that has to.
         """
-        found: dict[Partition, range] = {}
-        # By name where there are names: a key may permit no more than that.
-        for name in topics.names or (None,):
-            for ranges in self._ranges(name, every=every):
-                for partition, kept in ranges.items():
-                    if topics.wants(partition.topic):
-                        known = found.get(partition, kept)
-                        found[partition] = range(
-                            min(known.start, kept.start), max(known.stop, kept.stop)
-                        )
+        found, failure = self._listed(topics)
+        if failure is not None and every:
+            raise failure
         return found
+
+    def listed(self, topics: TopicSelection) -> tuple[dict[Partition, range], bool]:
+        """Return the same, and whether every store has answered.
+
+        Raises:
+            QueryError: No store answers.
+        """
+        found, failure = self._listed(topics)
+        return found, failure is None
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int] | None:
+        """Return where these end, also of what stores have forgotten; None if one does not say."""
+        named = list(partitions)
+        answers = self._stores.all(lambda store: store.ranges_of(named))
+        if answers.failure is not None:
+            return None
+        told = answers.given.values()
+        return {one: max(ranges.get(one, range(0)).stop for ranges in told) for one in named}
 
     def settled(self, bound: Bound, there: Mapping[Partition, range]) -> Bound:
         """Return `bound` with sequences where it has a time: of the first record as late as that.
@@ -389,12 +427,24 @@ class RangeReader:
             f"not there yet: the cluster ends at {max((one.stop for one in kept), default=0)}"
         )
 
-    def _ranges(self, topic: str | None, *, every: bool) -> list[dict[Partition, range]]:
-        """What those stores have that answer; the error of the last one if that is not enough."""
-        answers = self._stores.all(lambda store: store.ranges(topic))
-        if answers.failure is not None and (every or not answers.given):
-            raise answers.failure
-        return list(answers.given.values())
+    def _listed(self, topics: TopicSelection) -> tuple[dict[Partition, range], QueryError | None]:
+        """What those stores have that answer, and why another one does not."""
+        found: dict[Partition, range] = {}
+        failure: QueryError | None = None
+        # By name where there are names: a key may permit no more than that.
+        for name in topics.names or (None,):
+            answers = self._stores.all(partial(_ranges, name))
+            failure = answers.failure or failure
+            if failure is not None and not answers.given:
+                raise failure
+            for ranges in answers.given.values():
+                for partition, kept in ranges.items():
+                    if topics.wants(partition.topic):
+                        known = found.get(partition, kept)
+                        found[partition] = range(
+                            min(known.start, kept.start), max(known.stop, kept.stop)
+                        )
+        return found, failure
 
     def _page(self, partition: Partition, at: int, end: int) -> list[Batch]:
         """What the first store that has `at` answers; nothing if all answer and none has it."""
@@ -404,6 +454,10 @@ class RangeReader:
             return batches if batches and batches[0].sequence <= at < batches[0].end else None
 
         return self._stores.first_with(read) or []
+
+
+def _ranges(topic: str | None, store: StoreClient) -> dict[Partition, range]:
+    return store.ranges(topic)
 
 
 def patiently(cluster: Cluster, ask: Callable[[RangeReader], T], clock: Clock = CLOCK) -> T:

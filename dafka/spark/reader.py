@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from dafka.errors import MisuseError
+from dafka.limits import SPARK_FORGOTTEN_MAX
 from dafka.spark.columns import shown
 from dafka.spark.planning import Progress, Range, RangeReader, patiently
 
@@ -191,11 +192,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Args:
         options: Checked.
         rows: What is read.
+        forgotten_max: Of how many partitions that no store lists any more it is kept where they
+            go on.
     """
 
-    def __init__(self, options: SourceOptions, rows: RowReader) -> None:
+    def __init__(
+        self, options: SourceOptions, rows: RowReader, forgotten_max: int = SPARK_FORGOTTEN_MAX
+    ) -> None:
         self._options = options
         self._rows = rows
+        self._forgotten_max = forgotten_max
         self._last: dict[Partition, range] | None = None
         """What there was when a run over everything available began."""
 
@@ -246,7 +252,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from self._rows.read(partition.ranges, self._options)
 
     def _there(self, stores: RangeReader) -> dict[Partition, range]:
-        there = stores.there(self._options.topics)
+        return self._available(stores.there(self._options.topics))
+
+    def _available(self, there: dict[Partition, range]) -> dict[Partition, range]:
         if self._last is None:
             return there
         return {
@@ -256,11 +264,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _after(self, stores: RangeReader, progress: Progress, records_max: int | None) -> Progress:
-        there = self._there(stores)
+        listed, all_answer = stores.listed(self._options.topics)
+        there = self._available(listed)
         starting = self._options.starting
         if not progress.begun:
             starting = stores.settled(starting, there)
-        return progress.after(there, starting, records_max)
+        wants = self._options.topics.wants
+        unlisted = [one for one in progress.nexts if one not in listed and wants(one.topic)]
+        # A store that is away may list it again.
+        ends = stores.ends(unlisted) if unlisted and all_answer else None
+        if ends is None:
+            return progress.after(there, starting, records_max)
+        # Retention was faster than the stream: reading fails or passes over, nothing hides it.
+        overtaken = {one: range(at, at) for one, at in ends.items() if at > progress.nexts[one]}
+        following = progress.after({**there, **overtaken}, starting, records_max)
+        if following is progress:
+            return progress
+        read = [one for one in unlisted if one not in overtaken]
+        return following.without(read, self._forgotten_max)
 
     def _patiently(self, ask: Callable[[RangeReader], T]) -> T:
         return patiently(self._options.cluster.open(), ask)

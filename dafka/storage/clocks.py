@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dafka.records.batch import newest_ms
+from dafka.records.batch import has_append_time, newest_ms
 from dafka.records.envelope import unpack
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class SeenClocks:
         for batch in batches:
             envelope, newest = unpack(batch.content), newest_ms(batch.content)
             if envelope is not None and newest is not None:
+                if not envelope.origin and has_append_time(batch.content):
+                    continue  # a bare value has the time of who took it in: this very machine
                 ahead_ms = newest - now_ms
                 if ahead_ms > self._ahead_ms.get(envelope.origin, ahead_ms - 1):
                     self._ahead_ms[envelope.origin] = ahead_ms

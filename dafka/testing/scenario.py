@@ -24,7 +24,7 @@ from dafka.testing.history import Fault, Positioned
 from dafka.testing.lmdb_store import LmdbStore
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
-from dafka.testing.strangers import SimLiar
+from dafka.testing.strangers import SimBareTwin, SimLiar
 from dafka.testing.timing import dropped_young, starved
 from dafka.testing.world import Faults, SimMesh, World
 
@@ -36,6 +36,9 @@ AGED = "readings"
 
 TWINS = Partition("twins", "TWIN")
 """What two producers publish that have one address."""
+
+BARE_TWINS = Partition("copies", "BARE")
+"""The same of another make: nothing but their values tells them apart."""
 
 SETTLING_MS_MAX = 180_000
 """Bound on settling: HEADs come ever more rarely, up to every 32 s, each may start a round."""
@@ -195,14 +198,23 @@ class ScenarioCluster:
             SimProducer(self.world, f"T{number}", mesh, min_acks=2, address=TWINS.address)
             for number in range(2 if traits.twins else 0)
         ]
-        others = [SimLiar(self.world, "L", mesh, traits.eager)] if traits.eager else []
         self.wrong = self.world.random.choice([*self.stores, *self.producers])
         """Whose clock is the one that is wrong, if any is."""
         self.late_ms: dict[str, int] = {}
         """By how much clocks were behind, of whom they were."""
         self.set_clock()
-        for node in [*self.nodes, *self.twins, *others]:
+        for node in [*self.nodes, *self.twins, *self._strangers()]:
             node.boot()
+
+    def _strangers(self) -> list[SimLiar | SimBareTwin]:
+        strangers: list[SimLiar | SimBareTwin] = []
+        if self.traits.twins:
+            strangers += [
+                SimBareTwin(self.world, f"B{number}", self.mesh, BARE_TWINS) for number in range(2)
+            ]
+        if self.traits.eager:
+            strangers.append(SimLiar(self.world, "L", self.mesh, self.traits.eager))
+        return strangers
 
     @property
     def nodes(self) -> list[SimProducer | SimStore | SimConsumer]:
@@ -321,13 +333,19 @@ class ScenarioCluster:
         ]
 
     def untold(self) -> list[Anomaly]:
-        """Which of the twins waits for ever, and nobody says that there are two."""
+        """Of which twins nobody says that there are two."""
         told = any(TWINS in store.disputed for store in self.stores)
-        return [
-            Anomaly(Name.NOT_FENCED, f"{twin.name} waits, and nobody says why")
+        waiting = [
+            f"{twin.name} waits, and nobody says why"
             for twin in self.twins
             if twin.waiting and not told and TWINS not in twin.disputed
         ]
+        taken_for_one = [
+            f"{store.name} is told two records for one place, and says nothing"
+            for store in self.stores
+            if self.traits.twins and BARE_TWINS not in store.disputed
+        ]
+        return [Anomaly(Name.NOT_FENCED, text) for text in (*waiting, *taken_for_one)]
 
     def one_more_producer(self) -> None:
         """Start a producer that nobody has heard of."""
@@ -364,7 +382,7 @@ def _outcome(
     except NodeFailedError as error:
         anomalies = [Anomaly(Name.FAILED, str(error))]
     read_stores(world, cluster.stores)
-    anomalies += check(world.history, contested={TWINS})
+    anomalies += check(world.history, contested={TWINS, BARE_TWINS})
     anomalies += vacuous(world.history)
     if not traits.forgetting:
         anomalies += dropped_young(world.history, {AGED: traits.age_ms}, cluster.late_ms)

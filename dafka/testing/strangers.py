@@ -1,4 +1,4 @@
-"""Peers that are not ours: one that lies about where logs begin, and a producer of bare values."""
+"""Peers that are not ours: one that lies about where logs begin, producers of bare values."""
 
 from __future__ import annotations
 
@@ -202,3 +202,42 @@ class SimBareProducer(SimNode[None, Never]):
         while awaited and awaited[0][1] < end:
             op, sequence = awaited.popleft()
             self.world.history.acknowledged(op, self.name, sequence, self.world.now_ms)
+
+
+class BareTwinRole(_Stranger):
+    """It says the one record that it has again and again."""
+
+    def __init__(self, told: messages.RecordMessage) -> None:
+        self._told = told
+        self._due_ms = 0
+
+    def handle(self, _side: None, _event: Event, now_ms: int) -> Iterable[tuple[None, Publish]]:
+        """Say it, if that is due."""
+        if now_ms >= self._due_ms:
+            self._due_ms = now_ms + HEAD_MS
+            yield None, Publish(self._told)
+
+    def wakeup_ms(self) -> int:
+        """When it is due."""
+        return self._due_ms
+
+
+class SimBareTwin(SimNode[None, Never]):
+    """One of several producers of bare values under one address; it never dies.
+
+    Args:
+        world: Where it lives.
+        name: Its name, and what its record says.
+        mesh: Its cluster.
+        partition: Whose only record each of them says is its own.
+    """
+
+    def __init__(self, world: World, name: str, mesh: SimMesh, partition: Partition) -> None:
+        super().__init__(world, name, {None: mesh})
+        self._told = messages.RecordMessage(*partition, 0, name.encode())
+        world.history.sent(name, partition.topic, [name.encode()], world.now_ms)
+
+    def build(self) -> tuple[Role[None, Never], Machine[Any, Any]]:
+        """As ever."""
+        role = BareTwinRole(self._told)
+        return role, cast("Machine[Any, Any]", role)

@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 MESSAGES_PER_TURN_MAX = 256
 """Messages taken in before timers and the other sockets get their turn."""
 
-Notice = Disconnect | TowerAway | TowerBack | TwinHeard | Dropped
-"""What a node's operator is told of its mesh."""
+Notice = Disconnect | TowerAway | TowerBack | TwinHeard | Dropped | Company
+"""What a node's operator is told of its mesh; a company when it has become another."""
 
 
 STARTING_MS = 20_000
-"""So long a node that finds itself among others than its own ends; later it only says nothing."""
+"""So long a node may refuse to be among others than its own; later it only says nothing."""
 
 
 class Mesh:
@@ -79,6 +79,9 @@ class Mesh:
         cluster: Which.
         address: The node's identity.
         content: How this node publishes records; see `Cluster.shape`.
+        refuses_others: Whether the node ends where it starts among none but nodes of the other
+            dialect. Only for what an application has opened, who would wait in silence: others
+            go on, as anybody who comes into an open cluster may write as he likes.
 
     Raises:
         MisuseError: The cluster has no tower, or one that is no endpoint; the host is not one of
@@ -92,6 +95,7 @@ class Mesh:
         address: str,
         *,
         content: str | None = None,
+        refuses_others: bool = False,
     ) -> None:
         if not cluster.towers:
             raise MisuseError("at least one tower is needed")
@@ -106,21 +110,23 @@ class Mesh:
             refuse_keys_within(endpoint, credentials)
         self._credentials = credentials
         self._dialect = dialect(cluster.wire)
-        self._singles = Singles(shape)
-        one_by_one = shape is not Shape.BATCHES
-        self.foreign = one_by_one
+        self.foreign = shape is not Shape.BATCHES
         """Whether nodes of another make may be in it: they need HEAD at a regular interval."""
+        mark = sockets.SINGLES_MARK if self.foreign else sockets.PUBLISH_MARK
+        # Half of it where live batches need their place, too.
+        self._singles = Singles(shape, mark if self.foreign else mark // 2)
         # What one node sends is its own affair; what the others can read is the cluster's.
         self._bundles = Bundles(self._dialect, written=cluster.shape() is Shape.BATCHES)
-        self._publisher = sockets.publisher(
-            sockets.SINGLES_MARK if one_by_one else sockets.PUBLISH_MARK
-        )
+        self._publisher = sockets.publisher(mark)
         self._unread = Unread(self._publisher)
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         self._names = HostNames()
         self._watch = _watch_of(cluster)
         """Until it is known that somebody can read what this node sends."""
+        self._company = Company.ALIKE if self._watch is None else Company.UNKNOWN
+        """What `wake` has told of it."""
+        self._refuses_others = refuses_others
         self._disordered = False
         """Whether ZeroMQ may take one peer's subscription for another's."""
         guard(self._publisher, credentials)
@@ -232,7 +238,7 @@ class Mesh:
             return
         if socket is self._publisher or self.foreign:
             # Who asks for single records is known by what it is subscribed to.
-            yield from self._receive_subscriptions(now_ms)
+            yield from self._receive_subscriptions()
             self._open_up(now_ms)
         if socket is not self._publisher:
             yield from self._receive_published(socket, now_ms, wall_ms)
@@ -272,12 +278,15 @@ class Mesh:
         """Send the beacons that are due, and leave the peers that are gone.
 
         Raises:
-            MisuseError: Whoever else is in the cluster speaks the other dialect.
+            MisuseError: Whoever else is in the cluster speaks the other dialect, and this node
+                refuses that.
         """
-        self._open_up(now_ms)
         notices = self._perform(self._presence.handle(Woke(), now_ms))
-        if self._watch is not None and self._watch.met_others(now_ms):
-            notices.append(Dropped("other dialect"))
+        company = self._open_up(now_ms)
+        if company is not self._company:
+            self._company = company
+            notices.append(company)
+            self._refuse(company, now_ms)
         return notices
 
     def wakeup_ms(self) -> int | None:
@@ -316,16 +325,21 @@ class Mesh:
         sockets.connect(self._beacons_out, tower.inbound)
         sockets.connect(self._beacons_in[tower.inbound], tower.outbound)
 
-    def _open_up(self, now_ms: int) -> None:
-        """Say what has waited, once somebody is there who reads it."""
+    def _open_up(self, now_ms: int) -> Company:
+        """Say what has waited, once somebody is there who reads it; returns who is there."""
         if self._watch is None:
-            return
+            return Company.ALIKE
         company = self._watch.company(now_ms)
         if company is Company.ALIKE:
             held, self._watch = self._watch.held, None
             for message in held:
                 self.publish(message)
-        elif company is Company.OTHER and self._watch.age_ms(now_ms) < STARTING_MS:
+        return company
+
+    def _refuse(self, company: Company, now_ms: int) -> None:
+        if self._watch is None or company is not Company.OTHER or not self._refuses_others:
+            return
+        if self._watch.age_ms(now_ms) < STARTING_MS:
             towers = ", ".join(self._beacons_in)
             raise MisuseError(
                 f"the nodes at {towers} write as the C implementation does, and would break at "
@@ -333,7 +347,7 @@ class Mesh:
                 "topology)"
             )
 
-    def _receive_subscriptions(self, now_ms: int) -> Iterator[PeerListened | Dropped]:
+    def _receive_subscriptions(self) -> Iterator[PeerListened | Dropped]:
         for _ in range(MESSAGES_PER_TURN_MAX):
             try:
                 frame = self._publisher.recv(zmq.NOBLOCK, copy=False)
@@ -349,7 +363,7 @@ class Mesh:
                 continue
             subscription = self._dialect.subscription(prefix)
             if self._watch is not None and verb == b"\x01":
-                self._watch.subscribed(prefix, now_ms)
+                self._watch.subscribed(prefix)
             if verb == b"\x00":
                 self._unsubscribe(prefix, subscription)
                 continue

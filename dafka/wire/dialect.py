@@ -10,7 +10,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import MisuseError, WireError
-from dafka.limits import REQUESTERS_MAX
 from dafka.wire import libdafka, rfc46
 from dafka.wire.fields import WITH_CONTENT
 from dafka.wire.messages import MessageId
@@ -68,8 +67,9 @@ class Company(Enum):
     """Nobody but those who write otherwise."""
 
 
-SINGLES_MS = 1_000
-"""A connection's subscriptions come together; who has not asked for batches by then does not."""
+SETTLING_MS = 3_000
+"""Others count once they have been alone for so long: who is alike is heard within it, and what
+one stranger claims, the first to come, is no verdict."""
 
 
 HELD_MAX = 256
@@ -86,10 +86,10 @@ class DialectWatch:
 
     def __init__(self) -> None:
         self._company = Company.UNKNOWN
-        self._singles: dict[bytes, int] = {}
-        """Who listens for single answers and not, up to now, for batches; since when."""
         self._began_ms: int | None = None
-        self._said = False
+        self._met_others = False
+        self._others_ms: int | None = None
+        """Since when others are known of."""
         self.held: deque[Message] = deque(maxlen=HELD_MAX)
         """What is to be said once somebody is there."""
 
@@ -107,42 +107,33 @@ class DialectWatch:
         """How long ago it was first asked who is there."""
         return 0 if self._began_ms is None else now_ms - self._began_ms
 
-    def met_others(self, now_ms: int) -> bool:
-        """Whether there are none but others; True once."""
-        others = self.company(now_ms) is Company.OTHER
-        first, self._said = others and not self._said, others
-        return first
-
-    def subscribed(self, prefix: bytes, now_ms: int) -> None:
+    def subscribed(self, prefix: bytes) -> None:
         """A peer has subscribed to this."""
-        if self._company is Company.ALIKE:
-            return
         if prefix.endswith(b"\0"):
-            self._company = Company.OTHER  # one of ours, in the other dialect
+            self._met_others = True  # one of ours, in the other dialect
         elif prefix[:1] == MessageId.DIRECT_RECORDS.value:
             self._company = Company.ALIKE
-        elif prefix[:1] == MessageId.DIRECT_RECORD.value and len(self._singles) < REQUESTERS_MAX:
-            self._singles.setdefault(prefix, now_ms)
+        elif prefix[:1] == MessageId.DIRECT_RECORD.value:
+            self._met_others = True  # or one of ours, whose mark comes together with this
 
     def arrived(self, frames: Sequence[bytes], *, readable: bool) -> None:
         """A peer has sent this."""
-        if self._company is Company.ALIKE:
-            return
         if readable:
             self._company = Company.ALIKE
-            return
-        try:
-            libdafka.decode(frames)
-        except WireError:
-            return
-        self._company = Company.OTHER
+        elif not self._met_others:
+            try:
+                libdafka.decode(frames)
+            except WireError:
+                return
+            self._met_others = True
 
     def company(self, now_ms: int) -> Company:
         """Who is there, as far as it shows."""
         if self._began_ms is None:
             self._began_ms = now_ms
-        if self._company is Company.UNKNOWN and self._singles:
-            since_ms = next(iter(self._singles.values()))
-            if now_ms >= since_ms + SINGLES_MS:
+        if self._company is Company.UNKNOWN and self._met_others:
+            if self._others_ms is None:
+                self._others_ms = now_ms
+            elif now_ms >= self._others_ms + SETTLING_MS:
                 self._company = Company.OTHER
         return self._company

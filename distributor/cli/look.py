@@ -50,7 +50,7 @@ def status(
 
     Every link is judged by the target it serves, if the topology has `control` ports; else by its
     preferred one. Exit code 1 if a cluster does not answer, or a link does not run, stands still,
-    or does not copy a partition.
+    does not copy a partition, or has just left a target that relayed too little.
 
     Example: distributor status config/four-clusters.yaml --json
     """
@@ -121,6 +121,8 @@ def _state_of(link: LinkStatus) -> Text:
         return Text(f"does not copy {counted(without, 'partition')}", style="red")
     if link.state not in ("", "serving"):
         return Text(link.state, style="red" if link.state in ILL else "yellow")
+    if link.left:
+        return Text(f"ok; {link.left} relays too little", style="yellow")
     if link.shortened:
         shortened = counted(link.shortened, "partition")
         return Text(f"ok; {shortened} without the beginning", style="yellow")

@@ -18,6 +18,7 @@ from dafka.errors import DafkaError, MisuseError, WireError
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.files import private_directory
+from dafka.process.threads import wait_for_end
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.paging import page
 from dafka.transport.request import QueryServer
@@ -104,6 +105,7 @@ class SteeredLink:
         steering = self._steering
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
+        left, starved, left_ms = steering.left or ("", "", 0)
         return LinkRow(
             source=self._link.source,
             level=self._link.level,
@@ -120,6 +122,9 @@ class SteeredLink:
             shortened=self._node.shortened,
             stopped=tuple(_stopped_row(*one) for one in islice(stops.items(), STOPPED_MAX)),
             topics=self._link.topics,
+            left=left,
+            starved=starved,
+            left_ms=left_ms,
         )
 
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
@@ -258,7 +263,7 @@ class ControlServer:
     def close(self) -> None:
         """Take no more commands."""
         self._stopping.set()
-        self._thread.join()
+        wait_for_end(self._thread, "a command to a link")
 
     def _serve(self) -> None:
         try:

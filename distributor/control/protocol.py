@@ -105,6 +105,10 @@ class LinkRow(Struct, frozen=True, array_like=True):
         topics: What it carries, if not what is on all clusters.
         refused: Partitions it does not copy for the moment, as the target acknowledges nothing of
             them.
+        left: Target that was left lately as another one got too little of what it took; empty if
+            none was.
+        starved: Which one that was.
+        left_ms: How long ago.
     """
 
     source: ClusterText
@@ -122,6 +126,9 @@ class LinkRow(Struct, frozen=True, array_like=True):
     stopped: tuple[StoppedRow, ...] = ()
     topics: str = ""
     refused: int = 0
+    left: ClusterText = ""
+    starved: ClusterText = ""
+    left_ms: int = 0
 
 
 class LinkRows(Struct, frozen=True, array_like=True, tag="rows"):

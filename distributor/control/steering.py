@@ -158,6 +158,14 @@ class ClusterStores:
             holdings.close()
 
 
+class _Left(NamedTuple):
+    """A target that was left because another one got too little of what it took."""
+
+    target: str
+    starved: str
+    at_ms: int
+
+
 class Steering:
     """One link of the plan, with all its targets.
 
@@ -197,6 +205,7 @@ class Steering:
         self._barrier = ""
         """What the barrier waits for."""
         self._relays = RelayWatch()
+        self._left: _Left | None = None
         self._silent: set[str] = set()
         """Targets that gave no sign of life last time."""
 
@@ -219,6 +228,18 @@ class Steering:
         return (
             self._node.unready() or f"{target} has acknowledged nothing for {stuck_ms // 1_000} s"
         )
+
+    @property
+    def left(self) -> tuple[str, str, int] | None:
+        """Which target was left lately as which other one got too little of it, and how long ago.
+
+        Lately: for as long as no target is left again for that. Whether it is mended shows only
+        when one is.
+        """
+        left, now_ms = self._left, self._now_ms()
+        if left is None or left.target == self.aim.current or now_ms >= self.aim.starved_until_ms:
+            return None
+        return left.target, left.starved, now_ms - left.at_ms
 
     @property
     def _stuck_ms(self) -> int:
@@ -316,6 +337,7 @@ class Steering:
         who, for_ms = self._relays.look(served, heads, self._now_ms())
         self.handle(Starved(for_ms))
         if self.aim.current != served:
+            self._left = _Left(served, who, self._now_ms())
             facts = {"target": served, "starved": who, "for_ms": for_ms}
             log.warning("target was left, it relays nothing to another", extra=facts)
 

@@ -239,6 +239,11 @@ class TargetMachine:
         return self._lifecycle.state
 
     @property
+    def starved_until_ms(self) -> int:
+        """Until when no target is left because another one gets nothing of what it takes."""
+        return self._starvations[1]
+
+    @property
     def silent(self) -> bool:
         """Whether the current target did not answer its last probe."""
         return self.current not in self._well_since_ms

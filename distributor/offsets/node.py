@@ -11,6 +11,8 @@ from dafka.errors import DafkaError, QueryError
 from dafka.groups.link_sync import LinkStanding
 from dafka.node.committer import Committer
 from dafka.process.clock import now_ms, wall_ms
+from dafka.process.signals import SHUTDOWN_MS
+from dafka.process.threads import wait_for_end
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.offsets.distributor import OffsetsDistributor
@@ -56,6 +58,7 @@ class OffsetsNode:
             wants=topology.topics.wants,
         )
         self._meter = OffsetsMeter(link, target.name)
+        self._at_work = f"positions, which stores of {source.name} or {target.name} tell or take"
         self._complaint = ""
         """What was last complained of; the same is not said again every time it is tried."""
         self._failure: DafkaError | None = None
@@ -78,10 +81,10 @@ class OffsetsNode:
             return ""
         return f"positions of groups are not copied any more: {self._failure}"
 
-    def close(self) -> None:
-        """End."""
+    def close(self, timeout_s: float = SHUTDOWN_MS / 1_000) -> None:
+        """End; a round that is under way for longer than that ends by itself, and does no harm."""
         self._stopping.set()
-        self._thread.join()
+        wait_for_end(self._thread, self._at_work, timeout_s)
 
     def _main(self) -> None:
         try:

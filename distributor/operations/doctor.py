@@ -19,7 +19,7 @@ from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
-from distributor.operations.meter import clock_skews_s, towers_away
+from distributor.operations.meter import clock_skews_s, towers_away, unread_meshes
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import furthest, lacking, survey
@@ -82,6 +82,7 @@ def examine(
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
         *_of_links(status.links, status.clusters),
+        *_of_relays(plan, status.links),
         *_of_holdings(plan.topology, status.links, settle_s),
     ]
 
@@ -139,6 +140,7 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
                 )
             case _:
                 yield from _of_clock(vitals)
+                yield from _of_dialect(vitals)
 
 
 def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
@@ -151,6 +153,18 @@ def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
                 f"its machine's clock is {abs(skew_s):,.0f} s {way} those of other clusters",
                 "set it (chronyc tracking): ages, delays and positions by time are wrong by that",
             )
+
+
+def _of_dialect(vitals: Vitals) -> Iterator[Diagnosis]:
+    """A process that says nothing, so that what it hears of does not break."""
+    if unread_meshes(vitals.exposition):
+        yield Diagnosis(
+            vitals.process.name,
+            "says nothing in a cluster: all that it has heard of there write as the C "
+            "implementation does, and would break at what it says",
+            "if the cluster is theirs, declare it wire: libdafka; else find out who connects to "
+            "its ports (ss -tnp) and keep him away. It goes on once one of its own kind is there",
+        )
 
 
 def _of_towers(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diagnosis]:
@@ -256,6 +270,26 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
                 f"look whether distributor run --cluster {link.source} --level {link.level} runs "
                 "and at its metrics; if the lag shrinks, wait",
             )
+
+
+def _of_relays(plan: Plan, links: list[LinkStatus]) -> Iterator[Diagnosis]:
+    """Distributors by which too little came from one target to another, as links have seen it.
+
+    A relay that is slow has nothing to do once it is got round, and looks well by itself.
+    """
+    for link in links:
+        for distributor in plan.distributors:
+            relays = any(link.starved in one.targets for one in distributor.links)
+            if distributor.cluster == link.left and relays:
+                yield Diagnosis(
+                    f"{distributor.cluster}-level-{distributor.level} → {link.starved}",
+                    f"{link.starved} got nothing of what {link.left} took, or got it far too late: "
+                    f"the link of {link.source} left {link.left} for that "
+                    f"{link.left_seconds:,.0f} s ago",
+                    f"look at that distributor's load and network, and at the stores of "
+                    f"{link.starved}; once it is mended, distributor retarget FILE --cluster "
+                    f"{link.source} --level {link.level} --to {link.left}",
+                )
 
 
 def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:

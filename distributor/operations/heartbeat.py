@@ -20,6 +20,7 @@ from dafka import Consumer, Producer
 from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, DafkaError, NotStoredError, RecordError
 from dafka.process.clock import now_ms, wall_ms
+from dafka.process.threads import wait_for_end
 from distributor.operations.meter import HeartbeatMeter
 from distributor.operations.recovery import Recovery
 from topology import plan
@@ -86,7 +87,7 @@ class Heartbeat:
     def close(self) -> None:
         """Stop."""
         self._stopping.set()
-        self._thread.join()
+        wait_for_end(self._thread, "heartbeats that stores do not acknowledge")
         self._consumer.close()
         self._leave()
 

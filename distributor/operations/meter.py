@@ -62,6 +62,11 @@ def towers_away(exposition: str) -> set[str]:
     return {sample.labels["tower"] for sample in _samples(exposition, "dafka_towers_away")}
 
 
+def unread_meshes(exposition: str) -> int:
+    """In how many meshes a process says nothing, as nobody else there writes as it does."""
+    return int(sum(sample.value for sample in _samples(exposition, "dafka_unread_meshes")))
+
+
 def _samples(exposition: str, name: str) -> Iterator[Sample]:
     for family in text_string_to_metric_families(exposition):
         if family.name == name:

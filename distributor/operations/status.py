@@ -136,6 +136,10 @@ class LinkStatus:
         late: The partitions that lag, the latest first.
         topics: What it carries, if not what is on all clusters.
         waits_for: What it waits for while it is stuck, for people.
+        left: Target that was left lately as another one got too little of what it took; empty if
+            none was.
+        starved: Which one that was.
+        left_seconds: How long ago.
     """
 
     source: str
@@ -154,6 +158,9 @@ class LinkStatus:
     late: tuple[LatePartition, ...] = ()
     topics: str = ""
     waits_for: str = ""
+    left: str = ""
+    starved: str = ""
+    left_seconds: float = 0.0
 
 
 NO_ANSWER = "no answer"
@@ -185,9 +192,9 @@ class Status:
 
     @property
     def well(self) -> bool:
-        """Whether every cluster answered, and every link runs and copies all its partitions."""
+        """Whether every cluster answers, every link runs and copies all, and none left a relay."""
         return not any(cluster.error for cluster in self.clusters) and not any(
-            link.diverged or link.overtaken or link.refused or link.state in ILL
+            link.diverged or link.overtaken or link.refused or link.left or link.state in ILL
             for link in self.links
         )
 
@@ -238,6 +245,9 @@ def _with_row(status: LinkStatus, row: LinkRow | None, unsaid: str) -> LinkStatu
         shortened=row.shortened,
         stopped=tuple(map(StoppedPartition.of, row.stopped)),
         waits_for=row.waits_for,
+        left=row.left,
+        starved=row.starved,
+        left_seconds=row.left_ms / 1_000,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dafka.node.loop import NodeFailedError
 from dafka.process.clock import now_ms
+from dafka.process.threads import wait_for_end
 from distributor.schemas.distributor import Part, SchemaDistributor
 from distributor.schemas.meter import SchemaMeter
 from distributor.schemas.site import site_in, sites_of
@@ -68,7 +69,7 @@ class SchemaNode:
     def close(self) -> None:
         """Stop after the step under way. Nothing has to be saved: the logs say what is where."""
         self._stopping.set()
-        self._thread.join()
+        wait_for_end(self._thread, "schemas, between stores that answer slowly")
 
     def _run(self) -> None:
         with ExitStack() as opened:

@@ -13,11 +13,8 @@ from prometheus_client import REGISTRY
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
 from dafka.limits import LINKS_MAX, QUERY_BYTES_MAX, PeerBounds
-from dafka.node.loop import Node
-from dafka.node.producer import Producer
 from dafka.node.store import Store, StoreRole
 from dafka.node.tower import Tower
-from dafka.process.clock import now_ms
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import Submitted
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
@@ -35,12 +32,11 @@ from dafka.transport import names, sockets
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
-from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.wire import messages, rfc46
 from dafka.wire.primitives import number_4, number_8, string
 from distributor.control.agent import ControlServer
 from distributor.control.agent import answer as obey
-from tests.support.hostile_node import Bare, Stranger, content, diverge, fed, garbled
+from tests.support.hostile_node import Stranger, content, diverge, fed, garbled
 from tests.support.query_port import Questions
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -127,19 +123,6 @@ def full_of_answers(stranger, monkeypatch):
 
 def one_more_peer(stranger, _):
     stranger.announces([b"B", b"ONE MORE", b"127.0.0.1", b"9"])
-
-
-def meets_others(stranger, _):
-    """A node that has been alone for long meets one that writes as the C implementation does."""
-    tower = f"tcp://127.0.0.1:{stranger.free_ports(2)}"
-    before = counted("store", "other dialect")
-    with Tower(tower), Producer(Cluster(tower, wire="libdafka")):
-        mesh = Mesh(Cluster(tower), "ME")
-        mesh.wake(now_ms() - 2 * STARTING_MS)  # so long ago
-        node = Node(Bare("store", StoreMachine("ME", {})), "ME", {None: mesh})
-        node.start()
-        stranger.until(lambda: counted("store", "other dialect") > before)
-        node.stop()
 
 
 def announces_unknown_name(stranger, monkeypatch):
@@ -291,7 +274,6 @@ CAUSES = {
     "beacon endpoint": announces(b"B", b"AA", b"127.0.0.1", b"0"),
     "beacon host": ("store", announces_unknown_name),
     "beacon key": announces(b"B", b"AA", b"127.0.0.1", b"9", b"short"),
-    "other dialect": ("store", meets_others),
     "too many peers": ("store", one_more_peer),
     "append failed": ("store", refusing_disk),
     "consumer full": gives("consumer", lambda: consumer(buffer_bytes_max=0), FLAT),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
+import zmq
+from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.model import Batch, Partition, TowerEndpoints
@@ -68,6 +70,9 @@ class Mixed:
 
     def listener(self, topic="hello"):
         return self._started(HeadsHeard(topic.encode(), *self._towers))
+
+    def pretender(self):
+        return self._started(Pretender(*self._towers))
 
     def publish(self, make, values, topic="hello", heard=lambda: True, **settings):
         """Publish, wait until a store has everything and it was heard; the producer's address.
@@ -243,6 +248,38 @@ def test_a_node_of_the_other_dialect_does_not_start_and_breaks_nobody(cluster, u
     until(lambda: theirs() == VALUES)  # and no node of C's has seen a frame that it does not know
 
 
+def test_a_store_that_says_nothing_among_others_goes_on_and_breaks_nobody(
+    cluster, until, tmp_path, free_ports
+):
+    cluster.store("c")
+    theirs = cluster.consumer("c")
+    query = f"tcp://127.0.0.1:{free_ports(1)}"
+    with Store(tmp_path / "ours", cluster.endpoint, query=query, durability=Durability.OS) as store:
+        until(lambda: unread(store) == 1, WAIT_S)
+        cluster.publish("c", VALUES)
+        until(lambda: theirs() == VALUES)
+        assert store.unwell() == ""
+
+
+def test_a_stranger_who_writes_as_c_does_ends_no_store(cluster, until, tmp_path, free_ports):
+    query = f"tcp://127.0.0.1:{free_ports(1)}"
+    tmp_path /= "ours"
+    with Store(tmp_path, cluster.endpoint, query=query, durability=Durability.OS) as store:
+        cluster.pretender()  # the first to come
+        until(lambda: unread(store) == 1, WAIT_S)
+        with Producer(cluster.endpoint) as producer, StoreClient(query) as client:
+            producer.send_many("hello", VALUES)
+            producer.flush(WAIT_S)
+            assert client.heads()[("hello", producer.address)] == len(VALUES) - 1
+        until(lambda: unread(store) == 0, WAIT_S)
+        assert store.unwell() == ""
+
+
+def unread(store):
+    labels = {"role": "store", "address": store.address}
+    return REGISTRY.get_sample_value("dafka_unread_meshes", labels)
+
+
 def act(ours):
     if isinstance(ours, Consumer):
         ours.poll(0.05)
@@ -271,6 +308,18 @@ def test_a_c_consumer_that_wants_only_what_is_new_gets_that(cluster, until):
 
         until(heard)
     assert set(theirs()) == {b"new"}
+
+
+class Pretender(c_nodes.Node):
+    """A stranger that subscribes as a C consumer does, and breaks at nothing."""
+
+    def begin(self):
+        yield b"D" + self.uuid
+
+    def _drain(self):
+        with suppress(zmq.Again):
+            while True:
+                self.sub.recv_multipart(zmq.NOBLOCK)
 
 
 class HeadsHeard(c_nodes.Node):

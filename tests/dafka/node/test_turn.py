@@ -12,6 +12,7 @@ from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.presence import Disconnect, TowerAway, TowerBack
 from dafka.wire import messages
+from dafka.wire.dialect import Company
 from dafka.wire.messages import MessageId
 
 HEAD = messages.Head("orders", "AB" * 16, 7)
@@ -199,6 +200,22 @@ def test_what_is_dropped_or_lost_is_counted_and_not_the_roles(run):
     here.turn.feed("near", "lose")
     assert REGISTRY.get_sample_value(records, {"role": "fake"}) == lost_before + 2
     assert here.role.performed == []
+
+
+def test_meshes_in_which_nobody_reads_are_told_of():
+    here = Running()
+    labels = {"role": "fake", "address": "ME"}
+
+    def unread():
+        return REGISTRY.get_sample_value("dafka_unread_meshes", labels)
+
+    here.turn.take("near", [Company.OTHER])
+    here.turn.take("far", [Company.ALIKE])
+    assert unread() == 1
+    here.turn.take("near", [Company.ALIKE])
+    assert unread() == 0
+    here.turn.close(200)
+    assert unread() is None
 
 
 def test_its_end_releases_everything_and_leaves_no_series():

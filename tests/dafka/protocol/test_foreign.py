@@ -60,6 +60,7 @@ def test_a_marked_batch_is_followed_by_its_last_record():
 def test_who_listens_for_single_answers_only_gets_those():
     singles = Singles(Shape.BATCHES)
     singles.listened(MessageId.DIRECT_RECORD, "CC")
+    asks(singles, messages.Fetch("he", "AB", "CC", 5, 2))
     assert list(singles.outbound(ANSWER)) == [
         messages.DirectRecord("CC", "he", "AB", 5, b"five"),
         messages.DirectRecord("CC", "he", "AB", 6, b""),
@@ -70,6 +71,37 @@ def test_who_listens_for_single_answers_only_gets_those():
     assert len(list(singles.outbound(ANSWER))) == 2
     singles.left(MessageId.DIRECT_RECORD, "CC")
     assert list(singles.outbound(ANSWER)) == [ANSWER]
+
+
+def asks(singles, *fetches):
+    """What of these questions arrives at the node."""
+    return [event.message for event in singles.inbound(map(Received, fetches), 0)]
+
+
+def answered(singles, requester="CC", address="AB"):
+    content = content_of(5, *(b"%d" % number for number in range(6)))
+    message = messages.DirectRecords(requester, "he", address, 5, 6, content)
+    return [one.sequence for one in singles.outbound(message)]
+
+
+def test_a_fetch_is_answered_with_no_more_single_records_than_a_socket_queues():
+    singles = Singles(Shape.BATCHES, answer_max=3)
+    singles.listened(MessageId.DIRECT_RECORD, "CC")
+    assert answered(singles) == [10], "a sign that there is more"
+    (marked,) = asks(singles, messages.Fetch("he", "AB", "CC", 6, 100))
+    assert (marked.sequence, marked.count, marked.foreign) == (6, 3, True)
+    assert answered(singles) == [6, 7, 8]
+    asks(singles, messages.Fetch("he", "CD", "CC", 5, 2), messages.Fetch("he", "AB", "CC", 9, 100))
+    assert answered(singles) == [9, 10]
+    assert answered(singles, address="CD") == [5, 6]
+
+
+def test_what_was_asked_for_is_known_of_a_bounded_number_of_partitions():
+    singles = Singles(Shape.BATCHES, requesters_max=2)
+    singles.listened(MessageId.DIRECT_RECORD, "CC")
+    for number in range(5):
+        asks(singles, messages.Fetch("he", f"{number}", "CC", 5, 6))
+    assert [len(answered(singles, address=f"{number}")) for number in range(5)] == [1, 1, 1, 6, 6]
 
 
 def test_the_requesters_that_are_known_are_bounded():

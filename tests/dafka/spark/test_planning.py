@@ -149,8 +149,63 @@ def test_offsets_are_ordered_text():
     other = Progress(True, {}, {B: 2, A: 1})
     assert text(one) == text(other)
     assert text(one) == (
-        '{"begun": true, "deal": [1, 1], "from": {}, "next": {"orders": {"A": 1, "B": 2}}}'
+        '{"begun": true, "deal": [1, 1], "forgotten": [], "from": {}, '
+        '"next": {"orders": {"A": 1, "B": 2}}}'
     )
+
+
+def test_what_stores_have_forgotten_goes_on_where_it_was_when_it_comes_back():
+    read = Progress().after({A: range(10), B: range(3)}, EARLIEST, None)
+    moved = read.after({B: range(4)}, EARLIEST, None).without([A], 9)
+    assert moved.nexts == {B: 4}
+    assert moved.forgotten == {A: 10}
+    moved = Progress.of_json(json.loads(text(moved)))
+    assert moved.after({B: range(4)}, EARLIEST, None) is moved
+    back = moved.after({A: range(10, 12), B: range(4)}, EARLIEST, None)
+    assert moved.ranges_to(back) == [Range(A, 10, 12), Range(B, 4, 4)]
+    assert back.forgotten == {}
+    still = moved.after({A: range(10), B: range(5)}, EARLIEST, None)
+    assert moved.ranges_to(still) == [Range(A, 10, 10), Range(B, 4, 5)], "listed by a store again"
+
+
+def test_of_many_forgotten_ones_the_longest_forgotten_go():
+    there = {Partition("orders", name): range(1) for name in "ABCDE"}
+    progress = Progress().after(there, EARLIEST, None)
+    progress = progress.without([Partition("orders", name) for name in "CA"], 2)
+    progress = progress.without([Partition("orders", "D")], 2)
+    assert [one.address for one in progress.forgotten] == ["A", "D"]
+    assert [one.address for one in progress.nexts] == ["B", "E"]
+
+
+def test_offsets_of_before_go_on():
+    kept = '{"begun": true, "deal": [1, 1], "from": {}, "next": {"orders": {"A": 1}}}'
+    assert Progress.of_json(json.loads(kept)) == Progress(True, {}, {A: 1})
+
+
+EVENTS = st.tuples(st.sampled_from(["grow", "forget"]), st.sampled_from("ABCD"))
+
+
+@given(st.lists(EVENTS, max_size=30), st.none() | st.integers(1, 3))
+def test_nothing_is_skipped_or_repeated_whatever_is_forgotten_and_comes_back(events, records_max):
+    ends, listed, progress, read = {}, set(), Progress(), {}
+    for what, address in events:
+        partition = Partition("orders", address)
+        if what == "grow":
+            ends[partition] = ends.get(partition, 0) + 2
+            listed.add(partition)
+        elif progress.nexts.get(partition) == ends.get(partition):
+            listed.discard(partition)
+        there = {one: range(ends[one] - 2, ends[one]) for one in listed}
+        following = progress.after(there, EARLIEST, records_max)
+        if following is not progress:
+            following = following.without([one for one in progress.nexts if one not in listed], 9)
+        following = Progress.of_json(json.loads(text(following)))
+        for one, start, end in progress.ranges_to(following):
+            assert start == read.get(one, 0)
+            read[one] = end
+        progress = following
+    for one in listed:
+        assert progress.nexts[one] == read[one] <= ends[one]
 
 
 @given(

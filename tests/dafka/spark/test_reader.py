@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from dafka.errors import MisuseError, QueryError
+from dafka.limits import SPARK_FORGOTTEN_MAX
 from dafka.model import Partition
 from dafka.spark import register
 from dafka.spark.options import source_options
@@ -190,13 +191,13 @@ EVERYTHING = ReadAllAvailable()
 ORDERS = Partition("orders", "AB" * 16)
 
 
-def stream_of(port, **options):
+def stream_of(port, forgotten_max=SPARK_FORGOTTEN_MAX, **options):
     given = {
         "servers": getattr(port, "endpoint", port),
         "subscribe": "orders",
         **options,
     }
-    return StreamReader(source_options(given, stream=True), RecordRows(("value",)))
+    return StreamReader(source_options(given, stream=True), RecordRows(("value",)), forgotten_max)
 
 
 def travelled(offset):
@@ -300,6 +301,59 @@ def test_planning_waits_for_a_store(stream_port, monkeypatch):
     monkeypatch.setattr(RangeReader, "there", lost_once)
     stream_of(stream_port).prepareForTriggerAvailableNow()
     assert len(asked) == 2
+
+
+SHORT = 500
+"""Producers that live at the same time; each publishes one record and is gone."""
+
+
+def test_a_checkpoint_does_not_grow_with_every_producer_that_ever_was(stream_port, make_batch):
+    stream, log = stream_of(stream_port, forgotten_max=SHORT), stream_port.log
+    offset, read, sizes = stream.initialOffset(), [], []
+    for life in range(20):
+        lives = [Partition("orders", f"{life * SHORT + one:032X}") for one in range(SHORT)]
+        log.append([make_batch([b"%d" % life], partition=one) for one in lives])
+        following = travelled(stream.latestOffset(offset, EVERYTHING))
+        read += values(stream, offset, following)
+        offset = following
+        sizes.append(len(json.dumps(offset)))
+        log.append([], trims=dict.fromkeys(lives, 1))
+        log.append([], forgets=lives)
+    assert len(read) == 20 * SHORT + 3  # nothing twice, nothing skipped
+    assert max(sizes) < 66_000  # of all that ever were it would be 420 kB, and go on growing
+    back = lives[0]
+    log.append([make_batch([b"back"], 1, back)])
+    following = travelled(stream.latestOffset(offset, EVERYTHING))
+    assert values(stream, offset, following) == [b"back"]
+
+
+def test_what_was_forgotten_before_the_stream_has_read_it_is_lost_data(stream_port, make_batch):
+    stream = stream_of(stream_port)
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, ReadMaxRows(1)))
+    stream_port.log.append([], trims={ORDERS: 3})
+    stream_port.log.append([], forgets=[ORDERS])
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    with pytest.raises(DataLossError, match=r"'orders' are in no store .* was deleted"):
+        values(stream, first, second)
+    passing = stream_of(stream_port, failOnDataLoss="false")
+    assert values(passing, first, second) == []
+    assert passing.latestOffset(second, EVERYTHING) == second
+
+
+def test_a_store_that_is_away_may_still_list_what_others_have_forgotten(
+    stream_port, serve, make_batch, silent
+):
+    both = ",".join((stream_port.endpoint, silent))
+    stream = stream_of(both)
+    first = stream.latestOffset(stream.initialOffset(), EVERYTHING)
+    stream_port.log.append([make_batch([b"x"], partition=OTHER)])
+    stream_port.log.append([], trims={ORDERS: 3})
+    stream_port.log.append([], forgets=[ORDERS])
+    second = stream.latestOffset(first, EVERYTHING)
+    assert second["forgotten"] == []
+    third = stream_of(stream_port).latestOffset(second, EVERYTHING)
+    assert third == second, "nothing has moved"
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ from dafka.storage.clocks import APART_MS_MAX, SeenClocks
 WALL_MS, NOW_MS, HOUR_MS = 10**12, 5_000, 3_600_000
 
 
-def published(time_ms, origin=0):
-    builder = BatchBuilder(1_000)
+def published(time_ms, origin=0, *, bare=False):
+    builder = BatchBuilder(1_000, append_time=bare)
     builder.append(time_ms, None, b"v", ())
     content = enclosed(builder.build(), 0, Envelope(origin=origin))
     return Batch(Partition("orders", "A"), 0, 1, content)
@@ -29,6 +29,14 @@ def clocks_of(**ahead_ms):
 
 def time_of(clocks, wall_ms=WALL_MS, later_ms=0):
     return clocks.time_ms(wall_ms + later_ms, NOW_MS + later_ms) - WALL_MS - later_ms
+
+
+def test_the_time_that_this_machine_gave_a_bare_value_confirms_no_clock():
+    clocks = clocks_of(c0=-HOUR_MS)
+    clocks.seen([published(WALL_MS, bare=True)], NOW_MS)
+    assert time_of(clocks) == -HOUR_MS
+    clocks.seen([published(WALL_MS, 1, bare=True)], NOW_MS)  # a store of another cluster
+    assert clocks.skew_ms(WALL_MS + 5, NOW_MS) == 5
 
 
 def test_without_records_it_is_this_machines():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dafka.model import Partition
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import SimProducer, SimStore
-from dafka.testing.strangers import SimBareProducer, SimLiar
+from dafka.testing.strangers import SimBareProducer, SimBareTwin, SimLiar
 from dafka.testing.world import Faults, SimMesh, World
 from dafka.wire.messages import LogStart
 
@@ -44,3 +44,18 @@ def test_a_liar_answers_for_others_and_no_store_believes_it():
     partition = Partition("t", producer.address)
     for store in stores:
         assert (store.log.extents()[partition].start, store.log.heads()[partition]) == (0, 9)
+
+
+def test_two_of_another_make_under_one_address_are_told_apart_by_their_values_alone():
+    world = World(4, Faults(loss=0.3))
+    mesh, partition = SimMesh(world), Partition("t", "BARE")
+    store = SimStore(world, "S", mesh, MemoryLog("S"))
+    one, other = (SimBareTwin(world, name, mesh, partition) for name in ("B0", "B1"))
+    store.boot()
+    one.boot()
+    world.run_until(10_000)
+    assert store.log.heads() == {partition: 0}
+    assert store.disputed == set(), "it repeats itself"
+    other.boot()
+    world.run_until(20_000)
+    assert store.disputed == {partition}

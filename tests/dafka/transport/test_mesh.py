@@ -22,6 +22,7 @@ from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
+from dafka.wire.dialect import SETTLING_MS, Company
 from dafka.wire.messages import MessageId
 
 pytestmark = pytest.mark.net
@@ -298,22 +299,40 @@ def test_a_peer_that_is_announced_by_a_name_is_connected_to_when_that_is_known(w
     until(connected)
 
 
-def test_a_node_that_has_been_alone_for_long_says_nothing_to_others_and_goes_on(world, until):
-    mesh = world.mesh("AA")
-    mesh.wake(now_ms() - 2 * STARTING_MS)  # so long ago
-    mesh.publish(CALL)
-    mesh._watch.subscribed(b"HBB\0", now_ms())
-    found = until(lambda: mesh.wake(now_ms()))
-    assert Dropped("other dialect") in found
+@pytest.fixture
+def among_others(world):
+    """Makes a mesh that has been woken first so long ago, and heard of none but another's."""
+
+    def made(since_ms, **settings):
+        there = Cluster(world.endpoints.inbound, presence=PresenceSettings(beacon_interval_ms=50))
+        mesh = Mesh(there, "AA", **settings)
+        world.meshes.append(world._opened(mesh))
+        assert Company.OTHER not in mesh.wake(now_ms() - since_ms)
+        mesh.publish(CALL)
+        mesh._watch.subscribed(b"HBB\0")
+        mesh.wake(now_ms() - SETTLING_MS)
+        return mesh
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "refuses_others"), [(2 * SETTLING_MS, False), (2 * STARTING_MS, True)]
+)
+def test_a_node_among_others_says_nothing_and_goes_on(
+    world, among_others, until, since_ms, refuses_others
+):
+    mesh = among_others(since_ms, refuses_others=refuses_others)
+    assert Company.OTHER in mesh.wake(now_ms())
+    assert Company.OTHER not in mesh.wake(now_ms()), "once"
     assert mesh._watch.held
     late = world.mesh("CC")
     late.listen(MessageId.DIRECT_HEAD, "me")
     until(lambda: world.turn() and mesh._watch is None)
 
 
-def test_a_node_that_starts_among_others_ends_with_what_to_say(world):
-    mesh = world.mesh("AA")
-    mesh._watch.subscribed(b"HBB\0", now_ms())
+def test_what_an_application_opens_among_others_ends_with_what_to_say(among_others):
+    mesh = among_others(2 * SETTLING_MS, refuses_others=True)
     with pytest.raises(MisuseError, match="say wire libdafka"):
         mesh.wake(now_ms())
 

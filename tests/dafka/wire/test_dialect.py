@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.limits import REQUESTERS_MAX
 from dafka.wire import libdafka, rfc46
-from dafka.wire.dialect import DEFAULT_DIALECT, SINGLES_MS, Company, DialectWatch, dialect
+from dafka.wire.dialect import DEFAULT_DIALECT, SETTLING_MS, Company, DialectWatch, dialect
 from dafka.wire.messages import Head, MessageId
 
 
@@ -24,44 +23,50 @@ def test_an_unknown_name_is_refused_and_says_which_there_are():
 def test_one_of_ours_is_known_by_what_it_subscribes_to():
     watch = DialectWatch()
     for prefix in (b"F", b"G", b"WAA", b"DAA"):
-        watch.subscribed(prefix, 0)
+        watch.subscribed(prefix)
         assert watch.company(0) is Company.UNKNOWN
-    watch.subscribed(rfc46.prefix(*DialectWatch.mark("AA")), 0)
-    watch.subscribed(b"DBB", 0)
-    assert watch.company(10 * SINGLES_MS) is Company.ALIKE
+    watch.subscribed(rfc46.prefix(*DialectWatch.mark("AA")))
+    watch.subscribed(b"DBB")
+    assert watch.company(10 * SETTLING_MS) is Company.ALIKE
 
 
 def test_whoever_asks_for_single_records_only_is_another():
     watch = DialectWatch()
-    watch.subscribed(b"DAA", 5)
-    assert watch.company(4 + SINGLES_MS) is Company.UNKNOWN
-    assert watch.company(5 + SINGLES_MS) is Company.OTHER
-    watch.subscribed(rfc46.prefix(*DialectWatch.mark("BB")), 9_000)
+    watch.subscribed(b"DAA")
+    assert watch.company(5) is Company.UNKNOWN
+    assert watch.company(4 + SETTLING_MS) is Company.UNKNOWN
+    assert watch.company(5 + SETTLING_MS) is Company.OTHER
+    watch.subscribed(rfc46.prefix(*DialectWatch.mark("BB")))
     assert watch.company(9_000) is Company.ALIKE, "somebody has come"
+
+
+@pytest.mark.parametrize("prefix", [libdafka.prefix(MessageId.ACK, "AA"), b"DAA"])
+def test_who_claims_to_be_another_does_not_outweigh_one_of_ours_behind_him(prefix):
+    watch = DialectWatch()
+    watch.subscribed(prefix)
+    assert watch.company(0) is Company.UNKNOWN
+    watch.subscribed(rfc46.prefix(*DialectWatch.mark("BB")))
+    assert watch.company(2 * SETTLING_MS) is Company.ALIKE
 
 
 def test_one_of_ours_in_the_other_dialect_is_known_by_the_end_of_its_subscriptions():
     watch = DialectWatch()
-    watch.subscribed(libdafka.prefix(MessageId.ACK, "AA"), 0)
-    assert watch.company(0) is Company.OTHER
+    watch.subscribed(libdafka.prefix(MessageId.ACK, "AA"))
+    watch.company(0)
+    assert watch.company(SETTLING_MS) is Company.OTHER
 
 
 def test_a_message_tells_too():
     head = Head("flights", "AA", 1)
     watch = DialectWatch()
     watch.arrived([b"nonsense"], readable=False)
-    assert watch.company(0) is Company.UNKNOWN
+    watch.company(0)
+    assert watch.company(SETTLING_MS) is Company.UNKNOWN
     watch.arrived(libdafka.encode(head), readable=False)
-    assert watch.company(0) is Company.OTHER
+    watch.company(SETTLING_MS)
+    assert watch.company(2 * SETTLING_MS) is Company.OTHER
     watch.arrived(rfc46.encode(head), readable=True)
-    assert watch.company(0) is Company.ALIKE
-
-
-def test_those_that_are_noted_are_bounded():
-    watch = DialectWatch()
-    for number in range(REQUESTERS_MAX + 10):
-        watch.subscribed(b"D%d" % number, 0)
-    assert len(watch._singles) == REQUESTERS_MAX
+    assert watch.company(2 * SETTLING_MS) is Company.ALIKE
 
 
 def test_it_is_as_old_as_the_first_question():

@@ -16,7 +16,7 @@ from distributor.control.steering import (
     ClusterStores,
     Steering,
 )
-from distributor.link.target import Pause, Retarget, TargetSettings
+from distributor.link.target import REST, Pause, Retarget, TargetSettings
 from topology.model import ClusterSpec, StoreSpec
 
 ORDERS = Partition("orders", "AB" * 16)
@@ -149,6 +149,23 @@ def test_a_target_that_relays_nothing_to_another_is_left(caplog):
         here.look(after_ms=PROBE_INTERVAL_MS)
     assert here.node.opened == ["c3"]
     assert "target was left, it relays nothing to another" in caplog.text
+    here.now_ms += 7_000
+    assert here.steering.left == ("c2", "c3", 7_000)
+    here.now_ms += REST * 5_000
+    assert here.steering.left is None, "it may be mended by now"
+
+
+def test_a_target_that_was_left_and_is_served_again_is_not_told_of():
+    here = Steered(failover_after_ms=5_000)
+    for second in range(6):
+        here.stores.held = {"c2": {ORDERS: second}, "c3": {ORDERS: 0}}
+        here.look(after_ms=PROBE_INTERVAL_MS)
+    assert here.steering.left
+    here.steering.handle(Retarget("c2"))
+    here.node.sent = {}
+    here.look(after_ms=PROBE_INTERVAL_MS)
+    assert here.steering.aim.current == "c2"
+    assert here.steering.left is None
 
 
 class Relayed(FakeStores):

@@ -1,5 +1,6 @@
 """Positions between real stores of this process."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from dafka.node.committer import Committer
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
+from distributor.offsets.distributor import OffsetsDistributor, OffsetsRound
 from distributor.offsets.node import OffsetsNode
 from topology import plan
 from topology.model import OffsetSettings
@@ -97,3 +99,19 @@ def test_a_target_that_does_not_answer_is_tried_again(pair, node, until):
         with pair.running(2):
             until(lambda: position(second, key) == 2, 20)
         assert started.unwell() == ""
+
+
+def test_a_round_that_does_not_end_holds_nobody_up_who_closes_it(node, monkeypatch, until, caplog):
+    begun, let_go = threading.Event(), threading.Event()
+
+    def never_ends(_distributor, _now_ms):
+        begun.set()
+        let_go.wait()
+        return OffsetsRound()
+
+    monkeypatch.setattr(OffsetsDistributor, "round", never_ends)
+    started = node(OffsetSettings())
+    until(begun.is_set)
+    started.close(timeout_s=0.01)
+    assert "positions, which stores of c1 or c2 tell or take" in caplog.text
+    let_go.set()

@@ -11,9 +11,10 @@ from distributor.local.processes import processes_of
 from distributor.operations import doctor as module
 from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
-from distributor.operations.status import ClusterStatus, LinkStatus
+from distributor.operations.status import ClusterStatus, LinkStatus, Status
 from topology import plan
 from topology.model import GatewaySpec, Placement
+from topology.testing import topology_of, tree_of
 
 pytestmark = pytest.mark.net
 
@@ -85,6 +86,14 @@ def test_a_machine_with_another_time_is_named(make_pair, free_ports, skew, what)
     assert [what in one.what for one in found] == [True] * bool(what)
 
 
+@pytest.mark.parametrize(("meshes", "named"), [(1, True), (0, False)])
+def test_a_process_that_says_nothing_for_the_sake_of_others_is_named(pair, meshes, named):
+    store = next(one for one in processes_of(plan(pair.topology), pair.file) if "store" in one.name)
+    exposition = f'dafka_unread_meshes{{role="store",address="AB"}} {meshes}\n'
+    found = list(module._of_processes(pair.topology, [Vitals(store, "ok", (), exposition)]))
+    assert ["declare it wire: libdafka" in one.do for one in found] == [True] * named
+
+
 @pytest.mark.parametrize(("state", "named"), [("ok", True), ("no answer", False)])
 def test_a_tower_that_others_do_not_hear_is_named_unless_it_is_known_to_be_ill(pair, state, named):
     processes = processes_of(plan(pair.topology), pair.file)
@@ -95,6 +104,21 @@ def test_a_tower_that_others_do_not_hear_is_named_unless_it_is_known_to_be_ill(p
     told = [Vitals(tower, state), Vitals(link, "ok", (), exposition)]
     found = list(module._of_towers(pair.topology, told))
     assert [one.about for one in found] == ["c2-tower-1 → c1-level-1"] * named
+
+
+def test_a_relay_by_which_too_little_came_is_named():
+    tree = plan(topology_of(tree_of((2, "c1", (1, "c2", "c3")))))
+    links = [
+        LinkStatus("c1", "c3", 2, state="serving", left="c2", starved="c3", left_seconds=12),
+        LinkStatus("c2", "c3", 1, state="serving"),
+    ]
+    (finding,) = module._of_relays(tree, links)
+    assert finding.about == "c2-level-1 → c3"
+    assert "c3 got nothing of what c2 took, or got it far too late" in finding.what
+    assert "left c2 for that 12 s ago" in finding.what
+    assert "distributor retarget FILE --cluster c1 --level 2 --to c2" in finding.do
+    assert not Status([], links).well
+    assert list(module._of_relays(tree, links[1:])) == []
 
 
 def test_partitions_that_a_link_does_not_copy_are_named_with_the_reason():

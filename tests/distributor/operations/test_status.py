@@ -231,6 +231,9 @@ def test_as_json_it_is_plain_values(capsys):
                 "late": [],
                 "topics": "",
                 "waits_for": "",
+                "left": "",
+                "starved": "",
+                "left_seconds": 0.0,
             }
         ],
     }
