@@ -154,7 +154,10 @@ class QueryServer:
         return Client(connection, number, user_of(frames[2])), question
 
     def room(self, client: Client) -> int:
-        """Bytes that an answer should have at most: the fewer, the more the client has not read."""
+        """Bytes that an answer should have at most: the fewer, the more the client has not read.
+
+        0 if it is to read first.
+        """
         return self._unread.room(_peer(client))
 
     def reply(self, client: Client, answer: bytes) -> bool:

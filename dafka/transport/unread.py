@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from dafka.limits import UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
+from dafka.limits import BATCH_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Unread:
         return sum(self._held.values())
 
     def room(self, peer: str) -> int:
-        """Bytes that an answer to a peer should have at most.
+        """Bytes that an answer to a peer should have at most; 0 while the largest would not fit.
 
         A part of what is left of its share: many nodes of one key that read slowly get little each,
         and not some all and others nothing.
@@ -60,7 +60,7 @@ class Unread:
         self._look(peer)
         own = self._peer_bytes_max - self._held.get(peer, 0)
         left = min(own, self._bytes_max - self.held_bytes)
-        return max(COPIED_BYTES_MAX, left // ROOM_PARTS)
+        return 0 if left < BATCH_BYTES_MAX else left // ROOM_PARTS
 
     def send(self, peer: str, frames: Sequence[bytes]) -> bool:
         """Send an answer; False if this peer, or all together, have too much of them.

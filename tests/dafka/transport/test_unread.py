@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import zmq
 
+from dafka.limits import BATCH_BYTES_MAX
 from dafka.transport import sockets
 from dafka.transport.unread import COPIED_BYTES_MAX, Unread
 
@@ -77,6 +78,16 @@ def test_all_together_have_a_bound(bound, peer):
         deadline -= 1
         bound.poll(50)
     assert deadline, "what was for those who have gone is still counted"
+
+
+def test_the_largest_answer_fits_whenever_there_is_room(bound, peer):
+    unread = Unread(bound, peer_bytes_max=2 * BATCH_BYTES_MAX, bytes_max=3 * BATCH_BYTES_MAX)
+    for name in (b"one", b"two"):
+        peer(name)
+        assert unread.room(name.decode()) >= 1 << 20
+        while unread.room(name.decode()):
+            assert unread.send(name.decode(), (name, MIB * 8))
+    assert unread.held_bytes <= 3 * BATCH_BYTES_MAX
 
 
 def test_small_answers_are_not_counted(bound, peer):
