@@ -125,7 +125,7 @@ class QueryServer:
         self._unread = Unread(self.socket)
         guard(self.socket, credentials)
         try:
-            sockets.bind(self.socket, endpoint)
+            sockets.bind(self.socket, endpoint, message_max=2 * QUESTION_BYTES_MAX)
         except zmq.ZMQError as error:
             self.socket.close(0)
             raise MisuseError(f"cannot open {name} at {endpoint!r}: {error}") from error

@@ -55,7 +55,7 @@ class TowerSockets:
             self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
         self._inbound.subscribe(BEACON)
         try:
-            sockets.bind(self._inbound, endpoints.inbound)
+            sockets.bind(self._inbound, endpoints.inbound, message_max=sockets.BEACONS_BYTES_MAX)
             sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES_BYTES_MAX)
         except zmq.ZMQError as error:
             self.close()
