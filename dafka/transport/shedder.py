@@ -49,11 +49,8 @@ WATCHING_SHARE = 4
 IDLE_LOOK_MS = 5_000
 """How often to look at connections when it has not grown: what they received is known then."""
 
-TRIM_MS = 250
-"""How often freed memory is given back to the system after a cut."""
-
-TRIMMED_FOR_MS = 5_000
-"""So long after one."""
+TRIM_MS = 500
+"""How often freed memory is given back to the system while the process is too large."""
 
 TOLD_EVERY_MS = 1_000
 """One line of the log in that time: who is cut may come again at once."""
@@ -230,7 +227,7 @@ class _Lookout:
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._ours: dict[int, tuple[int, int, str]] = {}
         """Connections of ours, by the file's number: what comes, and who is there."""
-        self._look_ms = self._trim_ms = self._trim_until_ms = self._told_ms = 0
+        self._look_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
     def run(self) -> None:
@@ -266,8 +263,7 @@ class _Lookout:
         self._look_s = time.monotonic() - began
         if cut is not None and _end(cut.connection):
             self._tell(cut, now)
-            self._trim_until_ms = now + TRIMMED_FOR_MS
-        if watching and self._trim_ms <= now < self._trim_until_ms:
+        if self._shedding.too_large and self._trim_ms <= now:
             self._trim_ms = now + TRIM_MS
             give_back_freed_memory()
 

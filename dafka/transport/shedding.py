@@ -52,8 +52,8 @@ class SheddingBounds:
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
     name_cost: int = 32
-    costly_names_bytes: int = 5 * _MIB // 2
-    costly: int = 24
+    costly_names_bytes: int = 3 * _MIB
+    costly: int = 28
     flooding_bytes: int = 160 * _MIB
     part_bytes: int = 8 * _MIB
     part_growth_bytes: int = 12 * _MIB
@@ -146,6 +146,11 @@ class Shedding:
         """Whether to look at connections often, and to tell what is taken from them."""
         return self.grown >= self._bounds.watched_bytes
 
+    @property
+    def too_large(self) -> bool:
+        """Whether it has grown so much that somebody may be cut."""
+        return self.grown >= self._bounds.grown_bytes
+
     def resize(self, size: int, now_ms: int) -> None:
         """Take in how much memory of its own the process has."""
         settled = self._bounds.settling_bytes_s * (now_ms - self._now_ms) // 1_000
@@ -216,7 +221,7 @@ class Shedding:
             came = one.received - seen.received
             seen.names = max(0, seen.names - forgotten) + came
             if came:
-                seen.names_growth += max(0, self._size - self._looked_size)
+                seen.names_growth += self._size - self._looked_size
         seen.received, seen.seen_ms = one.received, self._now_ms
 
     def _judged(self, seen: _Seen, one: WatchedConnection, refused: bool) -> Cut | None:
@@ -249,7 +254,7 @@ class Shedding:
 
     def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if self.grown < bounds.grown_bytes or self._round - seen.whole_round < bounds.rounds:
+        if not self.too_large or self._round - seen.whole_round < bounds.rounds:
             return False
         part = seen.received - seen.whole
         growth = self._size - seen.whole_size

@@ -68,8 +68,16 @@ def test_more_names_than_a_consumer_has():
 
 def test_names_that_cost_much_are_fewer():
     run = Run()
-    cuts = [run.look(names_of_a_node=MIB, grow=30 * MIB) for _ in range(3)]
-    assert cuts == [None, None, ("names_of_a_node", "subscriptions")]
+    cuts = [run.look(names_of_a_node=MIB, grow=30 * MIB) for _ in range(4)]
+    assert cuts == [None, None, None, ("names_of_a_node", "subscriptions")]
+
+
+def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
+    run = Run()
+    run.look(grow=60 * MIB)
+    for _ in range(25):
+        assert run.look(names_of_a_node=MIB // 5, grow=30 * MIB) is None
+        assert run.look(names_of_a_node=1, grow=-30 * MIB) is None
 
 
 def test_names_that_have_much_in_common_are_more():
