@@ -80,6 +80,9 @@ thousands may be on their way."""
 TOWER_NAMES_BYTES_MAX = 16 * 1024
 """The same of a tower: a node has two."""
 
+TOWER_NAME_BYTES_MAX = 16
+"""One of them. Whoever sends longer ones is disconnected before they are kept."""
+
 NAMES_BUFFER_BYTES = 64 * 1024
 """What the kernel takes in of them beside, for the same reason."""
 
@@ -246,9 +249,9 @@ def _path_to_itself(endpoint: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
+def publisher(mark: int = PUBLISH_MARK, name_bytes_max: int = NAME_BYTES_MAX) -> zmq.Socket[bytes]:
     """An XPUB that sees every subscription, also one that another peer has made before."""
-    socket = _socket(zmq.XPUB, mark, NAMES_MARK, NAME_BYTES_MAX)
+    socket = _socket(zmq.XPUB, mark, NAMES_MARK, name_bytes_max)
     socket.set(zmq.XPUB_VERBOSE, 1)
     socket.set(zmq.RCVBUF, NAMES_BUFFER_BYTES)
     return socket

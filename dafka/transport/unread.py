@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from dafka.limits import BATCH_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
+from dafka.limits import UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,8 @@ class Unread:
         """By peer, in the order they were sent, with their bytes."""
         self._held: dict[str, int] = {}
         """The sum for each of them."""
+        self._dropped_bytes = 0
+        """The last answer that had no room."""
 
     @property
     def held_bytes(self) -> int:
@@ -52,15 +54,18 @@ class Unread:
         return sum(self._held.values())
 
     def room(self, peer: str) -> int:
-        """Bytes that an answer to a peer should have at most; 0 while the largest would not fit.
+        """Bytes that an answer to a peer should have at most.
+
+        0 while one like the last that was dropped would be dropped, too: to make it is lost work.
 
         A part of what is left of its share: many nodes of one key that read slowly get little each,
         and not some all and others nothing.
         """
-        self._look(peer)
+        if not self.has_room(peer, self._dropped_bytes):
+            return 0
         own = self._peer_bytes_max - self._held.get(peer, 0)
         left = min(own, self._bytes_max - self.held_bytes)
-        return 0 if left < BATCH_BYTES_MAX else left // ROOM_PARTS
+        return max(COPIED_BYTES_MAX, left // ROOM_PARTS)
 
     def send(self, peer: str, frames: Sequence[bytes]) -> bool:
         """Send an answer; False if this peer, or all together, have too much of them.
@@ -74,6 +79,7 @@ class Unread:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
             return True
         if not self.has_room(peer, size):
+            self._dropped_bytes = size
             return False
         for frame in first:
             self._socket.send(frame, zmq.NOBLOCK | zmq.SNDMORE)

@@ -230,7 +230,8 @@ def doors(processes, reason):
     tower = TowerEndpoints.parse(processes.tower)
     if reason == "subscriptions":
         chunk = partial(flood.names, random.Random(7))
-        return (tower.outbound, b"SUB", chunk), (processes.publisher, b"SUB", chunk)
+        short = partial(chunk, flood.TOWER_NAME)
+        return (tower.outbound, b"SUB", short), (processes.publisher, b"SUB", chunk)
     endless = flood.frame(b"B", flood.MORE) + flood.parts(1_000)
     into = ((tower.inbound, b"PUB"), (processes.port, b"DEALER"))
     return [(*door, lambda: endless) for door in into]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import zmq
 
-from dafka.limits import BATCH_BYTES_MAX
 from dafka.transport import sockets
 from dafka.transport.unread import COPIED_BYTES_MAX, Unread
 
@@ -80,14 +79,17 @@ def test_all_together_have_a_bound(bound, peer):
     assert deadline, "what was for those who have gone is still counted"
 
 
-def test_the_largest_answer_fits_whenever_there_is_room(bound, peer):
-    unread = Unread(bound, peer_bytes_max=2 * BATCH_BYTES_MAX, bytes_max=3 * BATCH_BYTES_MAX)
-    for name in (b"one", b"two"):
-        peer(name)
-        assert unread.room(name.decode()) >= 1 << 20
-        while unread.room(name.decode()):
-            assert unread.send(name.decode(), (name, MIB * 8))
-    assert unread.held_bytes <= 3 * BATCH_BYTES_MAX
+def test_after_an_answer_was_dropped_no_other_like_it_is_made_in_vain(bound, peer):
+    unread = Unread(bound, peer_bytes_max=8 << 20, bytes_max=64 << 20)
+    one = peer(b"one")
+    while unread.room("one"):
+        assert unread.held_bytes <= 8 << 20
+        unread.send("one", (b"one", MIB))
+    assert unread.room("other") >= 1 << 20
+    assert unread.send("one", (b"one", b"small"))
+    while not unread.room("one"):
+        assert one.poll(5_000), "it has read all, and there is room"
+        one.recv()
 
 
 def test_small_answers_are_not_counted(bound, peer):
