@@ -63,6 +63,7 @@ class Mix:
             (zmq.RCVHWM, 1),
             (zmq.RCVBUF, 4_096),
             (zmq.SNDHWM, 100_000),
+            (zmq.SNDTIMEO, 1_000),
         ):
             socket.set(option, value)
         prove(socket, self._credentials)
