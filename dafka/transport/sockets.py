@@ -249,11 +249,19 @@ def _path_to_itself(endpoint: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def publisher(mark: int = PUBLISH_MARK, name_bytes_max: int = NAME_BYTES_MAX) -> zmq.Socket[bytes]:
+def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
     """An XPUB that sees every subscription, also one that another peer has made before."""
-    socket = _socket(zmq.XPUB, mark, NAMES_MARK, name_bytes_max)
+    socket = _socket(zmq.XPUB, mark, NAMES_MARK, NAME_BYTES_MAX)
     socket.set(zmq.XPUB_VERBOSE, 1)
     socket.set(zmq.RCVBUF, NAMES_BUFFER_BYTES)
+    return socket
+
+
+def tower_publisher(*, secured: bool = False) -> zmq.Socket[bytes]:
+    """The same of a tower. With keys names may be long: the bound is that of the handshake, too."""
+    socket = publisher()
+    if not secured:
+        socket.set(zmq.MAXMSGSIZE, TOWER_NAME_BYTES_MAX + CURVE_BYTES)
     return socket
 
 

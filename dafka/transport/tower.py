@@ -46,7 +46,7 @@ class TowerSockets:
         self._reach = Reach.of_tower(endpoints.inbound)
         refuse_keys_within(endpoints.inbound, credentials)
         self._inbound = sockets.beacon_subscriber()
-        self._outbound = sockets.publisher(name_bytes_max=sockets.TOWER_NAME_BYTES_MAX)
+        self._outbound = sockets.tower_publisher(secured=self._secured)
         for socket in (self._inbound, self._outbound):
             guard(socket, credentials)
         if self._reach is not Reach.PROCESS:

@@ -19,7 +19,7 @@ GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + byt
 MORE, LONG = 1, 2
 
 TOWER_NAME = 40
-"""As long as a name may be at a tower, encrypted or not."""
+"""Shorter than a name may be at a tower without keys."""
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:

@@ -86,16 +86,15 @@ class Mix:
 
     def _subscribes(self, stack, until_s):
         target = self._chance.choice([self._tower.outbound, *self._publishers])
-        length = flood.TOWER_NAME if target == self._tower.outbound else 250
         if self._credentials is None:
+            length = flood.TOWER_NAME if target == self._tower.outbound else 250
             flood.flood(target, b"SUB", lambda: flood.names(self._chance, length), until_s)
             return
         while time.monotonic() < until_s:
             with ExitStack() as own:
                 socket = self._socket(own, zmq.SUB, target)
                 for _ in range(10_000):
-                    name = self._chance.randbytes(120).hex()[:length]
-                    socket.subscribe(b"B" + name.encode())
+                    socket.subscribe(b"B" + self._chance.randbytes(120).hex().encode())
                 socket.poll(200)
 
     def _endless(self, stack, until_s):

@@ -156,3 +156,15 @@ def test_who_subscribes_to_a_long_name_is_disconnected(tower, endpoints, listene
     assert flood.pour(endpoints.outbound, b"SUB", name, time.monotonic() + 10)
     assert tower.relay() == ([], [])
     assert not listener.poll(0)
+
+
+def test_with_keys_whoever_has_one_comes_in(endpoints, opened, until):
+    cluster, (public, secret) = new_keys(), new_keys()
+    access = Access(cluster[0], {public: Rights()})
+    tower = opened(TowerSockets(endpoints, Credentials(access, *cluster)))
+    listener = opened(sockets.subscriber())
+    prove(listener, Credentials(access, public, secret))
+    listener.subscribe(WELCOME)
+    listener.connect(endpoints.outbound)
+    until(lambda: tower.relay() == ([], []) and listener.poll(5))
+    assert heard(listener) == [WELCOME]
