@@ -112,10 +112,10 @@ QUERY_BYTES_MAX = 16 * 1024 * 1024
 READ_BYTES_MAX = 2 * 1024 * 1024
 """Batches in one answer to `read`, at least one of them: a store holds it until it is read."""
 
-UNREAD_PEER_BYTES_MAX = 24 * 1024 * 1024
+UNREAD_PEER_BYTES_MAX = 16 * 1024 * 1024
 """Answers that one peer has not read, with all others of its key."""
 
-UNREAD_BYTES_MAX = 48 * 1024 * 1024
+UNREAD_BYTES_MAX = 32 * 1024 * 1024
 """Answers that all peers of a node, or of a query port, have not read."""
 
 DIGEST_BYTES_MAX = 2 * 1024 * 1024

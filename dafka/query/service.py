@@ -61,7 +61,7 @@ class AnswerBounds:
     Attributes:
         rows: Groups or commits looked up; a commit may have 64 KiB.
         page_bytes: Names and numbers of a long list.
-        read_bytes: Batches to read, at least one of them.
+        read_bytes: Batches to read, at least one of them; 0 if none may be.
         digest_bytes: Batches to digest, at least one of them.
         digest_records: Records to digest one by one.
         deleted_batches: Batches to delete.
@@ -172,6 +172,9 @@ def answer(
             return encode(_of_holes(asked, holes))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log, bounds) if deletable else _NOT_DELETABLE)
+        if isinstance(asked, messages.ReadRequest) and not bounds.read_bytes:
+            dropped("not read")
+            return encode(_NOT_READ)
         return encode(_answer(asked, log, bounds))
     except WireError as error:
         dropped(error.reason)
@@ -179,6 +182,8 @@ def answer(
     except (StorageError, RecordError) as error:
         return encode(messages.ErrorResponse("storage", str(error)))
 
+
+_NOT_READ = messages.ErrorResponse("not read", "take the answers that are on their way first")
 
 _NOT_DELETABLE = messages.ErrorResponse("delete", "this store was not started to allow that")
 

@@ -125,7 +125,7 @@ class QueryServer:
         self._unread = Unread(self.socket)
         guard(self.socket, credentials)
         try:
-            sockets.bind(self.socket, endpoint)
+            sockets.bind(self.socket, endpoint, message_max=2 * QUESTION_BYTES_MAX)
         except zmq.ZMQError as error:
             self.socket.close(0)
             raise MisuseError(f"cannot open {name} at {endpoint!r}: {error}") from error
@@ -154,7 +154,10 @@ class QueryServer:
         return Client(connection, number, user_of(frames[2])), question
 
     def room(self, client: Client) -> int:
-        """Bytes that an answer should have at most: the fewer, the more the client has not read."""
+        """Bytes that an answer should have at most: the fewer, the more the client has not read.
+
+        0 if it is to read first.
+        """
         return self._unread.room(_peer(client))
 
     def reply(self, client: Client, answer: bytes) -> bool:

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 import zmq
 
+from dafka.limits import FRAME_BYTES_MAX
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.memory import give_back_freed_memory
@@ -48,11 +49,8 @@ WATCHING_SHARE = 4
 IDLE_LOOK_MS = 5_000
 """How often to look at connections when it has not grown: what they received is known then."""
 
-TRIM_MS = 250
-"""How often freed memory is given back to the system after a cut."""
-
-TRIMMED_FOR_MS = 5_000
-"""So long after one."""
+TRIM_MS = 500
+"""How often freed memory is given back to the system while the process is too large."""
 
 TOLD_EVERY_MS = 1_000
 """One line of the log in that time: who is cut may come again at once."""
@@ -106,23 +104,24 @@ class Shedder:
         """By key, since it watches."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bound: dict[zmq.Socket[bytes], tuple[int, int]] = {}
+        self._bound: dict[zmq.Socket[bytes], tuple[int, tuple[int, int]]] = {}
         """With their ports, and what `bound` was told of each."""
         self._peers: Counter[str] = Counter()
         """Endpoints that are connected to."""
         self._loops: WeakKeyDictionary[Looping, int] = WeakKeyDictionary()
         """With their turns when all had settled last."""
 
-    def bound(self, listening: zmq.Socket[bytes], names_max: int) -> None:
+    def bound(self, listening: zmq.Socket[bytes], names_max: int, message_max: int) -> None:
         """Watch who comes in at a socket of TCP, until it is closed.
 
         Args:
             listening: The socket, bound.
             names_max: Bytes of subscriptions that a peer may send to it; 0 if it sends others.
+            message_max: Bytes of the largest of those, with some that may be on their way.
         """
         port = int(listening.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
         with self._lock:
-            self._bound[listening] = port, names_max
+            self._bound[listening] = port, (names_max, message_max)
             if self._thread is None or not self._thread.is_alive():
                 self._start()
 
@@ -182,7 +181,7 @@ class Shedder:
                 self._thread = None
             return not self._bound
 
-    def ways(self) -> tuple[dict[int, int], set[str]]:
+    def ways(self) -> tuple[dict[int, tuple[int, int]], set[str]]:
         """Ports that are bound, with what `bound` was told of each; and peers."""
         with self._lock:
             return dict(self._bound.values()), set(self._peers)
@@ -226,9 +225,9 @@ class _Lookout:
         self._shedder = shedder
         self._shedding = Shedding(shedder.bounds)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        self._ours: dict[int, tuple[int, str]] = {}
+        self._ours: dict[int, tuple[int, int, str]] = {}
         """Connections of ours, by the file's number: what comes, and who is there."""
-        self._look_ms = self._trim_ms = self._trim_until_ms = self._told_ms = 0
+        self._look_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
     def run(self) -> None:
@@ -264,8 +263,7 @@ class _Lookout:
         self._look_s = time.monotonic() - began
         if cut is not None and _end(cut.connection):
             self._tell(cut, now)
-            self._trim_until_ms = now + TRIMMED_FOR_MS
-        if watching and self._trim_ms <= now < self._trim_until_ms:
+        if self._shedding.too_large and self._trim_ms <= now:
             self._trim_ms = now + TRIM_MS
             give_back_freed_memory()
 
@@ -302,7 +300,9 @@ class _Lookout:
                 continue  # closed meanwhile, or not connected yet
 
 
-def _recognised(descriptor: int, ports: dict[int, int], peers: set[str]) -> tuple[int, str] | None:
+def _recognised(
+    descriptor: int, ports: dict[int, tuple[int, int]], peers: set[str]
+) -> tuple[int, int, str] | None:
     """What may come on a connection of ours, and who is there; None if it is another's.
 
     Raises:
@@ -316,8 +316,8 @@ def _recognised(descriptor: int, ports: dict[int, int], peers: set[str]) -> tupl
         peer = _endpoint(opened.getpeername())
         port = opened.getsockname()[1]
         if port in ports:
-            return ports[port], peer
-        return (0, peer) if peer in peers else None
+            return *ports[port], peer
+        return (0, FRAME_BYTES_MAX, peer) if peer in peers else None
     finally:
         opened.detach()
 

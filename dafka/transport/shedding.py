@@ -2,8 +2,8 @@
 
 Two floods never come to a socket's owner in time. Subscriptions cost some 30 bytes for each of
 theirs, and are all read in one call. The parts of a message that does not end are kept until it
-does. Both are known by what the kernel has received: too many names, or more and more while nothing
-whole could be taken. Nobody is cut while the process has not grown.
+does, 64 bytes and more each. Both are known by what the kernel has received: too many names, or
+more and more while nothing whole could be taken. Nobody is cut while the process has not grown.
 """
 
 from __future__ import annotations
@@ -30,12 +30,17 @@ class SheddingBounds:
         drowning_names_bytes: Of one connection, since all nodes had read what there was.
         drowning_ms: That half minute.
         name_cost: What ZeroMQ makes of one byte of a subscription.
+        costly_names_bytes: Subscriptions of one connection from which on it is cut if the process
+            has grown by `costly` times as much while they came: such have nothing in common.
+        costly: Less than `name_cost`.
+        flooding_bytes: Growth within half a minute from which on less is enough at once.
         part_bytes: What has to have come since the last whole message.
         part_growth_bytes: How much the process has to have grown meanwhile, as a rule.
+        tiny_bytes: The same of a message in parts so small that they cost many times as much.
+        tiny_growth_bytes: How much the process has to have grown meanwhile, then.
         alarm_ms: So long after a cut that does not matter: what is freed is used again unseen.
         alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
             each that ends makes ZeroMQ walk over the names of all.
-        message_bytes: More than the largest message, which is cut whatever the process has done.
         rounds: How often its node has to have taken all that was whole meanwhile.
     """
 
@@ -47,11 +52,15 @@ class SheddingBounds:
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
     name_cost: int = 32
+    costly_names_bytes: int = 3 * _MIB
+    costly: int = 28
+    flooding_bytes: int = 160 * _MIB
     part_bytes: int = 8 * _MIB
     part_growth_bytes: int = 12 * _MIB
+    tiny_bytes: int = _MIB // 2
+    tiny_growth_bytes: int = 32 * _MIB
     alarm_ms: int = 10_000
     alarm_names_bytes: int = 768 * 1024
-    message_bytes: int = 16 * _MIB
     rounds: int = 2
 
 
@@ -63,6 +72,7 @@ class WatchedConnection(NamedTuple):
         descriptor: Of the file.
         received: Bytes, since it was made.
         names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
+        message_max: Bytes of the largest of those: more is none, whatever the process has done.
         peer: Who is at the other end, for people.
     """
 
@@ -70,6 +80,7 @@ class WatchedConnection(NamedTuple):
     descriptor: int
     received: int
     names_max: int
+    message_max: int
     peer: str
 
 
@@ -94,6 +105,8 @@ class _Seen:
     seen_ms: int
     names: int = 0
     """Subscribed to, as far as it is not forgotten."""
+    names_growth: int = 0
+    """How much the process has grown while they came."""
     settled: int = 0
     """Received when all nodes had taken what there was."""
     whole: int = 0
@@ -109,6 +122,8 @@ class Shedding:
     def __init__(self, bounds: SheddingBounds | None = None) -> None:
         self._bounds = bounds or SheddingBounds()
         self._size = 0
+        self._looked_size = 0
+        """At the last look."""
         self._floor: int | None = None
         self._now_ms = 0
         self._round = 0
@@ -130,6 +145,11 @@ class Shedding:
     def watching(self) -> bool:
         """Whether to look at connections often, and to tell what is taken from them."""
         return self.grown >= self._bounds.watched_bytes
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it has grown so much that somebody may be cut."""
+        return self.grown >= self._bounds.grown_bytes
 
     def resize(self, size: int, now_ms: int) -> None:
         """Take in how much memory of its own the process has."""
@@ -187,6 +207,7 @@ class Shedding:
             cost = cut.received * (self._bounds.name_cost if one.names_max else 1)
             if cost > worst_cost:
                 worst, worst_cost = cut, cost
+        self._looked_size = self._size
         self._cut &= self._seen.keys()
         if worst is not None:
             self._cut.add(worst.connection.number)
@@ -197,7 +218,10 @@ class Shedding:
     def _count(self, seen: _Seen, one: WatchedConnection) -> None:
         if one.names_max:
             forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
-            seen.names = max(0, seen.names - forgotten) + one.received - seen.received
+            came = one.received - seen.received
+            seen.names = max(0, seen.names - forgotten) + came
+            if came:
+                seen.names_growth += self._size - self._looked_size
         seen.received, seen.seen_ms = one.received, self._now_ms
 
     def _judged(self, seen: _Seen, one: WatchedConnection, refused: bool) -> Cut | None:
@@ -205,7 +229,7 @@ class Shedding:
             return None
         if refused or (one.names_max and self._too_many_names(seen, one)):
             return Cut(one, "subscriptions", seen.names)
-        if not one.names_max and self._endless(seen):
+        if not one.names_max and self._endless(seen, one):
             return Cut(one, "endless message", seen.received - seen.whole)
         return None
 
@@ -217,18 +241,25 @@ class Shedding:
         bounds = self._bounds
         if self.grown < min(bounds.grown_bytes, one.names_max * bounds.name_cost):
             return False
-        if not self._alarmed:
-            return seen.names > one.names_max
-        if seen.names > min(one.names_max, bounds.alarm_names_bytes):
-            return True
         lately = self._size - min(self._least, self._least_before)
+        few = min(one.names_max, bounds.alarm_names_bytes)
+        if seen.names > (few if self._alarmed or lately > bounds.flooding_bytes else one.names_max):
+            return True
+        if seen.names > bounds.costly_names_bytes:
+            return seen.names_growth > bounds.costly * seen.names
+        if not self._alarmed:
+            return False
         unread = seen.received - seen.settled
         return lately > bounds.drowning_bytes and unread > bounds.drowning_names_bytes
 
-    def _endless(self, seen: _Seen) -> bool:
+    def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if self.grown < bounds.grown_bytes or self._round - seen.whole_round < bounds.rounds:
+        if not self.too_large or self._round - seen.whole_round < bounds.rounds:
             return False
         part = seen.received - seen.whole
-        growing = self._alarmed or self._size - seen.whole_size > bounds.part_growth_bytes
-        return part > bounds.message_bytes or (part > bounds.part_bytes and growing)
+        growth = self._size - seen.whole_size
+        if part > one.message_max:
+            return True
+        if part > bounds.part_bytes:
+            return self._alarmed or growth > bounds.part_growth_bytes
+        return part > bounds.tiny_bytes and growth > bounds.tiny_growth_bytes

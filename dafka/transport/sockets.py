@@ -69,12 +69,19 @@ NAMES_MARK = 32
 """Subscriptions queued from one peer: what is kept of them is thirty times as large, so what is on
 its way when a flood is cut must be little."""
 
-NAMES_BYTES_MAX = 12 * 1024 * 1024
+NAMES_BYTES_MAX = 6 * 1024 * 1024
 """Subscriptions that a node may get from one peer: of a consumer of 10,000 topics of 58 characters
 more than 4 MiB were seen, as it asks for each thrice and takes some back while it catches up."""
 
+BEACONS_BYTES_MAX = 64 * 1024
+"""What a tower may get from a node before there is a whole beacon: one has some 200 bytes, but
+thousands may be on their way."""
+
 TOWER_NAMES_BYTES_MAX = 16 * 1024
 """The same of a tower: a node has two."""
+
+TOWER_NAME_BYTES_MAX = 16
+"""One of them. Whoever sends longer ones is disconnected before they are kept."""
 
 NAMES_BUFFER_BYTES = 64 * 1024
 """What the kernel takes in of them beside, for the same reason."""
@@ -145,7 +152,12 @@ def unmapped(endpoint: str) -> str:
     return _MAPPED.sub(r"\1", endpoint)
 
 
-def bind(socket: zmq.Socket[bytes], endpoint: str, names_max: int = 0) -> None:
+def bind(
+    socket: zmq.Socket[bytes],
+    endpoint: str,
+    names_max: int = 0,
+    message_max: int = FRAME_BYTES_MAX,
+) -> None:
     """Bind a socket, waiting a moment for an endpoint that is taken.
 
     A host's name is looked up, and bound is the first address it has. A path of ipc is taken only
@@ -159,6 +171,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str, names_max: int = 0) -> None:
         endpoint: Where.
         names_max: Of a publisher, bytes of subscriptions that a peer may send before it counts as
             one that fills this process's memory.
+        message_max: Of others, bytes of the largest message, for the same reason.
 
     Raises:
         zmq.ZMQError: The endpoint stays taken, or cannot be bound at all.
@@ -178,7 +191,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str, names_max: int = 0) -> None:
         else:
             break
     if endpoint.startswith("tcp://"):
-        shedder.bound(socket, names_max)
+        shedder.bound(socket, names_max, message_max)
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
@@ -241,6 +254,14 @@ def publisher(mark: int = PUBLISH_MARK) -> zmq.Socket[bytes]:
     socket = _socket(zmq.XPUB, mark, NAMES_MARK, NAME_BYTES_MAX)
     socket.set(zmq.XPUB_VERBOSE, 1)
     socket.set(zmq.RCVBUF, NAMES_BUFFER_BYTES)
+    return socket
+
+
+def tower_publisher(*, secured: bool = False) -> zmq.Socket[bytes]:
+    """The same of a tower. With keys names may be long: the bound is that of the handshake, too."""
+    socket = publisher()
+    if not secured:
+        socket.set(zmq.MAXMSGSIZE, TOWER_NAME_BYTES_MAX + CURVE_BYTES)
     return socket
 
 

@@ -46,7 +46,7 @@ class TowerSockets:
         self._reach = Reach.of_tower(endpoints.inbound)
         refuse_keys_within(endpoints.inbound, credentials)
         self._inbound = sockets.beacon_subscriber()
-        self._outbound = sockets.publisher()
+        self._outbound = sockets.tower_publisher(secured=self._secured)
         for socket in (self._inbound, self._outbound):
             guard(socket, credentials)
         if self._reach is not Reach.PROCESS:
@@ -55,7 +55,7 @@ class TowerSockets:
             self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
         self._inbound.subscribe(BEACON)
         try:
-            sockets.bind(self._inbound, endpoints.inbound)
+            sockets.bind(self._inbound, endpoints.inbound, message_max=sockets.BEACONS_BYTES_MAX)
             sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES_BYTES_MAX)
         except zmq.ZMQError as error:
             self.close()

@@ -45,6 +45,8 @@ class Unread:
         """By peer, in the order they were sent, with their bytes."""
         self._held: dict[str, int] = {}
         """The sum for each of them."""
+        self._dropped_bytes = 0
+        """The last answer that had no room."""
 
     @property
     def held_bytes(self) -> int:
@@ -54,10 +56,13 @@ class Unread:
     def room(self, peer: str) -> int:
         """Bytes that an answer to a peer should have at most.
 
+        0 while one like the last that was dropped would be dropped, too: to make it is lost work.
+
         A part of what is left of its share: many nodes of one key that read slowly get little each,
         and not some all and others nothing.
         """
-        self._look(peer)
+        if not self.has_room(peer, self._dropped_bytes):
+            return 0
         own = self._peer_bytes_max - self._held.get(peer, 0)
         left = min(own, self._bytes_max - self.held_bytes)
         return max(COPIED_BYTES_MAX, left // ROOM_PARTS)
@@ -74,6 +79,7 @@ class Unread:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
             return True
         if not self.has_room(peer, size):
+            self._dropped_bytes = size
             return False
         for frame in first:
             self._socket.send(frame, zmq.NOBLOCK | zmq.SNDMORE)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 MORE, LONG = 1, 2
 
+TOWER_NAME = 40
+"""Shorter than a name may be at a tower without keys."""
+
 
 def frame(body: bytes, flags: int = 0) -> bytes:
     if len(body) > 255:

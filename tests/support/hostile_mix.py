@@ -63,6 +63,7 @@ class Mix:
             (zmq.RCVHWM, 1),
             (zmq.RCVBUF, 4_096),
             (zmq.SNDHWM, 100_000),
+            (zmq.SNDTIMEO, 1_000),
         ):
             socket.set(option, value)
         prove(socket, self._credentials)
@@ -86,7 +87,8 @@ class Mix:
     def _subscribes(self, stack, until_s):
         target = self._chance.choice([self._tower.outbound, *self._publishers])
         if self._credentials is None:
-            flood.flood(target, b"SUB", lambda: flood.names(self._chance), until_s)
+            length = flood.TOWER_NAME if target == self._tower.outbound else 250
+            flood.flood(target, b"SUB", lambda: flood.names(self._chance, length), until_s)
             return
         while time.monotonic() < until_s:
             with ExitStack() as own:

@@ -218,6 +218,13 @@ def test_read_is_bounded_whatever_is_asked():
     assert len(found.batches) == READ_BYTES_MAX >> 20
 
 
+def test_nothing_is_read_for_who_has_no_room(log, monkeypatch):
+    monkeypatch.setattr(log, "read", None)
+    question, dropped = encode(messages.ReadRequest(b"b", b"2", 3, 100, 100)), []
+    found = answer(question, log, bounds=AnswerBounds(read_bytes=0), dropped=dropped.append)
+    assert (decode_answer(found).reason, dropped) == ("not read", ["not read"])
+
+
 def numbered(first, count):
     builder = BatchBuilder(1 << 16)
     for number in range(first, first + count):

@@ -54,7 +54,7 @@ def floods():
 
 def listening(shedder, one):
     one.bind("tcp://127.0.0.1:*")
-    shedder.bound(one, 200_000 if one.type == zmq.XPUB else 0)
+    shedder.bound(one, 200_000 if one.type == zmq.XPUB else 0, 1 << 24)
     return sockets.unmapped(one.get_string(zmq.LAST_ENDPOINT))
 
 

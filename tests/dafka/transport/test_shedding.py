@@ -8,6 +8,13 @@ MIB = 1024 * 1024
 ALL = {"names", "peer"}
 
 
+def names_max(name):
+    """Of a tower, of a node, or of who sends messages."""
+    if not name.startswith("names"):
+        return 0
+    return (6 if name == "names_of_a_node" else 2) * MIB
+
+
 class Run:
     """A process that grows, and what its connections receive."""
 
@@ -31,7 +38,8 @@ class Run:
                 1_000 + number,
                 number,
                 self.received[name],
-                2 * MIB if name.startswith("names") else 0,
+                names_max(name),
+                MIB // 16 if name == "beacons" else 16 * MIB,
                 name,
             )
             for number, name in enumerate(order)
@@ -56,6 +64,35 @@ def test_more_names_than_a_consumer_has():
     assert run.look(names=MIB, grow=47 * MIB) is None
     assert run.look(names=2 * MIB, grow=10 * MIB) == ("names", "subscriptions")
     assert run.look(names=MIB, grow=10 * MIB) is None, "it is cut already"
+
+
+def test_names_that_cost_much_are_fewer():
+    run = Run()
+    cuts = [run.look(names_of_a_node=MIB, grow=30 * MIB) for _ in range(4)]
+    assert cuts == [None, None, None, ("names_of_a_node", "subscriptions")]
+
+
+def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
+    run = Run()
+    run.look(grow=60 * MIB)
+    for _ in range(25):
+        assert run.look(names_of_a_node=MIB // 5, grow=30 * MIB) is None
+        assert run.look(names_of_a_node=1, grow=-30 * MIB) is None
+
+
+def test_names_that_have_much_in_common_are_more():
+    run = Run()
+    run.look(grow=60 * MIB)
+    for _ in range(5):
+        assert run.look(names_of_a_node=MIB, grow=4 * MIB) is None
+        assert run.look(grow=10 * MIB) is None, "which is for something else"
+    assert run.look(names_of_a_node=2 * MIB) == ("names_of_a_node", "subscriptions")
+
+
+def test_a_process_that_grows_very_fast_takes_few_names():
+    run = Run()
+    assert run.look(names_of_a_node=MIB, grow=150 * MIB) is None
+    assert run.look(grow=20 * MIB) == ("names_of_a_node", "subscriptions")
 
 
 def test_a_consumer_of_ten_thousand_topics_stays():
@@ -100,7 +137,7 @@ def test_a_consumer_that_comes_while_the_process_grows_stays():
     run = Run()
     run.look(grow=90 * MIB)
     for _ in range(30):
-        assert run.look(names=60_000, grow=5 * MIB, settled=False) is None
+        assert run.look(names=60_000, grow=2 * MIB, settled=False) is None
 
 
 def test_an_alarm_ends_by_itself():
@@ -175,6 +212,20 @@ def test_after_a_cut_a_process_need_not_grow_for_the_next():
     run.look(grow=60 * MIB, peer=1, names=3 * MIB)
     cuts = [run.look(peer=5 * MIB) for _ in range(2)]
     assert cuts == [None, ("peer", "endless message")]
+
+
+def test_a_message_in_tiny_parts_costs_many_times_what_it_has():
+    run = Run()
+    run.look(grow=40 * MIB, peer=1)
+    cuts = [run.look(peer=MIB // 4, grow=16 * MIB) for _ in range(3)]
+    assert cuts == [None, None, ("peer", "endless message")]
+
+
+def test_what_is_small_as_a_rule_is_known_earlier_to_have_no_end():
+    run = Run()
+    run.look(grow=60 * MIB, peer=1, beacons=1)
+    cuts = [run.look(peer=40_000, beacons=40_000) for _ in range(3)]
+    assert cuts == [None, ("beacons", "endless message"), None]
 
 
 def test_more_than_the_largest_message_is_no_message():

@@ -31,6 +31,8 @@ KINDS = {
     # What is made, its kind, marks for sending and receiving, and the largest frame taken.
     sockets.publisher: (zmq.XPUB, 1_000, 32, 1_024),
     lambda: sockets.publisher(sockets.SINGLES_MARK): (zmq.XPUB, 100_000, 32, 1_024),
+    sockets.tower_publisher: (zmq.XPUB, 1_000, 32, 16),
+    lambda: sockets.tower_publisher(secured=True): (zmq.XPUB, 1_000, 32, 1_024),
     sockets.subscriber: (zmq.SUB, 40_000, 1_000, FRAME_BYTES_MAX),
     sockets.beacon_publisher: (zmq.PUB, 10_000, 10_000, 1_024),
     sockets.beacon_subscriber: (zmq.SUB, 10_000, 10_000, 1_024),

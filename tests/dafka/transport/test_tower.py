@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import random
+import time
+from functools import partial
+
 import pytest
 import zmq
 
@@ -18,6 +22,7 @@ from dafka.wire.beacon import (
     encode_node_beacon,
     encode_tower_beacon,
 )
+from tests.support import flood
 
 pytestmark = pytest.mark.net
 
@@ -144,3 +149,22 @@ def test_with_keys_a_beacon_is_passed_on_only_with_the_key_that_was_proved(
         assert relayed(tower) == ([], ["beacon key"])
     speaker.send_multipart(encode_node_beacon(NodeBeacon("AB", "10.0.0.1", 7, public)))
     assert relayed(tower) == ([TowerBeacon("AB", "tcp://10.0.0.1:7", public)], [])
+
+
+def test_who_subscribes_to_a_long_name_is_disconnected(tower, endpoints, listener):
+    name = partial(flood.names, random.Random(1), 100, 1)
+    assert flood.pour(endpoints.outbound, b"SUB", name, time.monotonic() + 10)
+    assert tower.relay() == ([], [])
+    assert not listener.poll(0)
+
+
+def test_with_keys_whoever_has_one_comes_in(endpoints, opened, until):
+    cluster, (public, secret) = new_keys(), new_keys()
+    access = Access(cluster[0], {public: Rights()})
+    tower = opened(TowerSockets(endpoints, Credentials(access, *cluster)))
+    listener = opened(sockets.subscriber())
+    prove(listener, Credentials(access, public, secret))
+    listener.subscribe(WELCOME)
+    listener.connect(endpoints.outbound)
+    until(lambda: tower.relay() == ([], []) and listener.poll(5))
+    assert heard(listener) == [WELCOME]

@@ -79,6 +79,19 @@ def test_all_together_have_a_bound(bound, peer):
     assert deadline, "what was for those who have gone is still counted"
 
 
+def test_after_an_answer_was_dropped_no_other_like_it_is_made_in_vain(bound, peer):
+    unread = Unread(bound, peer_bytes_max=8 << 20, bytes_max=64 << 20)
+    one = peer(b"one")
+    while unread.room("one"):
+        assert unread.held_bytes <= 8 << 20
+        unread.send("one", (b"one", MIB))
+    assert unread.room("other") >= 1 << 20
+    assert unread.send("one", (b"one", b"small"))
+    while not unread.room("one"):
+        assert one.poll(5_000), "it has read all, and there is room"
+        one.recv()
+
+
 def test_small_answers_are_not_counted(bound, peer):
     unread = Unread(bound, peer_bytes_max=0, bytes_max=0)
     dealer = peer(b"one")
