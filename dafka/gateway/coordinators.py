@@ -98,11 +98,17 @@ class _Group:
 class _Groups:
     """What there is of them, whoever asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self.by_name: dict[str, _Group] = {}
         self.tokens = count(1)
         self.size = 0
         """Bytes of all of them."""
+
+    def partitions_of(self, topic: str) -> int:
+        """How many a topic has; members need not all be permitted to know it."""
+        there = self._broker.topic(topic)
+        return 0 if there is None else there.partitions
 
 
 def anybody(_group: str) -> bool:
@@ -131,7 +137,7 @@ class Coordinators:
     ) -> None:
         self.broker = broker
         self._now_ms, self._settings = now_ms, settings
-        self._may, self._all = may, groups or _Groups()
+        self._may, self._all = may, groups or _Groups(broker)
 
     def permitted(self, broker: Broker, may: Callable[[str], bool]) -> Coordinators:
         """Return the same groups, as far as somebody may use them.
@@ -155,7 +161,7 @@ class Coordinators:
             return question.refused(group)
         event = cast("CoordinatorEvent", question)
         if isinstance(event, ConsumerHeard) and group.machine.is_empty:
-            group.machine = ConsumerGroupMachine(self._settings, self._partitions_of)
+            group.machine = ConsumerGroupMachine(self._settings, self._all.partitions_of)
         if question.size and self._all.size + question.size > self._settings.bytes_max:
             return question.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -258,10 +264,6 @@ class Coordinators:
         if isinstance(group.machine, ConsumerGroupMachine) and not group.machine.is_empty:
             return group.machine
         return ErrorCode.GROUP_ID_NOT_FOUND
-
-    def _partitions_of(self, topic: str) -> int:
-        there = self.broker.topic(topic)
-        return 0 if there is None else there.partitions
 
     def _owned(self, name: str) -> _Group | ErrorCode:
         """A group as this gateway has it, an empty one if need be; or why it has none."""

@@ -37,12 +37,12 @@ def test_who_waits_is_told_when_the_group_is_anothers(owner):
         groups = await with_topic()
         member, generation = await groups.settled()
         waiting = asyncio.create_task(groups.join(version=3))
-        await until(lambda: groups.coordinators._groups["g"].waiting)
+        await until(lambda: groups.coordinators._all.by_name["g"].waiting)
         groups.broker.coordinated = owner
         answer = await waiting
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
-        assert not groups.coordinators._groups
-        assert groups.coordinators._held == 0
+        assert not groups.coordinators._all.by_name
+        assert groups.coordinators._all.size == 0
         expected = {
             2: ErrorCode.NOT_COORDINATOR,
             1: ErrorCode.UNKNOWN_MEMBER_ID,  # it is ours again, and we know nobody
@@ -57,9 +57,9 @@ def test_a_member_that_is_silent_is_gone_without_anybody_asking():
     async def play():
         groups = await with_topic()
         await groups.settled(session_timeout_ms=1_000)
-        assert groups.coordinators._groups
-        await until(lambda: not groups.coordinators._groups)
-        assert groups.coordinators._held == 0
+        assert groups.coordinators._all.by_name
+        await until(lambda: not groups.coordinators._all.by_name)
+        assert groups.coordinators._all.size == 0
 
     run(play())
 
@@ -69,10 +69,10 @@ def test_a_client_that_has_gone_while_it_waited_is_answered_to_nobody():
         groups = await with_topic()
         member, generation = await groups.settled()
         waiting = asyncio.create_task(groups.join(version=3))
-        await until(lambda: groups.coordinators._groups["g"].waiting)
+        await until(lambda: groups.coordinators._all.by_name["g"].waiting)
         waiting.cancel()
         await asyncio.wait({waiting})
-        assert not groups.coordinators._groups["g"].waiting
+        assert not groups.coordinators._all.by_name["g"].waiting
         again = await groups.join(member=member)
         assert again.generation_id == generation + 1
         assert len(again.members) == 2  # until its session is over
@@ -146,10 +146,10 @@ def test_all_groups_together_have_a_bound():
                 break
             members[f"g{number}"] = joined.member_id
         assert 3 <= len(members) < 6
-        assert groups.coordinators._held <= 5_000 + 1_100
+        assert groups.coordinators._all.size <= 5_000 + 1_100
         for group, member in members.items():
             await groups.leave(member, group=group)
-        assert groups.coordinators._held == 0
+        assert groups.coordinators._all.size == 0
         assert (await groups.join("g9", version=3)).error_code == 0
 
     run(play())
@@ -180,8 +180,8 @@ def test_whoever_only_asks_leaves_nothing_behind():
             assert (await groups.sync("nobody", 1, group=f"g{number}")).error_code == error
             await groups.commit({0: 1}, group=f"g{number}")
             await groups.fetch(group=f"g{number}")
-        assert not groups.coordinators._groups
-        assert groups.coordinators._held == 0
+        assert not groups.coordinators._all.by_name
+        assert groups.coordinators._all.size == 0
 
     run(play())
 

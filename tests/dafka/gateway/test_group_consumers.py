@@ -147,7 +147,7 @@ def test_a_coordinator_that_takes_over_knows_nobody():
         assert (await groups.hear("a", 1)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         groups.broker.coordinated = Leader(2, 10)
         assert (await groups.hear("a", JOINS)).error_code == ErrorCode.NOT_COORDINATOR
-        assert groups.coordinators._held == 0
+        assert groups.coordinators._all.size == 0
 
     run(play())
 

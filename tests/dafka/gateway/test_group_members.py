@@ -78,7 +78,7 @@ def test_members_leave_in_every_version(version):
         if version >= 3:
             errors = [one.error_code for one in answer.members]
             assert errors == [0, ErrorCode.UNKNOWN_MEMBER_ID]
-        assert not groups.coordinators._groups
+        assert not groups.coordinators._all.by_name
 
     run(play())
 
@@ -146,7 +146,7 @@ def test_who_tells_too_much_or_nothing_is_refused(told, error):
         groups = KafkaGroups()
         answer = await groups.join(protocols=told, version=3)
         assert answer.error_code == error
-        assert not groups.coordinators._groups
+        assert not groups.coordinators._all.by_name
 
     run(play())
 
