@@ -267,12 +267,12 @@ def test_whatever_is_said_all_are_answered_and_nothing_is_left(seed):
                 chance.choice(list(strangers.tasks)).cancel()
             if chance.random() < 0.002:
                 groups.broker.coordinated = Leader(1, groups.broker.coordinated.epoch + 1)
-            for group in there._groups.values():
+            for group in there._all.by_name.values():
                 group.machine.check()
                 seen.add(group.machine.state)
-            assert there._held == sum(group.size for group in there._groups.values())
+            assert there._all.size == sum(group.size for group in there._all.by_name.values())
         await until(lambda: not strangers.tasks and not there._groups)
-        assert there._held == 0
+        assert there._all.size == 0
         assert strangers.answered > 500
         assert KafkaGroupState.STABLE in seen
 
