@@ -16,7 +16,15 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.commits import OFFSETS, REACHED, Version, holding, is_row, row_of, version_of
+from dafka.gateway.commits import (
+    OFFSETS,
+    REACHED,
+    CommitVersion,
+    holding,
+    is_row,
+    row_of,
+    version_of,
+)
 from dafka.testing.kafka_site import ORDERS, TICK_MS, GroupSite, numbers
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
@@ -46,7 +54,7 @@ class Attempt:
 
     site: int
     offset: int
-    version: Version
+    version: CommitVersion
     acknowledged: bool = False
 
 
@@ -73,7 +81,7 @@ class KafkaGroupsRun:
         self.asking = False
         self.processed: set[tuple[str, int]] = set()
         self.attempts: list[Attempt] = []
-        self.known = [Version(0, 0), Version(0, 0)]
+        self.known = [CommitVersion(0, 0), CommitVersion(0, 0)]
         """By cluster, the newest of what it was told there."""
         self.told = self.again = self.moves = 0
         """How often it was told an offset, what it has read twice, and how often it has moved."""
@@ -229,7 +237,7 @@ class KafkaGroupsRun:
         self, offset: int | None, rows: dict[Partition, Commit], acknowledged: list[Attempt]
     ) -> None:
         """Where to go on, by what a majority knew."""
-        kinds: dict[bool, list[Version]] = {True: [], False: []}
+        kinds: dict[bool, list[CommitVersion]] = {True: [], False: []}
         for place, commit in rows.items():
             kinds[is_row(place)].append(version_of(commit))
         assert max(kinds[False], default=(0, 0)) <= max(kinds[True], default=(0, 0)), "G3"
