@@ -49,7 +49,7 @@ HAPPENINGS = (
 
 
 @dataclass(slots=True)
-class Attempt:
+class GroupAttempt:
     """A commit of the group, from when it is published."""
 
     site: int
@@ -80,7 +80,7 @@ class KafkaGroupsRun:
         """The next one that it processes; None: it has to be told."""
         self.asking = False
         self.processed: set[tuple[str, int]] = set()
-        self.attempts: list[Attempt] = []
+        self.attempts: list[GroupAttempt] = []
         self.known = [CommitVersion(0, 0), CommitVersion(0, 0)]
         """By cluster, the newest of what it was told there."""
         self.told = self.again = self.moves = 0
@@ -192,14 +192,14 @@ class KafkaGroupsRun:
         coordinator = self.site.coordinator()
         if coordinator is None:
             return
-        tried: list[Attempt] = []
+        tried: list[GroupAttempt] = []
 
         def publish(commit: Commit, site: int = self.here) -> None:
             acknowledged = [one for one in self.attempts if one.site == site and one.acknowledged]
             for one in acknowledged:
                 assert version_of(commit) > one.version, f"G4: {commit} below {one}"
             assert version_of(commit) > self.known[site], f"G4: {commit} below what was told"
-            tried.append(Attempt(site, offset, version_of(commit)))
+            tried.append(GroupAttempt(site, offset, version_of(commit)))
             self.attempts += tried
 
         def done(answer: OffsetsCommitted) -> None:
@@ -234,7 +234,7 @@ class KafkaGroupsRun:
         self.asking = False
 
     def _be_told(
-        self, offset: int | None, rows: dict[Partition, Commit], acknowledged: list[Attempt]
+        self, offset: int | None, rows: dict[Partition, Commit], acknowledged: list[GroupAttempt]
     ) -> None:
         """Where to go on, by what a majority knew."""
         kinds: dict[bool, list[CommitVersion]] = {True: [], False: []}
@@ -282,7 +282,7 @@ class KafkaGroupsRun:
             return f"G5: told {offsets[last.site]}, but {last} is the newest"
         return ""
 
-    def _last(self, held: list[dict[CommitKey, Commit]]) -> Attempt | None:
+    def _last(self, held: list[dict[CommitKey, Commit]]) -> GroupAttempt | None:
         """The newest commit that stores know."""
         there = {version_of(commit) for rows in held for commit in rows.values()}
         known = [one for one in self.attempts if one.version in there]
