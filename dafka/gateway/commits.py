@@ -24,16 +24,16 @@ REACHED = "__kafka_reached"
 """Offsets that the positions of a group amount to, as the owner of the partition says."""
 
 
-class Version(NamedTuple):
+class CommitVersion(NamedTuple):
     """How new a commit is; of two for the same partition the larger is the newer."""
 
     epoch: int
     commit_ms: int
 
 
-def version_of(commit: Commit) -> Version:
+def version_of(commit: Commit) -> CommitVersion:
     """How new a commit is."""
-    return Version(commit.epoch, commit.commit_ms)
+    return CommitVersion(commit.epoch, commit.commit_ms)
 
 
 def row_of(name: str, partition: KafkaPartition) -> Partition:
@@ -74,7 +74,7 @@ def merged(answers: Iterable[Mapping[Partition, Commit]]) -> dict[Partition, Com
     return found
 
 
-class Holding(NamedTuple):
+class GroupOffsets(NamedTuple):
     """How far a group is.
 
     Attributes:
@@ -87,7 +87,7 @@ class Holding(NamedTuple):
     unclear: frozenset[KafkaPartition]
 
 
-def holding(rows: Mapping[Partition, Commit], numbers: Callable[[str], int]) -> Holding:
+def holding(rows: Mapping[Partition, Commit], numbers: Callable[[str], int]) -> GroupOffsets:
     """Return how far a group is.
 
     Args:
@@ -113,4 +113,4 @@ def holding(rows: Mapping[Partition, Commit], numbers: Callable[[str], int]) -> 
         for partition, commit in offsets.items()
         if partition not in unclear and commit.position is not None
     }
-    return Holding(commits, unclear)
+    return GroupOffsets(commits, unclear)

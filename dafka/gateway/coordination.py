@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import MisuseError
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.commits import Version
+from dafka.gateway.commits import CommitVersion
 from dafka.gateway.effects import Coordinating, OffsetsCommitted
 from dafka.gateway.share import NO_TIME_MS
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
@@ -38,7 +38,7 @@ def coordinated_in(group: str) -> int:
     return zlib.crc32(group.encode("utf-8", "surrogatepass")) % COORDINATED
 
 
-class _Waiting(NamedTuple):
+class _Unanswered(NamedTuple):
     """A commit that is answered once the log is stored up to an end."""
 
     end: int
@@ -58,12 +58,12 @@ class Coordination:
         self.log = Partition(TOPIC, address)
         self._held: dict[int, int] = {}
         """By share, the epoch of its ownership."""
-        self._versions: dict[str, Version] = {}
+        self._versions: dict[str, CommitVersion] = {}
         """Of each group's last commit."""
         self._records: list[tuple[bytes, bytes]] = []
         """Not published yet."""
         self._published = 0
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Unanswered] = deque()
 
     def hold(self, shares: Iterable[int], epoch: int) -> list[Coordinating]:
         """These shares are this gateway's, and no others.
@@ -110,7 +110,7 @@ class Coordination:
             epoch = wanted.known + wanted.epoch
         if heard > epoch:
             epoch = heard + wanted.epoch
-        version = Version(epoch, max(commit_ms + 1, wanted.wall_ms))
+        version = CommitVersion(epoch, max(commit_ms + 1, wanted.wall_ms))
         commits = [
             (CommitKey(group, place), Commit(position, *version, metadata=metadata))
             for place, (position, metadata) in wanted.rows.items()
@@ -120,7 +120,7 @@ class Coordination:
         except MisuseError:
             return OffsetsCommitted(wanted.token, ErrorCode.INVALID_REQUEST)
         self._remember(group, version)
-        self._waiting.append(_Waiting(end, wanted.token, group, wanted.epoch))
+        self._waiting.append(_Unanswered(end, wanted.token, group, wanted.epoch))
         return commits
 
     def publish(self, commits: Iterable[tuple[CommitKey, Commit]]) -> int:
@@ -162,7 +162,7 @@ class Coordination:
             answers.append(OffsetsCommitted(one.token, error))
         return answers
 
-    def _remember(self, group: str, version: Version) -> None:
+    def _remember(self, group: str, version: CommitVersion) -> None:
         self._versions[group] = version
         if len(self._versions) > GROUPS_MAX:
             # It is read from the stores again, and is above itself then.

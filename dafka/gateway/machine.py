@@ -47,7 +47,7 @@ from dafka.gateway.events import LeaseRenewed
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
-from dafka.gateway.translation import OwnedLedger, Translation
+from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.assignment import owner
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
@@ -159,7 +159,7 @@ class GatewayMachine:
         self._saying: list[Batch] = []
         self._making: dict[int, Topic] = {}
         self._coordination = Coordination(address)
-        self._translation = Translation(self.catalog.numbers)
+        self._translation = OffsetTranslation(self.catalog.numbers)
         self._followed: set[str] = set()
         """The stores whose commits have all been told."""
         self._greeted = False

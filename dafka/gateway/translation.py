@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.gateway.commits import (
     OFFSETS,
     REACHED,
-    Version,
+    CommitVersion,
     covered_by,
     is_row,
     row_of,
@@ -49,7 +49,7 @@ class OwnedLedger(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Standing:
+class _GroupPlace:
     """How far a group is in a Kafka partition.
 
     Attributes:
@@ -85,7 +85,7 @@ class _Standing:
         return self.positions.get(place.address)
 
 
-class Translation:
+class OffsetTranslation:
     """What groups have committed at a cluster, and what is to be added by this gateway.
 
     Args:
@@ -96,7 +96,7 @@ class Translation:
     def __init__(self, numbers: Callable[[str], int], rows_max: int = POSITIONS_MAX) -> None:
         self._numbers = numbers
         self._room = rows_max
-        self._standings: dict[KafkaPartition, dict[str, _Standing]] = {}
+        self._standings: dict[KafkaPartition, dict[str, _GroupPlace]] = {}
         self._others: dict[CommitKey, Commit] = {}
         """Of topics that Kafka clients do not see, maybe not yet."""
         self._epochs: dict[str, int] = {}
@@ -172,8 +172,8 @@ class Translation:
                 if before is None or standing.grows:
                     self._due[partition, group] = None
 
-    def _standing(self, partition: KafkaPartition, group: str) -> _Standing:
-        return self._standings.setdefault(partition, {}).setdefault(group, _Standing())
+    def _standing(self, partition: KafkaPartition, group: str) -> _GroupPlace:
+        return self._standings.setdefault(partition, {}).setdefault(group, _GroupPlace())
 
     def _has_room(self) -> bool:
         if self._room <= 0:
@@ -182,7 +182,7 @@ class Translation:
         self._room -= 1
         return True
 
-    def _note(self, group: str, standing: _Standing, place: Partition, commit: Commit) -> None:
+    def _note(self, group: str, standing: _GroupPlace, place: Partition, commit: Commit) -> None:
         before = standing.take(place, commit)
         if not is_row(place):
             return
@@ -195,11 +195,11 @@ class Translation:
 
 
 def _added(
-    standing: _Standing, partition: KafkaPartition, owned: OwnedLedger
+    standing: _GroupPlace, partition: KafkaPartition, owned: OwnedLedger
 ) -> list[tuple[Partition, Commit]]:
     """What follows from what a group has committed, and is not there yet."""
     client = standing.rows.get(OFFSETS)
-    newest = max(map(version_of, standing.positions.values()), default=Version(0, 0))
+    newest = max(map(version_of, standing.positions.values()), default=CommitVersion(0, 0))
     if client is not None and version_of(client) >= newest:
         return _positions(standing, client, partition, owned)
     if not standing.positions:
@@ -208,7 +208,7 @@ def _added(
 
 
 def _positions(
-    standing: _Standing, client: Commit, partition: KafkaPartition, owned: OwnedLedger
+    standing: _GroupPlace, client: Commit, partition: KafkaPartition, owned: OwnedLedger
 ) -> list[tuple[Partition, Commit]]:
     """How far the addresses are, by the offset that a client has committed."""
     moved: dict[str, int | None]
@@ -240,7 +240,7 @@ def _positions(
     return added
 
 
-def _restated(standing: _Standing, client: Commit, owned: OwnedLedger) -> dict[str, int | None]:
+def _restated(standing: _GroupPlace, client: Commit, owned: OwnedLedger) -> dict[str, int | None]:
     """A position that did not move: elsewhere nobody would know of the epoch, and begin below."""
     if standing.positions:
         address = max(standing.positions, key=lambda one: version_of(standing.positions[one]))
@@ -255,7 +255,7 @@ def _restated(standing: _Standing, client: Commit, owned: OwnedLedger) -> dict[s
     return {entry.address: entry.first}
 
 
-def _says_more(standing: _Standing, client: Commit, address: str, position: int | None) -> bool:
+def _says_more(standing: _GroupPlace, client: Commit, address: str, position: int | None) -> bool:
     """Whether a position is to be written in place of the one that is held."""
     held = standing.positions.get(address)
     if held is None:
@@ -276,7 +276,7 @@ def _far(position: int | None) -> int:
     return -1 if position is None else position
 
 
-def _moved(ledger: Ledger, standing: _Standing, end: int, shown: int) -> dict[str, int]:
+def _moved(ledger: Ledger, standing: _GroupPlace, end: int, shown: int) -> dict[str, int]:
     if standing.offset is not None:
         return ledger.positions(standing.offset, end)
     back = ledger.positions(shown, end)
@@ -285,7 +285,7 @@ def _moved(ledger: Ledger, standing: _Standing, end: int, shown: int) -> dict[st
 
 
 def _reached(
-    standing: _Standing, version: Version, place: Partition, owned: OwnedLedger
+    standing: _GroupPlace, version: CommitVersion, place: Partition, owned: OwnedLedger
 ) -> list[tuple[Partition, Commit]]:
     """Below which offset a group has processed everything, by its positions."""
     held = standing.rows.get(REACHED)
@@ -304,5 +304,5 @@ def _reached(
         if held.position == offset:
             return []
         # What is worked out last holds, also where it is less: positions come one by one.
-        version = Version(held.epoch, min(held.commit_ms + 1, COMMIT_MS_MAX))
+        version = CommitVersion(held.epoch, min(held.commit_ms + 1, COMMIT_MS_MAX))
     return [(place, Commit(offset, *version))]

@@ -16,7 +16,15 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.commits import OFFSETS, REACHED, Version, holding, is_row, row_of, version_of
+from dafka.gateway.commits import (
+    OFFSETS,
+    REACHED,
+    CommitVersion,
+    holding,
+    is_row,
+    row_of,
+    version_of,
+)
 from dafka.testing.kafka_site import ORDERS, TICK_MS, GroupSite, numbers
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
@@ -41,12 +49,12 @@ HAPPENINGS = (
 
 
 @dataclass(slots=True)
-class Attempt:
+class GroupAttempt:
     """A commit of the group, from when it is published."""
 
     site: int
     offset: int
-    version: Version
+    version: CommitVersion
     acknowledged: bool = False
 
 
@@ -72,8 +80,8 @@ class KafkaGroupsRun:
         """The next one that it processes; None: it has to be told."""
         self.asking = False
         self.processed: set[tuple[str, int]] = set()
-        self.attempts: list[Attempt] = []
-        self.known = [Version(0, 0), Version(0, 0)]
+        self.attempts: list[GroupAttempt] = []
+        self.known = [CommitVersion(0, 0), CommitVersion(0, 0)]
         """By cluster, the newest of what it was told there."""
         self.told = self.again = self.moves = 0
         """How often it was told an offset, what it has read twice, and how often it has moved."""
@@ -184,14 +192,14 @@ class KafkaGroupsRun:
         coordinator = self.site.coordinator()
         if coordinator is None:
             return
-        tried: list[Attempt] = []
+        tried: list[GroupAttempt] = []
 
         def publish(commit: Commit, site: int = self.here) -> None:
             acknowledged = [one for one in self.attempts if one.site == site and one.acknowledged]
             for one in acknowledged:
                 assert version_of(commit) > one.version, f"G4: {commit} below {one}"
             assert version_of(commit) > self.known[site], f"G4: {commit} below what was told"
-            tried.append(Attempt(site, offset, version_of(commit)))
+            tried.append(GroupAttempt(site, offset, version_of(commit)))
             self.attempts += tried
 
         def done(answer: OffsetsCommitted) -> None:
@@ -226,10 +234,10 @@ class KafkaGroupsRun:
         self.asking = False
 
     def _be_told(
-        self, offset: int | None, rows: dict[Partition, Commit], acknowledged: list[Attempt]
+        self, offset: int | None, rows: dict[Partition, Commit], acknowledged: list[GroupAttempt]
     ) -> None:
         """Where to go on, by what a majority knew."""
-        kinds: dict[bool, list[Version]] = {True: [], False: []}
+        kinds: dict[bool, list[CommitVersion]] = {True: [], False: []}
         for place, commit in rows.items():
             kinds[is_row(place)].append(version_of(commit))
         assert max(kinds[False], default=(0, 0)) <= max(kinds[True], default=(0, 0)), "G3"
@@ -274,7 +282,7 @@ class KafkaGroupsRun:
             return f"G5: told {offsets[last.site]}, but {last} is the newest"
         return ""
 
-    def _last(self, held: list[dict[CommitKey, Commit]]) -> Attempt | None:
+    def _last(self, held: list[dict[CommitKey, Commit]]) -> GroupAttempt | None:
         """The newest commit that stores know."""
         there = {version_of(commit) for rows in held for commit in rows.values()}
         known = [one for one in self.attempts if one.version in there]

@@ -17,7 +17,7 @@ from dafka.gateway.commits import merged
 from dafka.gateway.coordination import Coordination, coordinated_in
 from dafka.gateway.effects import CommitOffsets, OffsetsCommitted
 from dafka.gateway.ledger import Ledger
-from dafka.gateway.translation import OwnedLedger, Translation
+from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.commit import CommitKey, decode
 from dafka.groups.membership import blocking_of, majority_of
 from dafka.records.batch import raw_records
@@ -94,7 +94,7 @@ class GroupGateway:
         self.life += 1
         self.alive, self.frozen = True, False
         self.coordination = Coordination(f"{self.name}-{self.life}")
-        self.translation = Translation(numbers)
+        self.translation = OffsetTranslation(numbers)
         self.ledger: Ledger | None = None
         self.shown = 0
         self.epoch = 0

@@ -8,7 +8,7 @@ from dafka.gateway.broker import KafkaCommit, KafkaPartition
 from dafka.gateway.commits import (
     OFFSETS,
     REACHED,
-    Holding,
+    GroupOffsets,
     covered_by,
     holding,
     is_row,
@@ -76,7 +76,7 @@ def test_the_newer_of_the_offsets_holds_and_of_equals_the_one_committed():
 
 
 def test_while_positions_are_newer_nothing_is_told():
-    unclear = Holding({}, frozenset({FIRST}))
+    unclear = GroupOffsets({}, frozenset({FIRST}))
     assert told(offset=Commit(7, 1, 1), position=Commit(3, 1, 2)) == unclear
     assert told(position=Commit(3, 1, 2)) == unclear
     assert told(reached=Commit(2, 1, 2), position=Commit(3, 1, 2)).commits == {
@@ -85,5 +85,5 @@ def test_while_positions_are_newer_nothing_is_told():
 
 
 def test_what_is_forgotten_is_nothing():
-    assert told(offset=Commit(None, 2, 1), reached=Commit(5, 1, 1)) == Holding({}, frozenset())
-    assert told() == Holding({}, frozenset())
+    assert told(offset=Commit(None, 2, 1), reached=Commit(5, 1, 1)) == GroupOffsets({}, frozenset())
+    assert told() == GroupOffsets({}, frozenset())

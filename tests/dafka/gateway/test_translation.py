@@ -7,7 +7,7 @@ import pytest
 from dafka.gateway.broker import KafkaPartition, Offsets
 from dafka.gateway.commits import OFFSETS, REACHED, row_of
 from dafka.gateway.ledger import Ledger
-from dafka.gateway.translation import OwnedLedger, Translation
+from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 
@@ -32,7 +32,7 @@ class Owner:
 
     def __init__(self, shown=8, topics=("orders",), rows_max=100):
         self.topics = set(topics)
-        self.translation = Translation(lambda topic: int(topic in self.topics), rows_max)
+        self.translation = OffsetTranslation(lambda topic: int(topic in self.topics), rows_max)
         self.ledger = Ledger()
         self.shown = shown
         for address, first in (("A", 0), ("B", 0), ("A", 2), ("B", 2)):

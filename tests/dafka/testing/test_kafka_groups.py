@@ -10,7 +10,7 @@ from dafka.gateway import translation
 from dafka.gateway.broker import Offsets
 from dafka.gateway.coordination import Coordination
 from dafka.gateway.ledger import Ledger
-from dafka.gateway.translation import OwnedLedger, Translation
+from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.testing import kafka_groups, kafka_site
 from dafka.testing.kafka_groups import run
 from dafka.testing.seeds import replay_command
@@ -132,12 +132,10 @@ FAULTS = {
     "no epoch read": (Coordination, "commit", of_all_epochs_the_first),
     "what others commit": (Coordination, "commit", deaf),
     "told at once": (kafka_groups, "holding", at_once),
-    "beyond what was shown": (translation, "_reached", with_all_of_the_list),
     "who saw less": (translation, "_positions", with_all_of_the_list),
     "never back": (Ledger, "positions", never_back),
-    "nothing restated": (translation, "_restated", lambda _: lambda *_: {}),
     "what was found first": (translation, "_reached", first_found),
-    "as of another owner": (Translation, "work", none_of_another),
+    "as of another owner": (OffsetTranslation, "work", none_of_another),
     "any address": (Ledger, "reached", by_any_address),
 }
 
