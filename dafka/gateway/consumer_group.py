@@ -165,9 +165,10 @@ class ConsumerGroupMachine:
 
     def _heard(self, event: ConsumerHeard, now_ms: int) -> ConsumerAnswer:
         if event.epoch == JOINS:
-            entered = self._enter(event, now_ms)
-            if isinstance(entered, ErrorCode):
-                return event.refused(entered)
+            unfit = self._unfit(event)
+            if unfit is not ErrorCode.NONE:
+                return event.refused(unfit)
+            self._enter(event, now_ms)
         error = self._stranger(event.who)
         if error is not ErrorCode.NONE:
             return event.refused(error)
@@ -188,36 +189,46 @@ class ConsumerGroupMachine:
         self._reconcile(member, event.owned, now_ms)
         return self._answer(member, event)
 
-    def _enter(self, event: ConsumerHeard, now_ms: int) -> ErrorCode | None:
-        """Somebody joins, or begins anew; it has to say all that it wants."""
+    def _unfit(self, event: ConsumerHeard) -> ErrorCode:
+        """Why it cannot be a member; it has to say all that it wants."""
         name, instance = event.who
         if event.topics is None or event.owned != frozenset() or event.rebalance_ms < 0 or not name:
             return ErrorCode.INVALID_REQUEST
-        if event.size > self._settings.member_bytes_max:
+        if event.size > self._settings.member_bytes_max or instance == "":
             return ErrorCode.INVALID_REQUEST
         if event.assignor is not None and event.assignor not in ASSIGNORS:
             return ErrorCode.UNSUPPORTED_ASSIGNOR
-        known = self._instances.get(instance) if instance is not None else None
-        old = self.members.get(name)
-        if known is not None and known != name:
-            old = self.members[known]
-            if not old.away:
-                return ErrorCode.UNRELEASED_INSTANCE_ID
-        if old is None and len(self.members) >= self._settings.members_max:
+        namesake = self._namesake(instance)
+        if namesake is not None and not namesake.away and namesake.who.member != name:
+            return ErrorCode.UNRELEASED_INSTANCE_ID
+        there = namesake is not None or name in self.members
+        if not there and len(self.members) >= self._settings.members_max:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
-        member = Consumer(event.who, event.client, now_ms, topics=event.topics)
+        return ErrorCode.NONE
+
+    def _namesake(self, instance: str | None) -> Consumer | None:
+        """The static member of a name."""
+        return None if instance is None else self.members.get(self._instances.get(instance, ""))
+
+    def _enter(self, event: ConsumerHeard, now_ms: int) -> None:
+        """Somebody joins, or begins anew."""
+        name, instance = event.who
+        namesake, old = self._namesake(instance), self.members.get(name)
         if old is not None:
             self._remove(old)
+        if namesake is not None and namesake is not old:
+            self._remove(namesake)
+        member = Consumer(event.who, event.client, now_ms, topics=event.topics or frozenset())
         self.members[name] = member
         if instance is not None:
             self._instances[instance] = name
-        if old is not None and old.away:  # it has come back, to what was kept for it
-            member.topics, member.assignor = old.topics, old.assignor
-            member.target, member.has = old.target, old.has & old.target
+        back = namesake if namesake is not None and namesake.away else None
+        if back is not None:  # to what was kept for it
+            member.topics, member.assignor = back.topics, back.assignor
+            member.target, member.has = back.target, back.has & back.target
             self._holders |= dict.fromkeys(member.has, name)
-        else:
+        if back is None or old not in (None, back):
             self._regroup()
-        return None
 
     def _stranger(self, who: GroupIdentity) -> ErrorCode:
         """Why it is none of the members; `NONE` if it is one."""
