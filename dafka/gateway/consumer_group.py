@@ -45,7 +45,7 @@ EMPTY, RECONCILING, STABLE = "Empty", "Reconciling", "Stable"
 
 
 @dataclass(slots=True)
-class Consumer:
+class AssignedMember:
     """A member.
 
     Attributes:
@@ -96,7 +96,7 @@ class ConsumerGroupMachine:
         self.epoch = 0
         """Rises when members or topics come, go or change."""
         self.assignor = UNIFORM
-        self.members: dict[str, Consumer] = {}
+        self.members: dict[str, AssignedMember] = {}
         self._instances: dict[str, str] = {}
         """The ids of static members, by their names."""
         self._holders: dict[KafkaPartition, str] = {}
@@ -206,7 +206,7 @@ class ConsumerGroupMachine:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
 
-    def _namesake(self, instance: str | None) -> Consumer | None:
+    def _namesake(self, instance: str | None) -> AssignedMember | None:
         """The static member of a name."""
         return None if instance is None else self.members.get(self._instances.get(instance, ""))
 
@@ -218,7 +218,7 @@ class ConsumerGroupMachine:
             self._remove(old)
         if namesake is not None and namesake is not old:
             self._remove(namesake)
-        member = Consumer(event.who, event.client, now_ms, topics=event.topics or frozenset())
+        member = AssignedMember(event.who, event.client, now_ms, topics=event.topics or frozenset())
         self.members[name] = member
         if instance is not None:
             self._instances[instance] = name
@@ -241,7 +241,7 @@ class ConsumerGroupMachine:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
 
-    def _take(self, member: Consumer, event: ConsumerHeard) -> None:
+    def _take(self, member: AssignedMember, event: ConsumerHeard) -> None:
         """Take in what it wants; if that is new, everybody's target is made anew."""
         if event.rebalance_ms >= 0:
             member.rebalance_ms = event.rebalance_ms
@@ -268,7 +268,7 @@ class ConsumerGroupMachine:
             one.target = targets[name]
 
     def _reconcile(
-        self, member: Consumer, owned: frozenset[KafkaPartition] | None, now_ms: int
+        self, member: AssignedMember, owned: frozenset[KafkaPartition] | None, now_ms: int
     ) -> None:
         """Let it give up what is not its own any more, and then take what is free."""
         if owned is not None:
@@ -286,7 +286,7 @@ class ConsumerGroupMachine:
                 self._holders[partition] = member.who.member
                 member.has.add(partition)
 
-    def _answer(self, member: Consumer, event: ConsumerHeard) -> ConsumerAnswer:
+    def _answer(self, member: AssignedMember, event: ConsumerHeard) -> ConsumerAnswer:
         told = member.target & member.has
         # Who says what it has may have missed an answer.
         news = told != member.told or event.owned is not None
@@ -308,11 +308,11 @@ class ConsumerGroupMachine:
             return ErrorCode.STALE_MEMBER_EPOCH
         return error
 
-    def _release(self, member: Consumer, partition: KafkaPartition) -> None:
+    def _release(self, member: AssignedMember, partition: KafkaPartition) -> None:
         member.has.discard(partition)
         del self._holders[partition]
 
-    def _remove(self, member: Consumer) -> None:
+    def _remove(self, member: AssignedMember) -> None:
         for partition in member.has:
             del self._holders[partition]
         del self.members[member.who.member]
@@ -332,7 +332,7 @@ class ConsumerGroupMachine:
             self._regroup()
 
 
-def _follows(member: Consumer, event: ConsumerHeard) -> bool:
+def _follows(member: AssignedMember, event: ConsumerHeard) -> bool:
     """Whether it is in the epoch that it should be in, or has missed the answer with the last."""
     missed = event.epoch == member.before and event.owned is not None and event.owned <= member.has
     return not member.away and (event.epoch == member.epoch or missed)
