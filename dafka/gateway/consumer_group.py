@@ -45,7 +45,7 @@ EMPTY, RECONCILING, STABLE = "Empty", "Reconciling", "Stable"
 
 
 @dataclass(slots=True)
-class Consumer:
+class AssignedMember:
     """A member.
 
     Attributes:
@@ -96,7 +96,7 @@ class ConsumerGroupMachine:
         self.epoch = 0
         """Rises when members or topics come, go or change."""
         self.assignor = UNIFORM
-        self.members: dict[str, Consumer] = {}
+        self.members: dict[str, AssignedMember] = {}
         self._instances: dict[str, str] = {}
         """The ids of static members, by their names."""
         self._holders: dict[KafkaPartition, str] = {}
@@ -165,9 +165,10 @@ class ConsumerGroupMachine:
 
     def _heard(self, event: ConsumerHeard, now_ms: int) -> ConsumerAnswer:
         if event.epoch == JOINS:
-            entered = self._enter(event, now_ms)
-            if isinstance(entered, ErrorCode):
-                return event.refused(entered)
+            unfit = self._unfit(event)
+            if unfit is not ErrorCode.NONE:
+                return event.refused(unfit)
+            self._enter(event, now_ms)
         error = self._stranger(event.who)
         if error is not ErrorCode.NONE:
             return event.refused(error)
@@ -188,36 +189,46 @@ class ConsumerGroupMachine:
         self._reconcile(member, event.owned, now_ms)
         return self._answer(member, event)
 
-    def _enter(self, event: ConsumerHeard, now_ms: int) -> ErrorCode | None:
-        """Somebody joins, or begins anew; it has to say all that it wants."""
+    def _unfit(self, event: ConsumerHeard) -> ErrorCode:
+        """Why it cannot be a member; it has to say all that it wants."""
         name, instance = event.who
         if event.topics is None or event.owned != frozenset() or event.rebalance_ms < 0 or not name:
             return ErrorCode.INVALID_REQUEST
-        if event.size > self._settings.member_bytes_max:
+        if event.size > self._settings.member_bytes_max or instance == "":
             return ErrorCode.INVALID_REQUEST
         if event.assignor is not None and event.assignor not in ASSIGNORS:
             return ErrorCode.UNSUPPORTED_ASSIGNOR
-        known = self._instances.get(instance) if instance is not None else None
-        old = self.members.get(name)
-        if known is not None and known != name:
-            old = self.members[known]
-            if not old.away:
-                return ErrorCode.UNRELEASED_INSTANCE_ID
-        if old is None and len(self.members) >= self._settings.members_max:
+        namesake = self._namesake(instance)
+        if namesake is not None and not namesake.away and namesake.who.member != name:
+            return ErrorCode.UNRELEASED_INSTANCE_ID
+        there = namesake is not None or name in self.members
+        if not there and len(self.members) >= self._settings.members_max:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
-        member = Consumer(event.who, event.client, now_ms, topics=event.topics)
+        return ErrorCode.NONE
+
+    def _namesake(self, instance: str | None) -> AssignedMember | None:
+        """The static member of a name."""
+        return None if instance is None else self.members.get(self._instances.get(instance, ""))
+
+    def _enter(self, event: ConsumerHeard, now_ms: int) -> None:
+        """Somebody joins, or begins anew."""
+        name, instance = event.who
+        namesake, old = self._namesake(instance), self.members.get(name)
         if old is not None:
             self._remove(old)
+        if namesake is not None and namesake is not old:
+            self._remove(namesake)
+        member = AssignedMember(event.who, event.client, now_ms, topics=event.topics or frozenset())
         self.members[name] = member
         if instance is not None:
             self._instances[instance] = name
-        if old is not None and old.away:  # it has come back, to what was kept for it
-            member.topics, member.assignor = old.topics, old.assignor
-            member.target, member.has = old.target, old.has & old.target
+        back = namesake if namesake is not None and namesake.away else None
+        if back is not None:  # to what was kept for it
+            member.topics, member.assignor = back.topics, back.assignor
+            member.target, member.has = back.target, back.has & back.target
             self._holders |= dict.fromkeys(member.has, name)
-        else:
+        if back is None or old not in (None, back):
             self._regroup()
-        return None
 
     def _stranger(self, who: GroupIdentity) -> ErrorCode:
         """Why it is none of the members; `NONE` if it is one."""
@@ -230,7 +241,7 @@ class ConsumerGroupMachine:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
 
-    def _take(self, member: Consumer, event: ConsumerHeard) -> None:
+    def _take(self, member: AssignedMember, event: ConsumerHeard) -> None:
         """Take in what it wants; if that is new, everybody's target is made anew."""
         if event.rebalance_ms >= 0:
             member.rebalance_ms = event.rebalance_ms
@@ -257,7 +268,7 @@ class ConsumerGroupMachine:
             one.target = targets[name]
 
     def _reconcile(
-        self, member: Consumer, owned: frozenset[KafkaPartition] | None, now_ms: int
+        self, member: AssignedMember, owned: frozenset[KafkaPartition] | None, now_ms: int
     ) -> None:
         """Let it give up what is not its own any more, and then take what is free."""
         if owned is not None:
@@ -275,7 +286,7 @@ class ConsumerGroupMachine:
                 self._holders[partition] = member.who.member
                 member.has.add(partition)
 
-    def _answer(self, member: Consumer, event: ConsumerHeard) -> ConsumerAnswer:
+    def _answer(self, member: AssignedMember, event: ConsumerHeard) -> ConsumerAnswer:
         told = member.target & member.has
         # Who says what it has may have missed an answer.
         news = told != member.told or event.owned is not None
@@ -297,11 +308,11 @@ class ConsumerGroupMachine:
             return ErrorCode.STALE_MEMBER_EPOCH
         return error
 
-    def _release(self, member: Consumer, partition: KafkaPartition) -> None:
+    def _release(self, member: AssignedMember, partition: KafkaPartition) -> None:
         member.has.discard(partition)
         del self._holders[partition]
 
-    def _remove(self, member: Consumer) -> None:
+    def _remove(self, member: AssignedMember) -> None:
         for partition in member.has:
             del self._holders[partition]
         del self.members[member.who.member]
@@ -321,7 +332,7 @@ class ConsumerGroupMachine:
             self._regroup()
 
 
-def _follows(member: Consumer, event: ConsumerHeard) -> bool:
+def _follows(member: AssignedMember, event: ConsumerHeard) -> bool:
     """Whether it is in the epoch that it should be in, or has missed the answer with the last."""
     missed = event.epoch == member.before and event.owned is not None and event.owned <= member.has
     return not member.away and (event.epoch == member.epoch or missed)

@@ -235,8 +235,10 @@ class CoordinatorMachine:
             return [JoinAnswer(event.token, error, event.who.member)]
         self.kind = event.kind
         name, instance = event.who
+        known = self._instances.get(instance) if instance is not None else None
+        if name and known not in (None, name):
+            return [JoinAnswer(event.token, ErrorCode.FENCED_INSTANCE_ID, name)]
         if not name:
-            known = self._instances.get(instance) if instance is not None else None
             if known is not None:
                 return self._replace(self._members[known], event, now_ms)
             if instance is None and event.asked_twice:
@@ -253,6 +255,8 @@ class CoordinatorMachine:
         """Why it cannot be a member, whoever it is."""
         settings = self._settings
         if len(event.protocols) > settings.protocols_max or event.size > settings.member_bytes_max:
+            return ErrorCode.INVALID_REQUEST
+        if event.who.instance == "":
             return ErrorCode.INVALID_REQUEST
         if not settings.session_ms_min <= event.session_ms <= settings.session_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT

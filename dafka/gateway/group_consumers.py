@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from dafka.gateway.broker import Broker
-    from dafka.gateway.consumer_group import Consumer
+    from dafka.gateway.consumer_group import AssignedMember
     from dafka.gateway.coordinators import Coordinators
     from dafka.gateway.wire import Request
 
@@ -106,7 +106,7 @@ def _described(groups: Coordinators, name: str) -> dict[str, Any]:
     }
 
 
-def _member(broker: Broker, member: Consumer) -> dict[str, Any]:
+def _member(broker: Broker, member: AssignedMember) -> dict[str, Any]:
     return {
         "member_id": member.who.member,
         "instance_id": member.who.instance,

@@ -213,6 +213,17 @@ def test_a_static_member_comes_back_to_what_it_had(bench):
     assert bench.hear("a", 2, instance="one").assignment == parts(0, 1, 2, 3)
 
 
+def test_a_member_that_takes_another_name_gives_up_what_it_had(bench):
+    bench.join("a", "one")
+    bench.join("b", "two")
+    bench.hear("a", 1, parts(0, 1), "one")
+    bench.hear("b", 2, instance="two")
+    bench.hear("b", PAUSES, instance="two")
+    back = bench.join("a", "two")
+    assert back.assignment == parts(0, 1, 2, 3), "nobody else is there"
+    assert bench.hear("a", back.epoch, instance="one").error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_client_of_the_classic_protocol_is_refused(bench):
     bench.join("a")
     join = JoinGroup(

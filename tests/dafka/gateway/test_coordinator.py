@@ -248,6 +248,7 @@ def test_the_protocol_is_one_that_all_have_and_most_prefer(bench):
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
+        ({"instance": ""}, ErrorCode.INVALID_REQUEST),
         ({"session_ms": 999}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"kind": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -342,6 +343,13 @@ def test_a_static_member_that_is_away_keeps_its_part_until_its_session_is_over(b
     assert third not in bench.answers
     bench.wait(1)
     assert bench.joined(third).generation == 3
+
+
+def test_who_was_invited_cannot_take_the_name_of_a_static_member(bench):
+    bench.settled(1, instance="a")
+    invited = bench.answers[bench.join(asked_twice=True)].member
+    refused = bench.answers[bench.join(invited, instance="a")]
+    assert refused.error is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_static_member_fences_what_its_other_self_waits_for(bench):

@@ -8,7 +8,8 @@ import pytest
 from kio.index import load_request_schema
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaCommit, KafkaPartition, Leader
-from dafka.gateway.coordinator import CoordinatorSettings, KafkaGroupState
+from dafka.gateway.consumer_group import ConsumerGroupMachine
+from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.coordinators import new_member_id
 from dafka.gateway.handlers import OF_GROUPS
 from dafka.gateway.wire import SERVED, Api, parse
@@ -202,7 +203,13 @@ class Strangers:
         changed = {
             "group_id": chance.choice("ggggh"),
             "member_id": chance.choice(["", *self.members[-3:]]),
-            "group_instance_id": chance.choice((None, None, None, None, "a", "b")),
+            "group_instance_id": chance.choice((None, None, None, None, "", "a", "b")),
+            "instance_id": chance.choice((None, None, None, None, "", "a", "b")),
+            "member_epoch": chance.choice((0, 0, -1, -2, *self.generations[-3:])),
+            "subscribed_topic_names": chance.choice((["orders"], None)),
+            "subscribed_topic_regex": None,
+            "server_assignor": None,
+            "topic_partitions": chance.choice(([], None)),
             "generation_id": chance.choice(self.generations[-3:]),
             "generation_id_or_member_epoch": chance.choice(self.generations[-3:]),
             "session_timeout_ms": chance.choice((0, 1_000, 1_000, 1_000, 1_200, 1_200)),
@@ -253,7 +260,9 @@ def as_values(value):
 def test_whatever_is_said_all_are_answered_and_nothing_is_left(seed):
     async def play():
         chance = random.Random(seed)
-        settings = CoordinatorSettings(initial_delay_ms=5, members_max=10)
+        settings = CoordinatorSettings(
+            initial_delay_ms=5, members_max=10, consumer_session_ms=1_000
+        )
         began_ms = now_ms()
         hurried = lambda: began_ms + 20 * (now_ms() - began_ms)  # noqa: E731 - for sessions to end
         groups = await with_topic(settings, clock_ms=hurried)
@@ -269,12 +278,13 @@ def test_whatever_is_said_all_are_answered_and_nothing_is_left(seed):
                 groups.broker.coordinated = Leader(1, groups.broker.coordinated.epoch + 1)
             for group in there._all.by_name.values():
                 group.machine.check()
-                seen.add(group.machine.state)
+                seen.add((type(group.machine), group.described().state))
             assert there._all.size == sum(group.size for group in there._all.by_name.values())
-        await until(lambda: not strangers.tasks and not there._groups)
+        await until(lambda: not strangers.tasks and not there._all.by_name)
         assert there._all.size == 0
         assert strangers.answered > 500
-        assert KafkaGroupState.STABLE in seen
+        assert (CoordinatorMachine, "PreparingRebalance") in seen
+        assert (ConsumerGroupMachine, "Stable") in seen
 
     run(play())
 
