@@ -8,6 +8,7 @@ import pytest
 from dafka.errors import RequestError
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.handlers import Handlers
+from dafka.gateway.session import Session
 from dafka.gateway.wire import ADVERTISED_FROM, SERVED, Api, Request, parse
 from dafka.process.clock import now_ms
 from dafka.testing.broker import MemoryBroker
@@ -37,7 +38,7 @@ def test_clients_that_ask_in_an_unknown_version_are_told_as_well():
     assert len(answer.api_keys) == len(Api)
 
 
-async def answered_to(handlers, frame):
+async def answered_to(session, frame):
     """Ask without waiting, and wanting an answer; whether it was a request."""
     try:
         asked = parse(frame)
@@ -47,7 +48,7 @@ async def answered_to(handlers, frame):
         for name in ("max_wait_ms", "acks"):
             if hasattr(asked.body, name):
                 setattr(asked.body, name, -1)
-    pieces = await handlers.answer(asked)
+    pieces = await session.answer(asked)
     assert answered(pieces, asked.api, asked.version)[0] == asked.correlation
     return True
 
@@ -58,8 +59,8 @@ def asking(frames):
     async def run():
         broker = MemoryBroker()
         await broker.create("orders", 2, {})
-        handlers = Handlers(broker, lambda: 0)
-        return [await answered_to(handlers, frame) for frame in frames]
+        session = Session(Handlers(broker, lambda: 0))
+        return [await answered_to(session, frame) for frame in frames]
 
     return asyncio.run(asyncio.wait_for(run(), 60))
 

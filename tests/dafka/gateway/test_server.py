@@ -299,7 +299,7 @@ def test_members_that_wait_keep_nobody_from_asking(told):
         clients = [gateway.client() for _ in range(300)]
         for client in clients:
             client.send(Api.JOIN_GROUP, 3, **joining(told))
-        groups = gateway.server._handlers._groups._groups
+        groups = gateway.server._handlers._groups._all.by_name
         until(lambda: "g" in groups and len(groups["g"].waiting) == 300)
         assert answers(gateway)
         for client in clients:
