@@ -24,6 +24,7 @@ from dafka.cli.options import (
 )
 from dafka.cli.queries import Timeout, client_of
 from dafka.errors import MisuseError
+from dafka.gateway.commits import REACHED, is_row
 from dafka.groups import reset as ways
 from dafka.groups.assignment import owner
 from dafka.groups.commit import CommitKey, checked_group
@@ -81,14 +82,17 @@ GROUPS: Columns[GroupRow] = (column("group"),)
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """How far a group is in one partition, as `--json` tells it."""
+    """How far a group is in one partition, as `--json` tells it.
+
+    Of a Kafka partition, `orders/3`, stores know no end: gateways tell Kafka's tools.
+    """
 
     group: str
     topic: str
     address: str
     position: int
-    end: int
-    lag: int
+    end: int | None
+    lag: int | None
     epoch: int
     age_s: int
     metadata: str
@@ -96,13 +100,19 @@ class PositionRow:
 
 POSITIONS: Columns[PositionRow] = (
     column("topic"),
-    column("partition", lambda row: row.address[:8]),
+    column("partition", lambda row: _shortened(row.address)),
     number("position"),
     number("end"),
     number("lag"),
     number("epoch"),
     number("age", lambda row: f"{row.age_s:,} s"),
 )
+
+
+def _shortened(address: str) -> str:
+    """The begin of an address; a Kafka partition's number."""
+    _, kafka, number_ = address.rpartition("/")
+    return f"Kafka {number_}" if kafka else address[:8]
 
 
 @groups.command()
@@ -119,7 +129,7 @@ def show(
     """List the groups that have positions, or show how far one is and how far behind.
 
     A position is the first sequence that the group has not processed. The lag is how many records
-    this store has from there on.
+    this store has from there on. A group of Kafka clients has offsets, too.
 
     Example: dafka groups billing --store tcp://127.0.0.1:5558
     """
@@ -143,14 +153,17 @@ def _positions(client: StoreClient, group: str) -> list[PositionRow]:
     rows = []
     for partition, position in sorted(positions.items()):
         kept, commit = ranges.get(partition, range(0)), commits[partition]
+        kafka = is_row(partition)
+        if partition.topic == REACHED:
+            continue  # the same, worked out from the positions
         rows.append(
             PositionRow(
                 group=group,
-                topic=partition.topic,
+                topic=partition.address.rpartition("/")[0] if kafka else partition.topic,
                 address=partition.address,
                 position=position,
-                end=kept.stop,
-                lag=max(0, kept.stop - max(position, kept.start)),
+                end=None if kafka else kept.stop,
+                lag=None if kafka else max(0, kept.stop - max(position, kept.start)),
                 epoch=commit.epoch,
                 age_s=max(0, now_ms - commit.commit_ms) // 1_000,
                 metadata=commit.metadata,

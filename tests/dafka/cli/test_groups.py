@@ -6,6 +6,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
+from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.commits import OFFSETS, REACHED, row_of
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
@@ -86,6 +88,18 @@ def test_how_far_a_group_is_as_a_table(grouped, dafka):
     text = dafka("groups", "billing", *store(grouped)).stdout.decode()
     assert "group billing" in text
     assert grouped.place.address[:8] in text
+
+
+def test_a_group_of_kafka_clients_is_shown_with_its_offsets(grouped, told, dafka):
+    at = KafkaPartition("orders", 3)
+    with Producer(grouped.tower) as producer:
+        for name, position in ((OFFSETS, 7), (REACHED, 6)):
+            key, value = encode(CommitKey("kafka", row_of(name, at)), Commit(position, 4, 1_000))
+            producer.send(TOPIC, value, key=key)
+    (row,) = told("kafka", *store(grouped))
+    assert (row["topic"], row["address"], row["position"]) == ("orders", "orders/3", 7)
+    assert (row["end"], row["lag"]) == (None, None)
+    assert "Kafka 3" in dafka("groups", "kafka", *store(grouped)).stdout.decode()
 
 
 def test_a_group_that_nobody_knows(grouped, refused):
