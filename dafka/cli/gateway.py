@@ -79,9 +79,9 @@ def gateway(
             f"cannot listen at {listen!r}: anybody could write; name who may log in by --users "
             "(dafka keys NAME --kafka), or add --insecure if only those reach it who may"
         )
-    _warn_of_open_passwords(place[0], known_users)
     reached_at = None if advertised_listener is None else _listener(advertised_listener)
     set_up_logs(log_level, log_format)
+    _warn_of_open_passwords(place[0], known_users)
     keep_freed_memory()
     collect_rarely()
     health = observed(metrics, web)

@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_WAIT_FOR_OTHERS = (Api.JOIN_GROUP, Api.SYNC_GROUP)
-"""Requests that other members of a group may keep for minutes. They take no room meanwhile: what is
-kept of them has bounds of its own, see `CoordinatorSettings`."""
+_WAIT_FOR_OTHERS = (Api.JOIN_GROUP, Api.SYNC_GROUP, Api.FETCH)
+"""Requests that other members of a group, or producers, may keep for minutes. They take no room
+meanwhile: what is kept of them has bounds of its own, see `CoordinatorSettings`,"""
+
+FETCH_BYTES_MAX = 512 * 1024
+"""and this one: it names some ten thousand partitions."""
 
 UNPROVEN_BYTES_MAX = 64 * 1024
 """Of a request of somebody who has not proven yet who it is."""
 
-_GONE = (ConnectionError, asyncio.IncompleteReadError)
-"""How asyncio says that the client is not there any more."""
+_GONE = (OSError, asyncio.IncompleteReadError)
+"""How asyncio says that the client is not there any more, or speaks no TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,7 @@ class ServerSettings:
 
     Attributes:
         connections_max: Open at a time; more are closed at once.
+        unproven_max: Of these, who has not proven who it is; of more, the first has to go.
         under_way_max: Requests of a connection that are not answered.
         requests_bytes_max: Requests of all connections that are not answered; who sends more waits.
         unread_bytes_max: Answers of all connections that are not read; when there are more, those
@@ -57,6 +61,7 @@ class ServerSettings:
     """
 
     connections_max: int = 1_000
+    unproven_max: int = 200
     under_way_max: int = 32
     requests_bytes_max: int = 16 * REQUEST_BYTES_MAX
     unread_bytes_max: int = 16 * REQUEST_BYTES_MAX
@@ -183,6 +188,11 @@ class Connection:
         return peer or ("?", 0)
 
     @property
+    def proven(self) -> bool:
+        """Whether the client is somebody, or need not be."""
+        return self._session.proven
+
+    @property
     def _client(self) -> str:
         host, port, *_ = self._peer
         return f"{host}:{port}"
@@ -208,7 +218,7 @@ class Connection:
             await self._answered()
             self._sent_due_s = self._clock() + self._settings.stalled_s
             self._writer.close()
-            with suppress(ConnectionError):
+            with suppress(OSError):
                 await self._writer.wait_closed()
 
     async def _take(self) -> None:
@@ -224,6 +234,8 @@ class Connection:
         kept = False
         try:
             request = parse(await self._body(size))._replace(host=self._peer[0])
+            if request.api is Api.FETCH and size > FETCH_BYTES_MAX:
+                raise RequestError("size")
             if request.api in _WAIT_FOR_OTHERS:
                 self._room.give(size)
                 size = 0

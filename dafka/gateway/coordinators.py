@@ -20,6 +20,7 @@ from dafka.gateway.held_commits import HeldCommits
 from dafka.groups.commit import checked_group
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
+from dafka.transport.access import EVERYTHING, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,9 +112,8 @@ class _Groups:
         return 0 if there is None else there.partitions
 
 
-def anybody(_group: str) -> bool:
-    """Every group may be used."""
-    return True
+_ALL = Rights(EVERYTHING, EVERYTHING)
+"""Of who need not log in."""
 
 
 class Coordinators:
@@ -123,7 +123,7 @@ class Coordinators:
         broker: The node behind.
         now_ms: A monotonic clock.
         settings: Of each group, and of all together.
-        may: Whether a group may be used, by its name.
+        rights: Of who uses them.
         groups: Those of others, who may use other ones.
     """
 
@@ -132,21 +132,25 @@ class Coordinators:
         broker: Broker,
         now_ms: Callable[[], int],
         settings: CoordinatorSettings,
-        may: Callable[[str], bool] = anybody,
+        rights: Rights = _ALL,
         groups: _Groups | None = None,
     ) -> None:
         self.broker = broker
         self._now_ms, self._settings = now_ms, settings
-        self._may, self._all = may, groups or _Groups(broker)
+        self._rights, self._all = rights, groups or _Groups(broker)
 
-    def permitted(self, broker: Broker, may: Callable[[str], bool]) -> Coordinators:
+    def permitted(self, broker: Broker, rights: Rights) -> Coordinators:
         """Return the same groups, as far as somebody may use them.
 
         Args:
             broker: The node, likewise.
-            may: Whether a group may be used, by its name.
+            rights: What he may.
         """
-        return Coordinators(broker, self._now_ms, self._settings, may, self._all)
+        return Coordinators(broker, self._now_ms, self._settings, rights, self._all)
+
+    def may_read(self, topic: str) -> bool:
+        """Whether who uses them may know where groups are in a topic."""
+        return self._rights.may_read(topic)
 
     async def ask(self, name: str, make: Callable[[int], GroupQuestion[Answer_co]]) -> Answer_co:
         """Ask a group something, and wait for the answer, which may be minutes.
@@ -249,7 +253,7 @@ class Coordinators:
         committed = await self.broker.groups()
         if isinstance(committed, ErrorCode):
             return committed
-        found = dict.fromkeys(filter(self._may, committed), DescribedGroup(EMPTY))
+        found = dict.fromkeys(filter(self._rights.may_commit, committed), DescribedGroup(EMPTY))
         for name in tuple(self._all.by_name):
             group = self._owned(name)
             if not isinstance(group, ErrorCode):
@@ -271,7 +275,7 @@ class Coordinators:
             checked_group(name)
         except MisuseError:
             return ErrorCode.INVALID_GROUP_ID
-        if not self._may(name):
+        if not self._rights.may_commit(name):
             return ErrorCode.GROUP_AUTHORIZATION_FAILED
         node, epoch = self.broker.coordinator(name)
         group = self._all.by_name.get(name)

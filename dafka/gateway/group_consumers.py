@@ -28,10 +28,15 @@ async def consumer_group_heartbeat(groups: Coordinators, request: Request) -> di
     if getattr(body, "subscribed_topic_regex", None):
         why = "topics have to be named: patterns are not served"
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}
+    topics = body.subscribed_topic_names
+    hidden = [name for name in topics or () if not groups.may_read(name)]
+    if hidden:
+        why = f"topic {hidden[0]!r} may not be read by this user"
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "error_message": why}
     member = body.member_id
     if not member and body.member_epoch == JOINS:
         member = new_member_id(request.client)  # as version 0 has it
-    topics, owned = body.subscribed_topic_names, _partitions(groups.broker, body.topic_partitions)
+    owned = _partitions(groups.broker, body.topic_partitions)
     answer = await groups.ask(
         body.group_id,
         lambda token: ConsumerHeard(
@@ -102,19 +107,19 @@ def _described(groups: Coordinators, name: str) -> dict[str, Any]:
         "group_epoch": group.epoch,
         "assignment_epoch": group.epoch,
         "assignor_name": group.assignor,
-        "members": [_member(groups.broker, one) for one in group.members.values()],
+        "members": [_member(groups, one) for one in group.members.values()],
     }
 
 
-def _member(broker: Broker, member: AssignedMember) -> dict[str, Any]:
+def _member(groups: Coordinators, member: AssignedMember) -> dict[str, Any]:
     return {
         "member_id": member.who.member,
         "instance_id": member.who.instance,
         "member_epoch": member.epoch,
         "client_id": member.client[0],
         "client_host": f"/{member.client[1]}",
-        "subscribed_topic_names": sorted(member.topics),
-        "assignment": _assignment(broker, member.has),
-        "target_assignment": _assignment(broker, member.target),
+        "subscribed_topic_names": sorted(filter(groups.may_read, member.topics)),
+        "assignment": _assignment(groups.broker, member.has),
+        "target_assignment": _assignment(groups.broker, member.target),
         "member_type": _CONSUMER_TYPE,
     }

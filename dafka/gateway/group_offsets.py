@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import SimpleNamespace
 
-    from dafka.gateway.broker import Broker
     from dafka.gateway.coordinators import Coordinators, DescribedGroup
     from dafka.gateway.wire import Request
 
@@ -35,7 +34,7 @@ async def offset_commit(groups: Coordinators, request: Request) -> dict[str, Any
                 getattr(one, "committed_leader_epoch", -1),
                 one.committed_metadata or "",
             )
-            error = _refusal(groups.broker, partition, commit)
+            error = _unknown(groups, partition) or _refusal(commit)
             if error is ErrorCode.NONE:
                 offsets[partition] = commit
             else:
@@ -46,11 +45,17 @@ async def offset_commit(groups: Coordinators, request: Request) -> dict[str, Any
     return {"topics": _answered(body.topics, lambda one: errors.get(one, error))}
 
 
-def _refusal(broker: Broker, partition: KafkaPartition, commit: KafkaCommit) -> ErrorCode:
-    """Why there cannot be such a commit."""
-    topic = broker.topic(partition.topic)
+def _unknown(groups: Coordinators, partition: KafkaPartition) -> ErrorCode:
+    """Why a group cannot be anywhere in a partition, as far as its user knows."""
+    topic = groups.broker.topic(partition.topic)
     if topic is None or not 0 <= partition.number < topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    may = groups.may_read(partition.topic)
+    return ErrorCode.NONE if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _refusal(commit: KafkaCommit) -> ErrorCode:
+    """Why there cannot be such a commit."""
     if commit.offset < 0:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if len(commit.metadata.encode()) > COMMIT_METADATA_BYTES_MAX:
@@ -95,7 +100,7 @@ async def _fetched(groups: Coordinators, asked: SimpleNamespace, version: int) -
     commits: Mapping[KafkaPartition, KafkaCommit] = {} if isinstance(held, ErrorCode) else held
     if asked.topics is None:
         wanted: dict[str, list[int]] = {}
-        for name, number in commits:
+        for name, number in filter(lambda one: groups.may_read(one.topic), commits):
             wanted.setdefault(name, []).append(number)
     else:
         wanted = {topic.name: topic.partition_indexes for topic in asked.topics}
@@ -106,6 +111,8 @@ async def _fetched(groups: Coordinators, asked: SimpleNamespace, version: int) -
             "name": name,
             "partitions": [
                 _told(number, commits.get(KafkaPartition(name, number)), error)
+                if groups.may_read(name)
+                else _told(number, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 for number in numbers
             ],
         }
@@ -134,23 +141,17 @@ async def offset_delete(groups: Coordinators, request: Request) -> dict[str, Any
     if described.members and described.kind != CONSUMERS:
         return {"error_code": ErrorCode.NON_EMPTY_GROUP}
     read = _read_by(described, {topic.name for topic in body.topics})
-    forgotten = {
-        KafkaPartition(topic.name, one.partition_index): None
-        for topic in body.topics
-        if topic.name not in read
-        for one in topic.partitions
-    }
+    errors = {}
+    for topic in body.topics:
+        for one in topic.partitions:
+            place = KafkaPartition(topic.name, one.partition_index)
+            subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if place.topic in read else None
+            errors[place] = subscribed or _unknown(groups, place)
+    forgotten = {place: None for place, error in errors.items() if error is ErrorCode.NONE}
     error = await groups.write(body.group_id, forgotten)
     if error is not ErrorCode.NONE:
         return {"error_code": error}
-    return {
-        "topics": _answered(
-            body.topics,
-            lambda one: (
-                ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if one.topic in read else ErrorCode.NONE
-            ),
-        )
-    }
+    return {"topics": _answered(body.topics, errors.__getitem__)}
 
 
 def _read_by(group: DescribedGroup, topics: set[str]) -> set[str]:

@@ -88,7 +88,7 @@ class Handlers:
     def permitted(self, rights: Rights) -> Handlers:
         """Return the same for a user, who may do so much."""
         broker = PermittedBroker(self._broker, rights)
-        groups = self._groups.permitted(broker, rights.may_commit)
+        groups = self._groups.permitted(broker, rights)
         return Handlers(broker, self._now_ms, self._made, groups=groups)
 
     async def answer(self, request: Request) -> list[bytes] | None:

@@ -1,7 +1,7 @@
 """Passwords of Kafka clients: what is kept of them, and SCRAM's exchange (RFC 5802, RFC 7677).
 
-Of a password only verifiers are kept: who reads them can neither log in nor, without guessing, get
-the password back.
+Of a password only verifiers are kept: who reads them alone can neither log in nor, without
+guessing, get the password back.
 """
 
 from __future__ import annotations

@@ -95,6 +95,9 @@ class GatewayServer:
         if self._stopped or len(self._connections) >= self._settings.connections_max:
             writer.transport.abort()
             return
+        unproven = [one for one in self._connections.values() if not one.proven]
+        if len(unproven) >= self._settings.unproven_max:
+            unproven[0].abort()
         session = Session(self._handlers, self._users, _subject(writer))
         connection = Connection(reader, writer, session, self._settings, self._room, self._sends)
         self._connections[connection.task] = connection

@@ -20,7 +20,7 @@ import json
 import secrets
 import ssl
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dafka.errors import MisuseError
@@ -67,12 +67,13 @@ class KafkaUsers:
         users: By name.
         certificate: The certificate's file, and its key's; None for no TLS.
         client_ca: Whose certificates name users; None for nobody's.
+        secret: What only the file knows, so that all gateways make up the same.
     """
 
     users: Mapping[str, KafkaUser]
+    secret: bytes
     certificate: tuple[Path, Path] | None = None
     client_ca: Path | None = None
-    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), compare=False)
 
     def verifier(self, name: str, mechanism: str) -> Verifier:
         """What is kept of a user's password; of who has none, something that nobody can prove.
@@ -83,7 +84,7 @@ class KafkaUsers:
         found = None if user is None else user.verifiers.get(mechanism)
         if found is not None:
             return found
-        said = hmac.digest(self._secret, f"{mechanism} {name}".encode(), "sha256")
+        said = hmac.digest(self.secret, f"{mechanism} {name}".encode(), "sha256")
         size = hashlib.new(mechanism.removeprefix("SCRAM-").replace("-", "")).digest_size
         return Verifier(said[:16], ITERATIONS, secrets.token_bytes(size), secrets.token_bytes(size))
 
@@ -155,6 +156,7 @@ def _users(document: dict[str, Any], directory: Path) -> KafkaUsers:
     if not isinstance(tables, dict) or not 0 < len(tables) <= USERS_MAX:
         raise _UsersFileError(f"it needs 1 to {USERS_MAX:,} users: dafka keys NAME --kafka")
     users = {name: _user(name, table) for name, table in tables.items()}
+    secret = hashlib.sha256(repr(sorted(tables.items())).encode()).digest()
     certificate, key, client_ca = (document.get(what) for what in _FILES)
     if not all(isinstance(path, str) for path in (certificate, key, client_ca) if path is not None):
         raise _UsersFileError(f"{', '.join(_FILES)} are paths")
@@ -163,15 +165,17 @@ def _users(document: dict[str, Any], directory: Path) -> KafkaUsers:
     if certificate is None or key is None:
         if client_ca is not None:
             raise _UsersFileError("`client_ca` needs `certificate`: clients show theirs by TLS")
-        return KafkaUsers(users)
+        return KafkaUsers(users, secret)
     signer = None if client_ca is None else directory / client_ca
-    return KafkaUsers(users, (directory / certificate, directory / key), signer)
+    return KafkaUsers(users, secret, (directory / certificate, directory / key), signer)
 
 
 def _user(name: str, table: object) -> KafkaUser:
     kept = {mechanism.lower(): mechanism for mechanism in MECHANISMS}
     if not isinstance(table, dict):
         raise _UsersFileError(f"user {name!r} must be a table")
+    if not name:
+        raise _UsersFileError("a user needs a name")
     unknown = table.keys() - {*kept, *_RULES}
     if unknown:
         raise _UsersFileError(f"unknown key {min(unknown)!r} of user {name!r}")
@@ -182,7 +186,7 @@ def _user(name: str, table: object) -> KafkaUser:
         except (AttributeError, ValueError) as error:
             raise _UsersFileError(f"{key} of user {name!r} is no verifier") from error
     read, write, groups = (_prefixes(name, what, table.get(what, [])) for what in _RULES)
-    rights = Rights(read, write, groups=groups if "groups" in table else None)
+    rights = Rights(read, write, groups=groups)
     return KafkaUser(name, rights, verifiers)
 
 

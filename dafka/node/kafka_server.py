@@ -51,6 +51,9 @@ class KafkaServer:
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._server.start(host, port), self._loop).result()
+        except MisuseError:
+            self._end()
+            raise
         except OSError as error:
             self._end()
             raise MisuseError(

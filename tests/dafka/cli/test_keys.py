@@ -68,7 +68,7 @@ def test_a_password_for_kafka_clients(dafka, refused, tmp_path):
     assert dafka("keys", "ops", *where, "--kafka", "--read", "*").returncode == 0
     known = load_users(tmp_path / "kafka.toml")
     assert known.users["shop"].rights == Rights(("orders",), ("orders-eu",), groups=("shop",))
-    assert known.users["ops"].rights == Rights(read=("",))
+    assert known.users["ops"].rights == Rights(read=("",), groups=())
     password = (tmp_path / "shop.password").read_text().strip()
     for mechanism in MECHANISMS:
         assert proves(known.verifier("shop", mechanism), mechanism, password)

@@ -5,10 +5,13 @@ import asyncio
 import pytest
 
 from dafka.gateway.broker import ErrorCode, KafkaCommit, KafkaPartition
+from dafka.gateway.handlers import Handlers
 from dafka.gateway.permitted import PermittedBroker
+from dafka.gateway.wire import Api
+from dafka.process.clock import now_ms
 from dafka.testing.broker import MemoryBroker
 from dafka.transport.access import Rights
-from tests.support.kafka_messages import client_batch
+from tests.support.kafka_messages import ask, client_batch
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 READ, WRITTEN, HIDDEN = (KafkaPartition(name, 0) for name in ("read-a", "written-a", "hidden"))
@@ -87,3 +90,71 @@ def test_all_else_is_as_it_is(broker, node):
     assert run(broker.groups()) == ["billing"]
     assert run(broker.forget_group("billing")) is ErrorCode.NONE
     assert run(node.groups()) == []
+
+
+GROUP_RIGHTS = Rights(read=("orders",), write=("",), groups=("g",))
+
+
+@pytest.fixture
+def asked():
+    """Ask a group's coordinator as a user who may read one topic and write all."""
+    broker = MemoryBroker()
+    handlers = Handlers(broker, now_ms).permitted(GROUP_RIGHTS)
+
+    async def ask_all(*questions):
+        for topic in ("orders", "secret"):
+            await broker.create(topic, 1, {})
+        epoch = broker.coordinator("g").epoch
+        kept = {KafkaPartition(topic, 0): KafkaCommit(5) for topic in ("orders", "secret")}
+        assert await broker.commit("g", epoch, kept) is ErrorCode.NONE
+        return [await ask(handlers, *question[:2], **question[2]) for question in questions]
+
+    return broker, lambda *questions: run(ask_all(*questions))
+
+
+def committing(topic):
+    of_topic = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+    topics = [{"name": topic, "partitions": [of_topic]}]
+    values = {"group_id": "g", "topics": topics, "member_id": ""}
+    return Api.OFFSET_COMMIT, 7, values | {"generation_id_or_member_epoch": -1}
+
+
+def test_where_a_group_is_in_topics_that_may_not_be_read_is_neither_told_nor_changed(asked):
+    broker, ask_all = asked
+    forgotten = [{"name": "secret", "partitions": [{"partition_index": 0}]}]
+    fetched, allowed, denied, deleted = ask_all(
+        (Api.OFFSET_FETCH, 5, {"group_id": "g", "topics": None}),
+        committing("orders"),
+        committing("secret"),
+        (Api.OFFSET_DELETE, 0, {"group_id": "g", "topics": forgotten}),
+    )
+    assert [topic.name for topic in fetched.topics] == ["orders"]
+    assert allowed.topics[0].partitions[0].error_code == 0
+    assert denied.topics[0].partitions[0].error_code == DENIED
+    assert deleted.topics[0].partitions[0].error_code == DENIED
+    held = run(broker.committed("g"))
+    assert {place.topic: one.offset for place, one in held.items()} == {"orders": 7, "secret": 5}
+
+
+def test_what_is_not_there_is_not_forgotten(asked):
+    _, ask_all = asked
+    places = [{"name": "orders", "partitions": [{"partition_index": 9}]}]
+    (told,) = ask_all((Api.OFFSET_DELETE, 0, {"group_id": "g", "topics": places}))
+    error = told.topics[0].partitions[0].error_code
+    assert error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_nobody_is_given_parts_of_what_he_may_not_read(asked):
+    _, ask_all = asked
+    joins = {"member_epoch": 0, "rebalance_timeout_ms": 1_000, "topic_partitions": []}
+    told = ask_all(
+        *(
+            (Api.CONSUMER_GROUP_HEARTBEAT, 0, joins | {"group_id": name, "member_id": "", **topics})
+            for name, topics in (
+                ("g1", {"subscribed_topic_names": ["secret"]}),
+                ("other", {"subscribed_topic_names": ["orders"]}),
+                ("g2", {"subscribed_topic_names": ["orders"]}),
+            )
+        )
+    )
+    assert [one.error_code for one in told] == [DENIED, ErrorCode.GROUP_AUTHORIZATION_FAILED, 0]

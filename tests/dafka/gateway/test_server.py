@@ -52,6 +52,14 @@ def test_a_size_that_no_request_has_ends_the_connection(gateway, size):
     assert answers(gateway)
 
 
+def test_a_fetch_may_wait_for_long_so_it_may_not_be_large(gateway):
+    with gateway.client() as client:
+        topics = [{"topic": "x" * 30_000, "partitions": []} for _ in range(20)]
+        client.send(Api.FETCH, 4, max_wait_ms=600_000, min_bytes=1, topics=topics)
+        assert client.is_closed()
+    assert answers(gateway)
+
+
 @pytest.mark.parametrize(
     "frame",
     [
