@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.gateway.consumer_group import ConsumerGroupMachine
 from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.machine import GatewayMachine
 from dafka.gateway.owner import LedgerMachine
@@ -47,6 +48,10 @@ def link():
 
 MACHINES = {
     ConsumerMachine: ("Event, Effect", lambda: ConsumerMachine("ME", ConsumerSettings())),
+    ConsumerGroupMachine: (
+        "CoordinatorEvent, CoordinatorEffect",
+        lambda: ConsumerGroupMachine(CoordinatorSettings(), lambda _topic: 0),
+    ),
     CoordinatorMachine: (
         "CoordinatorEvent, CoordinatorEffect",
         lambda: CoordinatorMachine(CoordinatorSettings()),

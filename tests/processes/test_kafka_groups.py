@@ -34,11 +34,11 @@ clusters:
   - name: c1
     id: 1
     towers: [tcp://127.0.0.1:{0}]
-    stores: [{{query: "tcp://127.0.0.1:{2}", data: c1}}]
+    stores: [{{query: "tcp://127.0.0.1:{2}", data: "{6}/c1"}}]
   - name: c2
     id: 2
     towers: [tcp://127.0.0.1:{3}]
-    stores: [{{query: "tcp://127.0.0.1:{5}", data: c2}}]
+    stores: [{{query: "tcp://127.0.0.1:{5}", data: "{6}/c2"}}]
 tree: {{level: 1, children: [c1, c2]}}
 offsets: {{translation: exact}}
 """
@@ -102,7 +102,7 @@ def test_a_group_goes_on_where_its_coordinator_was_killed(make_cluster, free_por
 def test_a_group_goes_on_at_another_cluster_and_skips_nothing(tmp_path, free_ports, until):
     ports = free_ports(8)
     file = tmp_path / "topology.yaml"
-    file.write_text(TREE.format(*range(ports, ports + 6)))
+    file.write_text(TREE.format(*range(ports, ports + 6), tmp_path))
     topology = load(file)
     supervisor = Supervisor(processes_of(plan(topology), file), tmp_path / "logs")
     supervisor.start()

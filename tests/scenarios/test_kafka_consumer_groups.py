@@ -99,7 +99,7 @@ def test_a_coordinator_that_takes_over_knows_nobody_and_members_join_it_again(ga
         until(lambda: split(first, second), first, second)
         until(lambda: len(first.got) + len(second.got) >= RECORDS, first, second)
         gateway.broker.coordinated = gateway.broker.coordinated._replace(epoch=9)
-        groups = gateway.server._handlers._groups._groups
+        groups = gateway.server._handlers._groups._all.by_name
         until(lambda: "billing" in groups and groups["billing"].epoch == 9, first, second)
         until(lambda: len(groups["billing"].machine.members) == 2, first, second)
         until(lambda: groups["billing"].machine.state == "Stable", first, second)

@@ -39,7 +39,7 @@ def test_runs_have_commits_moves_and_records_read_twice():
     runs = [run(seed) for seed in range(30)]
     assert sum(one.told for one in runs) > 100
     assert sum(one.moves for one in runs) > 50
-    assert sum(attempt.acknowledged for one in runs for attempt in one.attempts) > 200
+    assert sum(attempt.acknowledged for one in runs for attempt in one.attempts) > 100
     assert not all(attempt.acknowledged for one in runs for attempt in one.attempts)
     assert sum(one.again for one in runs) > 0
 
@@ -126,24 +126,41 @@ def by_any_address(reached):
 
 
 FAULTS = {
-    "one store enough": (kafka_site, "blocking_of", one_enough),
-    "one store read": (kafka_site, "majority_of", one_enough),
-    "the next epoch": (Coordination, "commit", the_next_epoch),
-    "no epoch read": (Coordination, "commit", of_all_epochs_the_first),
-    "what others commit": (Coordination, "commit", deaf),
-    "told at once": (kafka_groups, "holding", at_once),
-    "who saw less": (translation, "_positions", with_all_of_the_list),
-    "never back": (Ledger, "positions", never_back),
-    "what was found first": (translation, "_reached", first_found),
-    "as of another owner": (OffsetTranslation, "work", none_of_another),
-    "any address": (Ledger, "reached", by_any_address),
+    "one store enough": lambda patch: patch.setattr(
+        kafka_site, "blocking_of", one_enough(kafka_site.blocking_of)
+    ),
+    "one store read": lambda patch: patch.setattr(
+        kafka_site, "majority_of", one_enough(kafka_site.majority_of)
+    ),
+    "the next epoch": lambda patch: patch.setattr(
+        Coordination, "commit", the_next_epoch(Coordination.commit)
+    ),
+    "no epoch read": lambda patch: patch.setattr(
+        Coordination, "commit", of_all_epochs_the_first(Coordination.commit)
+    ),
+    "what others commit": lambda patch: patch.setattr(
+        Coordination, "commit", deaf(Coordination.commit)
+    ),
+    "told at once": lambda patch: patch.setattr(
+        kafka_groups, "holding", at_once(kafka_groups.holding)
+    ),
+    "who saw less": lambda patch: patch.setattr(
+        translation, "_positions", with_all_of_the_list(translation._positions)
+    ),
+    "never back": lambda patch: patch.setattr(Ledger, "positions", never_back(Ledger.positions)),
+    "what was found first": lambda patch: patch.setattr(
+        translation, "_reached", first_found(translation._reached)
+    ),
+    "as of another owner": lambda patch: patch.setattr(
+        OffsetTranslation, "work", none_of_another(OffsetTranslation.work)
+    ),
+    "any address": lambda patch: patch.setattr(Ledger, "reached", by_any_address(Ledger.reached)),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault, monkeypatch):
-    where, name, spoil = FAULTS[fault]
-    monkeypatch.setattr(where, name, spoil(getattr(where, name)))
+    FAULTS[fault](monkeypatch)
     for seed in range(SEEDS_MAX):
         try:
             run(seed)
