@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 GROUP = "billing"
 ORDERS = KafkaPartition("orders", 0)
 TICK_MS = 20
-LATE = 0.05
-"""How much of what is sent arrives when nobody waits for it any more."""
-
 SHOWN = 0.05
 """How often clients are shown more."""
 
@@ -239,15 +236,12 @@ class GroupSite:
 
     def send(self, shelf: CommitShelf, action: Callable[[], None]) -> None:
         """A message to a store; some take longer than a lease."""
-        if self.chance.random() >= self.world.faults.loss:
 
-            def arrive() -> None:
-                if shelf.up:
-                    action()
+        def arrive() -> None:
+            if shelf.up:
+                action()
 
-            late = self.world.faults.loss > 0 and self.chance.random() < LATE
-            late_ms = self.chance.randint(0, 3 * self.session_ms) if late else 0
-            self.world.after(self.world.delay_ms() + late_ms, arrive)
+        self.world.send(arrive, 3 * self.session_ms, self.chance)
 
     def ask(
         self, gateway: GroupGateway, shelf: CommitShelf, say: Callable[[], Callable[[], None]]

@@ -49,9 +49,6 @@ DYING = 0.1
 """How often a gateway dies between the line that announces records and the records, or while it
 writes its beginning."""
 
-LATE = 0.05
-"""How much of what is sent arrives when nobody waits for it any more."""
-
 HAPPENINGS = (
     *("send",) * 6,
     *("native",) * 4,
@@ -363,15 +360,12 @@ class LedgerRun:
 
     def send(self, shelf: Shelf, action: Callable[[], None]) -> None:
         """A message to a store; some take longer than a lease."""
-        if self.chance.random() >= self.world.faults.loss:
 
-            def arrive() -> None:
-                if shelf.up:
-                    action()
+        def arrive() -> None:
+            if shelf.up:
+                action()
 
-            late = self.world.faults.loss > 0 and self.chance.random() < LATE
-            late_ms = self.chance.randint(0, 3 * self.session_ms) if late else 0
-            self.world.after(self.world.delay_ms() + late_ms, arrive)
+        self.world.send(arrive, 3 * self.session_ms, self.chance)
 
     def ask(self, gateway: SimGateway, shelf: Shelf, say: Callable[[], Callable[[], None]]) -> None:
         """A question to a store, and its answer."""

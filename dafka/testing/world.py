@@ -74,6 +74,10 @@ class Faults:
         self.loss = self.duplication = self.corruption = self.refusal = 0.0
 
 
+LATE = 0.05
+"""How much of what is sent arrives when nobody waits for it any more."""
+
+
 class World:
     """Time, chance and the order of events.
 
@@ -148,6 +152,20 @@ class World:
     def delay_ms(self) -> int:
         """How long the next message takes."""
         return int(self.random.random() * (self.faults.delay_ms_max + 1))
+
+    def send(self, arrive: Callable[[], None], late_ms_max: int, chance: random.Random) -> None:
+        """Let a message arrive, or be lost; some come when nobody waits for them any more.
+
+        Args:
+            arrive: Takes it.
+            late_ms_max: By how much those may be late.
+            chance: Draws what becomes of it.
+        """
+        if chance.random() < self.faults.loss:
+            return
+        late = self.faults.loss > 0 and chance.random() < LATE
+        late_ms = chance.randint(0, late_ms_max) if late else 0
+        self.after(self.delay_ms() + late_ms, arrive)
 
 
 class SimMesh:
