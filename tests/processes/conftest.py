@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_processes import KafkaCluster
 from tests.support.traffic import Traffic
 
 FIRST_PORT = 21_000
@@ -153,6 +154,24 @@ def traffic_at():
     yield begin
     for traffic in begun:
         traffic.abandon()
+
+
+@pytest.fixture
+def make_cluster(tmp_path, free_ports, reopened, until):
+    """A function that starts a cluster in this process, at which gateways may be started."""
+    made = []
+
+    def make(stores=1):
+        cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until, stores=stores)
+        made.append(cluster)
+        cluster.start_tower()
+        for number in range(stores):
+            cluster.store(number)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
 
 
 @pytest.fixture(name="wait_until")

@@ -10,28 +10,11 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.gateway_processes import WAIT_S, KafkaCluster, Producing, create
+from tests.support.gateway_processes import WAIT_S, Producing, create
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 TAKEOVER_S = 5.0
-
-
-@pytest.fixture
-def make_cluster(tmp_path, free_ports, reopened, until):
-    made = []
-
-    def make(stores=1):
-        cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until, stores=stores)
-        made.append(cluster)
-        cluster.start_tower()
-        for number in range(stores):
-            cluster.store(number)
-        return cluster
-
-    yield make
-    for cluster in made:
-        cluster.close()
 
 
 def owner_of(endpoint, topic, number=0):

@@ -18,7 +18,6 @@ from tests.support.gateway_processes import (
     WAIT_S,
     GatewayProcesses,
     GroupMember,
-    KafkaCluster,
     Producing,
     create,
 )
@@ -57,23 +56,6 @@ def has_topic(endpoint, topic):
     with suppress(KafkaException):
         return topic in AdminClient({"bootstrap.servers": endpoint}).list_topics(timeout=5).topics
     return False
-
-
-@pytest.fixture
-def make_cluster(tmp_path, free_ports, reopened, until):
-    made = []
-
-    def make(stores):
-        cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until, stores=stores)
-        made.append(cluster)
-        cluster.start_tower()
-        for number in range(stores):
-            cluster.store(number)
-        return cluster
-
-    yield make
-    for cluster in made:
-        cluster.close()
 
 
 @pytest.mark.parametrize("stores", [1, 3])
