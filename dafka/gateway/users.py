@@ -18,7 +18,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import ssl
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,9 +25,11 @@ from typing import TYPE_CHECKING, Any
 from dafka.errors import MisuseError
 from dafka.gateway.scram import ITERATIONS, MECHANISMS, Verifier, verifier_of
 from dafka.process.files import text_of
+from dafka.process.tls import server_context
 from dafka.transport.access import EVERYTHING, Rights, rule
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -96,19 +97,7 @@ class KafkaUsers:
         """
         if self.certificate is None:
             return None
-        certificate, key = self.certificate
-        text_of(key, _FILE_BYTES_MAX, private=True)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            # Without a password OpenSSL would ask for one at the terminal, and wait.
-            context.load_cert_chain(certificate, key, password="")
-            if self.client_ca is not None:
-                context.load_verify_locations(self.client_ca)
-                context.verify_mode = ssl.CERT_OPTIONAL  # who shows none logs in by a password
-        except (OSError, ssl.SSLError) as error:
-            files = ", ".join(map(str, filter(None, (certificate, key, self.client_ca))))
-            raise MisuseError(f"certificates {files} cannot be used: {error}") from error
-        return context
+        return server_context(*self.certificate, self.client_ca)
 
 
 def load_users(file: Path) -> KafkaUsers:

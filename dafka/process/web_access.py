@@ -17,7 +17,6 @@ import hashlib
 import logging
 import re
 import secrets
-import ssl
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,10 @@ from dafka.errors import MisuseError
 from dafka.model import is_loopback
 from dafka.process import metrics
 from dafka.process.files import text_of
+from dafka.process.tls import server_context
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -125,17 +126,7 @@ class WebAccess:
         """
         if self.certificate is None:
             return None
-        certificate, key = self.certificate
-        text_of(key, _FILE_BYTES_MAX, private=True)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            # Without a password OpenSSL would ask for one at the terminal, and wait.
-            context.load_cert_chain(certificate, key, password="")
-        except (OSError, ssl.SSLError) as error:
-            raise MisuseError(
-                f"certificate {str(certificate)!r} with key {str(key)!r} cannot be used: {error}"
-            ) from error
-        return context
+        return server_context(*self.certificate)
 
 
 def load_web_access(file: Path) -> WebAccess:
