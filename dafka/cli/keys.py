@@ -62,7 +62,7 @@ def keys(
         typer.Option(
             "--kafka",
             help="A password instead, for Kafka clients: NAME.password, and an entry in "
-            "kafka.toml.",
+            "kafka.toml; without --groups it is for no group.",
         ),
     ] = False,
 ) -> None:

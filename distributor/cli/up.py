@@ -71,7 +71,7 @@ def up(file: File, logs: Logs = DEFAULT_LOGS) -> None:
                 the_plan = reloaded(file, the_plan, supervisor, console, logs)
     finally:
         forget(logs)
-        console.print("stopping: distributors, stores, towers")
+        console.print("stopping: towers last")
         supervisor.stop()
 
 
