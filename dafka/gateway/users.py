@@ -9,7 +9,7 @@
 | `client_ca` | a file: who shows a certificate that it has signed is the user whom that names |
 
 Rules are those of keys (`dafka.transport.access`): prefixes of topics, and of groups. A user
-without a verifier logs in by certificate alone.
+without a verifier logs in by certificate alone, one without `groups` may be in none.
 """
 
 from __future__ import annotations
