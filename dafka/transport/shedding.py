@@ -70,7 +70,7 @@ class WatchedConnection(NamedTuple):
     Attributes:
         number: Tells it from all others, also from later ones at its descriptor.
         descriptor: Of the file.
-        received: Bytes, since it was made.
+        received: Bytes, since it was made; of messages, without those that wait in the kernel.
         names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
         message_max: Bytes of the largest of those: more is none, whatever the process has done.
         peer: Who is at the other end, for people.
@@ -111,9 +111,9 @@ class _Seen:
     """Received when all nodes had taken what there was."""
     whole: int = 0
     """Received when something whole was taken last."""
-    whole_size: int = 0
-    """The process's size at that time."""
-    whole_round: int = 0
+    began_size: int = 0
+    """The process's size before anything came that is not whole yet."""
+    began_round: int = 0
 
 
 class Shedding:
@@ -181,6 +181,7 @@ class Shedding:
             settled: Whether each node has taken what there was since this was last so.
         """
         settled = settled or not self.watching
+        round_before = self._round
         self._round += settled
         marking = not (self.watching and self._marked)
         self._marked = self.watching
@@ -190,17 +191,16 @@ class Shedding:
         for one in connections:
             seen = known.get(one.number)
             if seen is None:
-                seen = _Seen(0, self._now_ms, whole_size=self._size, whole_round=self._round)
+                seen = _Seen(0, self._now_ms, began_size=self._size, began_round=self._round)
+            elif seen.received <= seen.whole:
+                seen.began_size, seen.began_round = self._looked_size, round_before
             self._seen[one.number] = seen
             self._count(seen, one)
             if settled:
                 seen.settled = one.received
             if marking or one.descriptor in taken:
-                seen.whole, seen.whole_size, seen.whole_round = (
-                    one.received,
-                    self._size,
-                    self._round,
-                )
+                seen.whole = one.received
+                seen.began_size, seen.began_round = self._size, self._round
             cut = self._judged(seen, one, one.descriptor in refused)
             if cut is None:
                 continue
@@ -254,10 +254,10 @@ class Shedding:
 
     def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if not self.too_large or self._round - seen.whole_round < bounds.rounds:
+        if not self.too_large or self._round - seen.began_round < bounds.rounds:
             return False
         part = seen.received - seen.whole
-        growth = self._size - seen.whole_size
+        growth = self._size - seen.began_size
         if part > one.message_max:
             return True
         if part > bounds.part_bytes:

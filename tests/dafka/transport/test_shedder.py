@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -102,6 +103,22 @@ def test_an_endless_message_is_cut_and_who_sends_whole_ones_stays(shedder, opene
     until(lambda: cut("endless message") == before + 1)
     honest.send(b"still here")
     assert router.poll(5_000)
+
+
+def test_what_the_kernel_still_has_fills_no_memory_of_ours(opened):
+    shedder = Shedder(replace(SMALL, part_bytes=4_000_000, tiny_bytes=4_000_000))
+    router = opened(sockets.router())
+    router.set(zmq.RCVHWM, 1)
+    endpoint = listening(shedder, router)
+    peer = opened(sockets.dealer())
+    peer.set(zmq.SNDHWM, 1)
+    peer.set(zmq.SNDTIMEO, 1_000)
+    peer.connect(endpoint)
+    before = cut("endless message")
+    with pytest.raises(zmq.Again):  # the kernel is full, and stays so for a second
+        for _ in range(100):
+            peer.send(bytes(1_000_000))
+    assert cut("endless message") == before
 
 
 def test_who_subscribes_too_often_to_what_is_not_permitted_is_cut(shedder, opened, until):

@@ -207,6 +207,16 @@ def test_a_large_message_over_a_slow_line_stays():
         assert run.look(peer=100_000, grow=100_000, taken=["peer"]) is None
 
 
+def test_what_a_process_has_grown_by_before_a_message_began_is_not_its_doing():
+    run = Run()
+    run.look(grow=30 * MIB, peer=1)
+    for _ in range(20):
+        assert run.look(grow=2 * MIB, peer=0) is None
+    assert run.look(peer=MIB * 3 // 4, grow=MIB) is None, "the first part of its next"
+    assert run.look(peer=MIB // 8, grow=MIB) is None
+    assert run.look(peer=MIB // 8, grow=MIB) is None
+
+
 def test_after_a_cut_a_process_need_not_grow_for_the_next():
     run = Run()
     run.look(grow=60 * MIB, peer=1, names=3 * MIB)
