@@ -18,6 +18,7 @@ from benchmarks.chain import BARE, chain
 from benchmarks.growth import listening, opening, partitions
 from benchmarks.harness import Results
 from benchmarks.hop import hop, tree
+from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
 from benchmarks.latency import latency
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import pipeline
@@ -56,6 +57,16 @@ GOALS = [
     ("a hop adds, p50", f"{BARE}a hop adds, p50", None),
     (MANY, FEW, 0.8),
     (READ, MADE_UP, 0.5),
+    *(
+        (
+            f"{OURS}: {what} {case_of(size, partitions)}",
+            f"{PEER}: {what} {case_of(size, partitions)}",
+            1.0,
+        )
+        for size, _ in SIZES
+        for partitions in PARTITIONS
+        for what in ("produce", "consume")
+    ),
 ]
 """Quantity, baseline, and the ratio aimed at, if there is one."""
 
@@ -113,6 +124,10 @@ def _spark(results: Results, records: int) -> None:
     spark(results, records * 8)
 
 
+def _kafka(results: Results, records: int) -> None:
+    kafka(results, records * 2)
+
+
 PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
     "hop": _hops,
@@ -123,6 +138,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "simulator": _simulator,
     "steps": _steps,
     "spark": _spark,
+    "kafka": _kafka,
 }
 
 
@@ -141,19 +157,26 @@ def main() -> None:
         arguments.output.touch()
     results = Results()
     parts = [PARTS[name] for name in arguments.only or PARTS]
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        for index in bar.track(range(arguments.repeat * len(parts)), description="measuring"):
-            parts[index % len(parts)](results, arguments.records)
+    try:
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            for index in bar.track(range(arguments.repeat * len(parts)), description="measuring"):
+                parts[index % len(parts)](results, arguments.records)
+    finally:  # what was measured before a part failed stays measured
+        report(results, arguments.output)
+
+
+def report(results: Results, output: Path | None) -> None:
+    """Print figures and ratios, and write them as JSON."""
     console = Console()
     console.print(figures(results))
     console.print(ratios(results))
-    if arguments.output is not None:
+    if output is not None:
         facts = {
             "cpus": os.cpu_count(),
             "python": platform.python_version(),
             "results": [series.as_json() for series in results],
         }
-        arguments.output.write_text(json.dumps(facts, indent=2))
+        output.write_text(json.dumps(facts, indent=2))
 
 
 def figures(results: Results) -> Table:
