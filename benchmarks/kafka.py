@@ -37,7 +37,9 @@ PARTITIONS = (1, 8)
 CHUNK = 1_000
 QUEUE_MAX = 100_000
 SINGLES = 1_000
-CONNECTIONS = 1_000
+CONNECTIONS = 990
+"""A gateway takes a thousand; some are the measuring client's."""
+
 MANY_PARTITIONS, TOPICS = 5_000, 2
 IDLE_S = 10.0
 READY_S = 60.0
@@ -268,11 +270,14 @@ def _singles(broker: Broker, topic: str) -> tuple[list[int], list[int]]:
     producer = Producer({"bootstrap.servers": broker.address, "acks": "all", "linger.ms": 0})
     producer.list_topics(topic)
     took, sent = [], []
+    deadline = time.monotonic() + READY_S
     for _ in range(SINGLES):
         sent.append(time.monotonic_ns())
         producer.produce(topic, b"x" * 100, partition=0)
         while len(producer):
             producer.poll(1.0)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{broker.name} has taken {len(took)} of {SINGLES} records")
         took.append(time.monotonic_ns() - sent[-1])
     return sorted(took), sent
 
@@ -299,7 +304,7 @@ API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def _connections(results: Results, broker: Broker) -> None:
-    """What an acknowledged record takes while a thousand other clients are connected."""
+    """What an acknowledged record takes while many other clients are connected."""
     broker.create("beside", 1)
     with ExitStack() as stack:
         for _ in range(CONNECTIONS):
