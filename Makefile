@@ -74,7 +74,11 @@ chaos: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make chaos: random trees of re
 mutants: $(VENV)/installed-dev  ## Put faults into the product: which simulator sees each? Half an hour
 	$(BIN)/python -m distributor.testing.mutants
 
-bench: $(VENV)/installed-dev  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
+$(VENV)/installed-bench: $(VENV)/installed-dev
+	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[dev,bench]'
+	touch $@
+
+bench: $(VENV)/installed-bench  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
 	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json
 
 screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README, made anew

