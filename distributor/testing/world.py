@@ -31,6 +31,7 @@ from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.node import LinkRole, carried_by, link_machine
 from distributor.link.target import ClusterLost, Drained, Retarget, Switch, TargetSettings
+from distributor.testing.checkers import all_has_come
 from topology.model import ClusterName, StoreSpec
 
 if TYPE_CHECKING:
@@ -572,14 +573,7 @@ class SimWorld:
         """Whether every producer is told that all is stored, and all stores hold the same."""
         if not all(node.awake for node in self.nodes):
             return False
-        due: dict[Partition, int] = {}
-        for store in self.stores:
-            for partition, extent in store.log.extents().items():
-                # What nobody keeps any more comes to nobody any more.
-                if partition not in self.contested and extent.start <= extent.head:
-                    due[partition] = max(extent.head, due.get(partition, -1))
-        ends = [store.log.ends() for store in self.stores]
-        if any(held.get(one, 0) <= head for one, head in due.items() for held in ends):
+        if not all_has_come(self):
             return False
         return not any(
             producer.waiting for cluster in self.clusters.values() for producer in cluster.producers
