@@ -363,7 +363,8 @@ class SimLink(SimNode[Side, LinkEvent]):
         holding = self._steering.aim.holding
         if holding or len(self.link.targets) > 1:
             interval_ms = self._settings.probe_interval_ms
-            wait_ms = self._steering.wait_ms() if holding else interval_ms
+            # Who is suspended does not look, so what is due stays due.
+            wait_ms = self._steering.wait_ms() if holding and self.awake else interval_ms
             self._looks += 1
             self.world.after(wait_ms, partial(self._look, self._looks))
 
