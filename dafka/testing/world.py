@@ -46,6 +46,9 @@ def mute() -> None:
 TURNS_MAX = 1_000
 """Who turns more often in one millisecond never sleeps."""
 
+EVENTS_MAX = 1_000_000
+"""Where more happens in one millisecond something plans itself again and again."""
+
 
 @dataclass(slots=True)
 class Faults:
@@ -134,9 +137,13 @@ class World:
 
     def run_until(self, time_ms: int) -> None:
         """Let everything happen that happens up to `time_ms`."""
+        before = self.events
         while self._heap and self._heap[0][0] <= time_ms:
-            self.now_ms, _, action = heappop(self._heap)
+            at_ms, _, action = heappop(self._heap)
+            if at_ms != self.now_ms:
+                self.now_ms, before = at_ms, self.events
             self.events += 1
+            assert self.events - before < EVENTS_MAX, f"time stands still at {at_ms} ms"
             action()
         self.now_ms = time_ms
 

@@ -1,4 +1,4 @@
-"""The judgement that only a tree can be put to: copy flags.
+"""The judgements that only a tree can be put to: whether all has come everywhere, and copy flags.
 
 All others are those of `dafka.testing.checker`: a record that reached a cluster twice or out of
 order, came back or never came shows in the history of all the clusters' stores.
@@ -13,9 +13,11 @@ from dafka.testing.nodes import kept
 from topology.spread import spread
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dafka.model import Partition, Record
     from dafka.storage.log import RecordLog
-    from distributor.testing.world import SimWorld
+    from distributor.testing.world import SimCluster, SimWorld
     from topology.plan import Plan
 
 
@@ -25,6 +27,42 @@ def contents(log: RecordLog) -> dict[Partition, list[Record]]:
         partition: [record for batch in kept(log, partition) for record in records_of(batch)]
         for partition in log.heads()
     }
+
+
+def all_has_come(world: SimWorld) -> bool:
+    """Whether every store has what any of them keeps.
+
+    But for what retention has taken on every way to it: who keeps it then has no link there.
+    """
+    due: dict[Partition, int] = {}
+    taken: dict[Partition, int] = {}
+    """Below it retention has taken something, from some store."""
+    for store in world.stores:
+        for partition, extent in store.log.extents().items():
+            taken[partition] = max(extent.start, taken.get(partition, 0))
+            # What nobody keeps any more comes to nobody any more.
+            if partition not in world.contested and extent.start <= extent.head:
+                due[partition] = max(extent.head, due.get(partition, -1))
+    for cluster in world.clusters.values():
+        for store in cluster.stores:
+            held = store.log.ends()
+            lacking = {one: end for one in due if (end := held.get(one, 0)) <= due[one]}
+            if any(taken[one] <= end for one, end in lacking.items()):
+                return False
+            if lacking and _may_come(world, cluster, lacking):
+                return False
+    return True
+
+
+def _may_come(world: SimWorld, cluster: SimCluster, lacking: Mapping[Partition, int]) -> bool:
+    """Whether its own stores, or those from which links lead to it, keep what goes on there."""
+    sources = [world.clusters[one.link.source] for one in world.links if one.target is cluster]
+    logs = [store.log.extents() for one in (cluster, *sources) for store in one.stores]
+    return any(
+        (extent := extents.get(partition)) is not None and max(extent.start, end) <= extent.head
+        for extents in logs
+        for partition, end in lacking.items()
+    )
 
 
 def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -43,18 +44,23 @@ SIMULATORS = {
 }
 """The quickest first."""
 
-TIMEOUT_S = 300.0
-"""A mutant that takes longer stands still, which is seen, too."""
+SEED_S = 60.0
+"""Of a processor's time: a seed that takes more hangs, which is seen, too. So does one that takes
+ten times that by the clock, as it waits for ever."""
 
 HANGS, ENDS = "hangs", "ends"
 
+# By these signals the process ends, whatever it does.
 _RUN = """
+import signal
 import sys
 from importlib import import_module
 from dafka.testing.world import mute
 mute()
 run = import_module(sys.argv[1]).run
 for seed in range(int(sys.argv[2])):
+    signal.setitimer(signal.ITIMER_PROF, float(sys.argv[3]))
+    signal.setitimer(signal.ITIMER_REAL, 10 * float(sys.argv[3]))
     try:
         outcome = run(seed)
     except Exception as error:
@@ -96,7 +102,12 @@ def mutated(mutant: Mutant, root: Path) -> None:
 
 
 def verdict_of(
-    mutant: Mutant, seeds: int, simulators: Mapping[str, str] = SIMULATORS, *, first: bool = False
+    mutant: Mutant,
+    seeds: int,
+    simulators: Mapping[str, str] = SIMULATORS,
+    *,
+    first: bool = False,
+    seed_s: float = SEED_S,
 ) -> MutantVerdict:
     """Run simulators, by default all, of a copy with the fault in it.
 
@@ -105,12 +116,13 @@ def verdict_of(
         seeds: Of each simulator, at most.
         simulators: Which, by name.
         first: Whether the first simulator that sees it is enough; the quickest come first.
+        seed_s: See `SEED_S`.
     """
     with TemporaryDirectory() as directory:
         for package in PACKAGES:
             shutil.copytree(ROOT / package, Path(directory) / package)
         mutated(mutant, Path(directory))
-        run = partial(_seen, directory=directory, seeds=seeds)
+        run = partial(_seen, directory=directory, seeds=seeds, seed_s=seed_s)
         if first:
             seen = {}
             for name, module in simulators.items():
@@ -124,19 +136,16 @@ def verdict_of(
     return MutantVerdict(mutant.name, seen)
 
 
-def _seen(module: str, directory: str, seeds: int) -> str | None:
-    command = [sys.executable, "-c", _RUN, module, str(seeds)]
-    try:
-        done = subprocess.run(  # noqa: S603 (our own Python)
-            command,
-            cwd=directory,
-            env=os.environ | {"PYTHONPATH": directory},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+def _seen(module: str, directory: str, seeds: int, seed_s: float) -> str | None:
+    done = subprocess.run(  # noqa: S603 (our own Python)
+        [sys.executable, "-c", _RUN, module, str(seeds), str(seed_s)],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": directory},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if -done.returncode in (signal.SIGPROF, signal.SIGALRM):
         return HANGS
     if done.returncode == 0:
         return None

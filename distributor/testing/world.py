@@ -31,6 +31,7 @@ from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.node import LinkRole, carried_by, link_machine
 from distributor.link.target import ClusterLost, Drained, Retarget, Switch, TargetSettings
+from distributor.testing.checkers import all_has_come
 from topology.model import ClusterName, StoreSpec
 
 if TYPE_CHECKING:
@@ -362,7 +363,8 @@ class SimLink(SimNode[Side, LinkEvent]):
         holding = self._steering.aim.holding
         if holding or len(self.link.targets) > 1:
             interval_ms = self._settings.probe_interval_ms
-            wait_ms = self._steering.wait_ms() if holding else interval_ms
+            # Who is suspended does not look, so what is due stays due.
+            wait_ms = self._steering.wait_ms() if holding and self.awake else interval_ms
             self._looks += 1
             self.world.after(wait_ms, partial(self._look, self._looks))
 
@@ -572,14 +574,7 @@ class SimWorld:
         """Whether every producer is told that all is stored, and all stores hold the same."""
         if not all(node.awake for node in self.nodes):
             return False
-        due: dict[Partition, int] = {}
-        for store in self.stores:
-            for partition, extent in store.log.extents().items():
-                # What nobody keeps any more comes to nobody any more.
-                if partition not in self.contested and extent.start <= extent.head:
-                    due[partition] = max(extent.head, due.get(partition, -1))
-        ends = [store.log.ends() for store in self.stores]
-        if any(held.get(one, 0) <= head for one, head in due.items() for held in ends):
+        if not all_has_come(self):
             return False
         return not any(
             producer.waiting for cluster in self.clusters.values() for producer in cluster.producers

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -60,8 +61,8 @@ class Bench:
         assert answer.error is ErrorCode.NONE
         return answer
 
-    def commits(self, who, epoch):
-        event = MemberHeard(1, GroupIdentity(who), epoch, commits=True)
+    def commits(self, who, epoch, instance=None):
+        event = MemberHeard(1, GroupIdentity(who, instance), epoch, commits=True)
         (answer,) = self.machine.handle(event, self.now_ms)
         return answer.error
 
@@ -288,20 +289,29 @@ class RandomConsumer:
             self.begin()
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_no_partition_has_two_members_whatever_is_lost_and_whoever_dies(seed):
+def run_consumers(seed):
+    """Let some join, commit, sleep and die, and judge that nobody has what another has."""
     chance = random.Random(seed)
     bench = Bench(CoordinatorSettings(members_max=100))
-    names = (("a", None), ("b", None), ("c", "static"))
+    names = (("a", None), ("b", None), ("c", "static"), ("d", "static"))
     consumers = [RandomConsumer(bench, chance, *one) for one in names]
+    under_way = []
     stable = 0
     for _ in range(2_000):
         if chance.random() < 0.01:
             bench.counts["orders"] = max(bench.counts["orders"], chance.randrange(8))
-        chance.choice(consumers).step(faults=True)
+        one = chance.choice(consumers)
+        under_way.append((one.who, one.epoch, one.has, one.instance))
+        one.step(faults=True)
         bench.wait(chance.choice((0, 100, 3_000)))
         held = [partition for one in consumers for partition in one.has]
-        assert len(held) == len(set(held))
+        assert len(held) == len(set(held)), "a partition has two members"
+        chance.shuffle(under_way)  # they come late, more than once, or never
+        del under_way[20:]
+        who, epoch, committed, instance = under_way[-1]
+        if committed and bench.commits(who, epoch, instance) is ErrorCode.NONE:
+            others = [partition for one in consumers if one.who != who for partition in one.has]
+            assert not committed.intersection(others), "a commit of who has it no more"
         stable += bench.machine.state == STABLE
     assert stable > 100
     for _ in range(60):  # long enough for all sessions to end
@@ -311,3 +321,64 @@ def test_no_partition_has_two_members_whatever_is_lost_and_whoever_dies(seed):
     held = sorted(partition for one in consumers for partition in one.has)
     assert held == sorted(parts(*range(bench.counts["orders"])))
     assert bench.machine.state == STABLE
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_partition_has_two_members_whatever_is_lost_and_whoever_dies(seed):
+    run_consumers(seed)
+
+
+def before_it_is_given_up(patch):
+    regroup = ConsumerGroupMachine._regroup
+
+    def regrouped(self):
+        regroup(self)
+        for member in self.members.values():
+            for partition in member.has - member.target:
+                self._release(member, partition)
+
+    patch.setattr(ConsumerGroupMachine, "_regroup", regrouped)
+
+
+def commits_of_any_epoch(patch):
+    patch.setattr(ConsumerGroupMachine, "_commits", lambda self, event: self._stranger(event.who))
+
+
+def two_under_one_name(patch):
+    """Who starts again as a static member takes over from one that lives."""
+    unfit = ConsumerGroupMachine._unfit
+
+    def fit(self, event):
+        error = unfit(self, event)
+        return ErrorCode.NONE if error is ErrorCode.UNRELEASED_INSTANCE_ID else error
+
+    patch.setattr(ConsumerGroupMachine, "_unfit", fit)
+
+
+def what_is_given_up_stays(patch):
+    """Who is to give something up is told that he has it."""
+    answer = ConsumerGroupMachine._answer
+
+    def told(self, member, event):
+        return replace(answer(self, member, event), assignment=frozenset(member.has))
+
+    patch.setattr(ConsumerGroupMachine, "_answer", told)
+
+
+FAULTS = [
+    before_it_is_given_up,
+    commits_of_any_epoch,
+    two_under_one_name,
+    what_is_given_up_stays,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_is_found(fault, monkeypatch):
+    fault(monkeypatch)
+    for seed in range(40):
+        try:
+            run_consumers(seed)
+        except AssertionError:
+            return
+    pytest.fail("not seen in 40 seeds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,38 @@ def of_all_epochs_the_first(commit):
         return commit(self, wanted if wanted.known is None else replace(wanted, known=0), 0)
 
     return committed
+
+
+def where_it_was(hold):
+    """Who coordinates a group again goes on from its own last commit, not from what is there."""
+
+    def held(self, shares, epoch):
+        versions = dict(self._versions)
+        told = hold(self, shares, epoch)
+        self._versions |= versions
+        return told
+
+    return held
+
+
+def by_the_clock_alone(commit):
+    """Commits within a millisecond, and after a clock was set back, are no newer than the last."""
+
+    def committed(self, wanted, heard):
+        versions = self._versions.items()
+        self._versions = {group: version._replace(commit_ms=-1) for group, version in versions}
+        return commit(self, wanted, heard)
+
+    return committed
+
+
+def before_stores_have_it(stored):
+    return lambda self, end, *, leased: stored(self, sys.maxsize, leased=leased)
+
+
+def as_the_last_store_says(answers):
+    """Not the newest of what a majority has."""
+    return {place: commit for answer in answers for place, commit in answer.items()}
 
 
 def deaf(commit):
@@ -138,6 +171,16 @@ FAULTS = {
     "no epoch read": lambda patch: patch.setattr(
         Coordination, "commit", of_all_epochs_the_first(Coordination.commit)
     ),
+    "as before another": lambda patch: patch.setattr(
+        Coordination, "hold", where_it_was(Coordination.hold)
+    ),
+    "by the clock": lambda patch: patch.setattr(
+        Coordination, "commit", by_the_clock_alone(Coordination.commit)
+    ),
+    "answered at once": lambda patch: patch.setattr(
+        Coordination, "stored", before_stores_have_it(Coordination.stored)
+    ),
+    "the last answer": lambda patch: patch.setattr(kafka_site, "merged", as_the_last_store_says),
     "what others commit": lambda patch: patch.setattr(
         Coordination, "commit", deaf(Coordination.commit)
     ),

@@ -164,3 +164,14 @@ def test_who_does_not_listen_any_more_hears_nothing():
     world.run_until(200)
     assert len(one.received()) == heard
     assert len(other.received()) > heard
+
+
+def test_what_plans_itself_at_once_for_ever_is_told():
+    world = World(1, Faults())
+
+    def again():
+        world.after(0, again)
+
+    again()
+    with pytest.raises(AssertionError, match="time stands still at 0 ms"):
+        world.run_until(1_000)

@@ -7,8 +7,9 @@ import pytest
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
+from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults
-from distributor.testing.checkers import flags_tell_the_way
+from distributor.testing.checkers import all_has_come, flags_tell_the_way
 from distributor.testing.world import SimWorld
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
@@ -40,6 +41,32 @@ def batch(partition: Partition, values: list[bytes], envelope: Envelope = FRESH)
 def test_a_good_run_passes(world, the_plan):
     assert world.anomalies() == []
     assert flags_tell_the_way(world, the_plan) == []
+
+
+def test_what_retention_has_taken_on_every_way_is_not_waited_for():
+    row = plan(topology_of(tree_of((2, (1, "c1", "c2"), "c3"))))  # c3 reaches c2 by c1 alone
+    world = SimWorld(row, seed=1, faults=Faults())
+    partition = Partition("flights", "MADE")
+    first, second, third = (world.clusters[name].store for name in ("c1", "c2", "c3"))
+    for store in (first, third):
+        store.log.append([batch(partition, [b"x", b"y"])])
+    assert not all_has_come(world), "c1 brings it to c2"
+    first.log.append((), trims={partition: 1})
+    assert not all_has_come(world), "what is left of it"
+    first.log.append((), trims={partition: 2})
+    assert all_has_come(world)
+    second.log.append((), skips={partition: 1})
+    assert all_has_come(world), "the same of what goes on"
+    first.log = MemoryLog("new")
+    assert not all_has_come(world), "c3 brings it to c1"
+
+
+def test_who_has_no_link_lacks_what_nobody_has_taken():
+    row = plan(topology_of(tree_of((2, (1, "c1", "c2"), "c3"))))
+    world = SimWorld(row, seed=1, faults=Faults())
+    world.links.clear()
+    world.clusters["c1"].store.log.append([batch(Partition("flights", "MADE"), [b"x"])])
+    assert not all_has_come(world)
 
 
 def test_wrong_flags_and_wrong_origin_are_found(world, the_plan):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from distributor.testing.mutant_list import MUTANTS, Mutant
-from distributor.testing.mutants import PACKAGES, ROOT, mutated, verdict_of
+from distributor.testing.mutants import HANGS, PACKAGES, ROOT, mutated, verdict_of
 
 
 def test_their_names_tell_them_apart():
@@ -47,3 +47,16 @@ def test_a_fault_is_seen_and_none_is_not():
         "no name", "dafka/groups/member.py", "        self._life += 1", "        nobody"
     )
     assert verdict(nameless, 3).seen == {"agreement": "ends"}, "that shows nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("still", ["while True: pass", "threading.Event().wait()"])
+def test_one_that_hangs_is_ended_and_said_to(still):
+    mutant = Mutant(
+        "stands still",
+        "dafka/testing/membership.py",
+        "\ndef run(",
+        f"\ndef run(seed):\n    import threading\n    {still}\n\n\ndef ran(",
+    )
+    simulators = {"agreement": "dafka.testing.membership"}
+    assert verdict_of(mutant, 3, simulators, seed_s=0.2).seen == {"agreement": HANGS}

@@ -16,6 +16,7 @@ from dafka.testing.nodes import READ_ALL
 from dafka.testing.strangers import SimBareProducer
 from dafka.testing.world import Faults
 from distributor.link.events import PassOver, Resumed, Side, Stop, Stopped, StopReason
+from distributor.link.target import Retarget
 from distributor.testing.checkers import contents
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
@@ -48,6 +49,20 @@ def test_a_mixed_world_has_a_link_twice_and_a_producer_without_envelopes():
         for store in world.stores
     }
     assert held == {tuple(bare.values["flights"])}
+
+
+def test_a_link_that_drains_looks_no_more_while_its_machine_is_suspended():
+    world = SimWorld(PLAN, seed=1, faults=Faults())
+    world.world.run_until(2_000)
+    world.send_somewhere("flights", 2)
+    (link,) = [one for one in world.links if one.link.source == "c1" and one.link.level == 3]
+    link.tell(Retarget("c4"))
+    link.suspend(5_000)
+    world.world.run_until(6_000)
+    assert link.target.name == "c3"
+    world.world.run_until(20_000)
+    assert link.target.name == "c4"
+    assert world.settled()
 
 
 def test_what_has_crashed_comes_back():
