@@ -35,6 +35,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Each command that is started as a process would compile all it imports, where this is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--seeds", type=int, default=200, help="how many seeds of the simulator to run"
