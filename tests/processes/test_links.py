@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from dafka import Producer
 from dafka.limits import REORDER_BYTES_MAX
@@ -18,6 +17,7 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.survey import survey
 from distributor.verify.compare import verify
+from tests.support.topologies import changed
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -26,15 +26,6 @@ VALUE = bytes(1_000)
 BATCH_BYTES = 64 * 1024
 LINK_BYTES_MAX = 32 * 1024 * 1024
 """What a link may have under way."""
-
-
-def changed(file: Path, clusters: int, **keys: object) -> None:
-    """Put the first clusters of a topology under one branch, and set keys of it."""
-    declared = yaml.safe_load(file.read_text())
-    declared["clusters"] = declared["clusters"][:clusters]
-    names = [cluster["name"] for cluster in declared["clusters"]]
-    declared |= {"tree": {"level": 1, "children": names}, **keys}
-    file.write_text(yaml.safe_dump(declared))
 
 
 def process_of(up, *words: str) -> int:

@@ -24,7 +24,7 @@ class Traffic(threading.Thread):
             for _ in range(10):
                 self._producer.send("orders", str(self.sent).encode())
                 self.sent += 1
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def abandon(self) -> None:
         """Stop, whatever is stored by then; nothing where it has finished."""
