@@ -55,7 +55,7 @@ class Terminal:
         for process in self._running:
             process.send_signal(signal.SIGINT)
         for process in self._running:
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ class Traffic(threading.Thread):
     def abandon(self) -> None:
         """Stop, whatever is stored by then; nothing where it has finished."""
         self._stopping.set()
-        self.join(10)
+        self.join(120)
         with suppress(NotStoredError, AddressInUseError):
             self._producer.close(0)
 
