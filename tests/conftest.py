@@ -35,6 +35,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Each command that is started as a process would compile all it imports, where this is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--seeds", type=int, default=200, help="how many seeds of the simulator to run"
@@ -125,6 +129,10 @@ def spark(tmp_path_factory):
     session.stop()
 
 
+DEADLINE_S = 120.0
+"""How long to wait for what has to come: it decides when a test fails, not how long it takes. At a
+load of 20 on two cores a process is some ten times as slow as on a quiet machine."""
+
 FIRST_PORT = 26_000
 PORTS_PER_WORKER = 400
 WORKERS_MAX = 16
@@ -172,7 +180,7 @@ def free_ports():
 def until():
     """A function that polls for a condition, and complains when it does not come true."""
 
-    def until(condition, seconds: float = 30.0):
+    def until(condition, seconds: float = DEADLINE_S):
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             assert time.monotonic() < deadline, f"not within {seconds} s"
@@ -182,7 +190,7 @@ def until():
     return until
 
 
-def _reopened(make, seconds: float = 30.0):
+def _reopened(make, seconds: float = DEADLINE_S):
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -71,7 +71,7 @@ def test_the_example_of_schemas_on_every_cluster_runs(running, topology_file, un
         sites = sites_of(running)
         for site in sites:
             opened.callback(site.close)
-        until(lambda: sites[0].read() and sites[0].primary, 30)
+        until(lambda: sites[0].read() and sites[0].primary)
         # The last loop goes on for ever, as a consumer does.
         exec(compile(f"{example}        break\n", "README.md", "exec"), {})
     assert capsys.readouterr().out == "hello\n"

@@ -15,7 +15,6 @@ from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
 from distributor.cli.options import Conf, Engine, Master
-from distributor.cli.spark import run_links
 from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
 from distributor.loading import load
@@ -65,6 +64,9 @@ def run(
     if engine is Engine.SPARK:
         if metrics is not None:
             raise MisuseError("--metrics needs --engine native: Spark serves its own")
+        # A link without Spark need not wait for what shows the progress of a job.
+        from distributor.cli.spark import run_links
+
         run_links(
             declared, topology.parent, links, master=master, conf=conf, available_now=available_now
         )

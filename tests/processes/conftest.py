@@ -114,7 +114,7 @@ class Up:
     def stop(self) -> int:
         """Ctrl-C; returns the exit code."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
 @pytest.fixture
@@ -126,10 +126,10 @@ def up(topology_file: Path, tmp_path: Path):
     yield running
     if running.process.poll() is None:
         running.process.terminate()
-        running.process.wait(30)
+        running.process.wait(120)
 
 
-def wait_until(condition, what: str, seconds: float = 40.0, evidence=str) -> None:
+def wait_until(condition, what: str, seconds: float = 120.0, evidence=str) -> None:
     """Poll for a condition that other processes bring about; `evidence` is shown if it fails."""
     deadline = time.monotonic() + seconds
     while not condition():

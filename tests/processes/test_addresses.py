@@ -37,7 +37,7 @@ def serve():
     yield serve
     for running in started:
         running.terminate()
-        running.communicate(timeout=20)
+        running.communicate(timeout=120)
 
 
 def test_commands_over_ipv6_with_two_towers_of_which_one_is_dead(serve, tmp_path, free_ports):

@@ -55,14 +55,13 @@ def without_third(text: str) -> str:
     return (text[:begin] + text[end:]).replace(GROWN, SHRUNK)
 
 
-@pytest.mark.timeout(400)
 def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
     up, topology_file, tmp_path, wait_until, traffic_at
 ):
     topology, logs = load(topology_file), tmp_path / "logs"
     wait_until(lambda: all(h.store for h in survey(topology, 500)), "all stores answer")
     loads = [traffic_at(topology.clusters[index].towers[0]) for index in (0, 3)]
-    wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere", 90)
+    wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere")
 
     grown = tmp_path / "grown.yaml"
     port = int(topology.clusters[3].towers[0].rpartition(":")[2]) + 10

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from tests.support.commands import run_dafka
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -35,15 +36,9 @@ class Terminal:
         self.started("store", *where, *of_store)
 
     def run(self, *words, given=""):
-        return subprocess.run(
-            [sys.executable, "-m", "dafka", *words],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
-        )
+        done = run_dafka(*words, given=given.encode(), COLUMNS="200", NO_COLOR="1")
+        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+        return done
 
     def produced(self, *words, given):
         done = self.run("produce", "--tower", self.tower, *words, given=given)
@@ -60,7 +55,7 @@ class Terminal:
         for process in self._running:
             process.send_signal(signal.SIGINT)
         for process in self._running:
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 @pytest.fixture

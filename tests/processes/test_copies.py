@@ -24,7 +24,7 @@ def test_a_copied_disk_counts_once_and_is_noticed(tmp_path, free_ports, reopened
         shutil.copytree(cluster.data(0), cluster.data(1))
         stores = [cluster.store(number) for number in range(2)]
         assert stores[0].address == stores[1].address
-        until(lambda: "another node has the address of this one" in caplog.text, 20)
+        until(lambda: "another node has the address of this one" in caplog.text)
         producer = cluster.producer(min_acks=2)
         producer.send("orders", b"kept twice")
         with pytest.raises(NotStoredError):
@@ -50,11 +50,11 @@ def test_a_disk_counts_no_more_once_it_is_lost(tmp_path, free_ports, reopened, u
             producer = cluster.producer(min_acks=2, **ours)
             producer.send("orders", b"on one disk, and then on the next")
             for _ in range(3):
-                until(lambda: stores[-1]._role.machine.heads, 20)
+                until(lambda: stores[-1]._role.machine.heads)
                 stores[-1].close()
                 shutil.rmtree(cluster.data(0))
                 stores.append(cluster.store(0, **stores_own))
-            until(lambda: stores[-1]._role.machine.heads, 20)
+            until(lambda: stores[-1]._role.machine.heads)
             with pytest.raises(NotStoredError):
                 producer.flush(2)
             cluster.store(1, **stores_own)

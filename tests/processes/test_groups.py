@@ -72,7 +72,7 @@ def test_a_frozen_store_of_three_stops_nobody(processes, until):
         for producer in producers:
             producer.send("orders", b"").result(30)
             sent += 1
-        until(lambda: taken() == sent, 30)
+        until(lambda: taken() == sent)
 
     def taken():
         for consumer in members:
@@ -83,7 +83,7 @@ def test_a_frozen_store_of_three_stops_nobody(processes, until):
     with ExitStack() as opened:
         producers = [opened.enter_context(Producer(tower)) for _ in range(PARTITIONS)]
         members = [opened.enter_context(member()) for _ in range(2)]
-        until(lambda: all_arrive() or all(one.positions() for one in members), 60)
+        until(lambda: all_arrive() or all(one.positions() for one in members))
         frozen = next(iter(stores.values()))
         frozen.send_signal(signal.SIGSTOP)
         owned = [one.positions().keys() for one in members]
@@ -93,7 +93,7 @@ def test_a_frozen_store_of_three_stops_nobody(processes, until):
         # Nobody's lease ended, though that is longer than a session: nothing was given back.
         assert [one.positions().keys() for one in members] == owned
         members.append(opened.enter_context(member()))
-        until(lambda: all_arrive() or all(one.positions() for one in members), 60)
+        until(lambda: all_arrive() or all(one.positions() for one in members))
         members[0].close()
         del members[0]
         all_arrive()
@@ -124,7 +124,7 @@ def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_
                 subprocess.Popen([sys.executable, "-c", CONSUME, tower, *queries], stdout=file)
             )
     try:
-        until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == PARTITIONS * RECORDS // 3, 30)
+        until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == PARTITIONS * RECORDS // 3)
         shared = 0
 
         def both_work():
@@ -135,18 +135,18 @@ def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_
                 producer.flush(20)
             shared += PARTITIONS
             total = PARTITIONS * RECORDS // 3 + shared
-            until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == total, 30)
+            until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == total)
             return all(len(seen(output)) > old for output, old in zip(outputs, before, strict=True))
 
-        until(both_work, 40)
+        until(both_work)
         stores[2].close()  # of three stores one may be away
         os.kill(members[0].pid, signal.SIGKILL)
         members[0].wait()
         send(range(RECORDS // 3))
         total = 2 * (PARTITIONS * RECORDS // 3) + shared
-        until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == total, 40)
+        until(lambda: len({*seen(outputs[0]), *seen(outputs[1])}) == total)
         members[1].send_signal(signal.SIGINT)
-        members[1].wait(20)
+        members[1].wait(120)
     finally:
         for member in members:
             member.kill()
@@ -160,5 +160,5 @@ def test_a_member_that_is_killed_is_replaced_and_nothing_is_unseen(cluster, tmp_
         group="billing",
         session_timeout_ms=1_000,
     ) as consumer:
-        until(lambda: consumer.poll(0.2) is None and len(consumer.positions()) == PARTITIONS, 30)
+        until(lambda: consumer.poll(0.2) is None and len(consumer.positions()) == PARTITIONS)
         assert sum(consumer.positions().values()) == total

@@ -57,7 +57,7 @@ def test_a_real_cluster_passes_the_checker_and_a_forged_history_does_not(
         consumer = cluster.consumer("orders")
         history.record(Began(now_ms(), "c", ("orders",), True))
         for _ in range(20):
-            record = consumer.poll(20)
+            record = consumer.poll(120)
             partition = Partition(record.topic, record.address)
             history.record(Polled(now_ms(), "c", partition, record.sequence, (record.value,)))
         read_stores(history, queries)

@@ -32,7 +32,6 @@ def holes(query, *words):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.timeout(150)
 def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
     tmp_path, free_ports, reopened, until
 ):
@@ -50,7 +49,7 @@ def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
         with reopened(opened), StoreClient(query) as client:
             stuck = [producer.send("orders", b"%d" % number) for number in range(10, 15)]
             place = Partition("orders", producer.address)
-            until(lambda: client.holes() == {place: range(10)}, 60)
+            until(lambda: client.holes() == {place: range(10)})
             # Whoever waits is told within seconds what lacks, and by which word it goes on.
             for one in stuck:
                 with pytest.raises(
@@ -74,8 +73,8 @@ def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
             producer.flush(20)
             with pytest.raises(HoleError):
                 later.result(0)
-            until(lambda: client.holes() == {}, 20)
+            until(lambda: client.holes() == {})
             with Consumer(tower, "orders") as consumer:
-                assert [consumer.poll(20).value for _ in range(6)] == [
+                assert [consumer.poll(120).value for _ in range(6)] == [
                     b"%d" % number for number in range(10, 16)
                 ]

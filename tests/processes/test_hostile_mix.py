@@ -101,7 +101,7 @@ class Processes:
     def close(self):
         for process in self.running.values():
             process.terminate()
-            process.wait(30)
+            process.wait(120)
 
     def _words(self, *words):
         return [sys.executable, "-m", "dafka", *words]

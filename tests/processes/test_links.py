@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from dafka import Producer
 from dafka.limits import REORDER_BYTES_MAX
@@ -18,6 +17,7 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.survey import survey
 from distributor.verify.compare import verify
+from tests.support.topologies import changed
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -26,15 +26,6 @@ VALUE = bytes(1_000)
 BATCH_BYTES = 64 * 1024
 LINK_BYTES_MAX = 32 * 1024 * 1024
 """What a link may have under way."""
-
-
-def changed(file: Path, clusters: int, **keys: object) -> None:
-    """Put the first clusters of a topology under one branch, and set keys of it."""
-    declared = yaml.safe_load(file.read_text())
-    declared["clusters"] = declared["clusters"][:clusters]
-    names = [cluster["name"] for cluster in declared["clusters"]]
-    declared |= {"tree": {"level": 1, "children": names}, **keys}
-    file.write_text(yaml.safe_dump(declared))
 
 
 def process_of(up, *words: str) -> int:
@@ -62,7 +53,6 @@ def records(topology) -> dict[str, int]:
     return {holding.cluster: holding.records for holding in survey(topology, 500) if holding.store}
 
 
-@pytest.mark.timeout(300)
 def test_a_target_that_stands_still_delays_no_other_link_and_takes_bounded_memory(
     topology_file, request, wait_until
 ):
@@ -86,12 +76,11 @@ def test_a_target_that_stands_still_delays_no_other_link_and_takes_bounded_memor
     assert "c3" not in records(topology) or records(topology)["c3"] < 150_100
     # 150 MB were sent. Of what is under way a link has the original and the copy with its flags.
     assert grown < 2 * LINK_BYTES_MAX + 2 * REORDER_BYTES_MAX, grown
-    wait_until(lambda: everywhere(topology, 150_100), "the slow one, too", 90)
+    wait_until(lambda: everywhere(topology, 150_100), "the slow one, too")
     found = verify(topology, deep=True)
     assert found.equal, found.problems
 
 
-@pytest.mark.timeout(120)
 def test_a_link_with_a_bounded_rate_sends_no_faster(topology_file, request, wait_until):
     changed(topology_file, 2, links={"bytes_per_s": 262_144})
     request.getfixturevalue("up")
@@ -106,7 +95,6 @@ def test_a_link_with_a_bounded_rate_sends_no_faster(topology_file, request, wait
     assert time.monotonic() - began > (1_200_000 - 262_144) / 262_144 - 0.5
 
 
-@pytest.mark.timeout(300)
 def test_a_link_carries_a_thousand_topics_with_ten_partitions_each(
     topology_file, request, wait_until
 ):

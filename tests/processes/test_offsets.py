@@ -93,7 +93,7 @@ def test_groups_go_on_at_another_cluster_and_miss_nothing(
                 )
             for member in (*members, *successors):
                 member.stopping.set()
-                member.join(20)
+                member.join(120)
     for successor in successors:
         # Nothing is read again of what c4 knew to be done when c1 went.
         assert successor.seen[0] >= known[successor._group]
@@ -160,7 +160,7 @@ def test_a_group_that_returns_with_its_cluster_goes_on_where_it_was_elsewhere(
         producer.send("orders", str(done).encode())
         wait_until(lambda: supervisor.watch() or done in returned.seen, "the last record")
         returned.stopping.set()
-        returned.join(20)
+        returned.join(120)
     assert returned.seen == [done], "nothing is read again"
 
 
@@ -172,5 +172,5 @@ def consumed(cluster, producer, count, wait_until):
         count = send_one(producer, count)
     wait_until(lambda: member.seen and member.seen[-1] == count - 1, "consumed")
     member.stopping.set()
-    member.join(20)
+    member.join(120)
     return count

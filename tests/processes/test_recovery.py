@@ -116,7 +116,7 @@ def test_a_store_that_joins_late_gets_everything(cluster, until):
     producer.send_many("orders", made("p", 5_000, 20_000))
     producer.flush(20)
     ends = {Partition("orders", producer.address): 25_000}
-    until(lambda: cluster.ends("A") == cluster.ends("B") == ends, 20)
+    until(lambda: cluster.ends("A") == cluster.ends("B") == ends)
     early.close()  # from here on only the late one can serve
     found = values(cluster.consumer("orders"), 25_000)
     assert found == {Partition("orders", producer.address): made("p", 25_000)}
@@ -127,7 +127,7 @@ def test_a_store_that_was_down_while_producers_died_gets_their_records(cluster, 
     cluster.store("B").close()
     ends = {cluster.dead("orders", name, 1_000): 1_000 for name in "pq"}
     cluster.store("B")
-    until(lambda: cluster.ends("B") == cluster.ends("A") == ends, 20)
+    until(lambda: cluster.ends("B") == cluster.ends("A") == ends)
 
 
 def test_two_stores_with_different_holes_repair_each_other(cluster, until):
@@ -140,7 +140,7 @@ def test_two_stores_with_different_holes_repair_each_other(cluster, until):
     cluster.store("A")
     cluster.store("B")
     ends = {first: 1_000, second: 1_000}
-    until(lambda: cluster.ends("A") == cluster.ends("B") == ends, 20)
+    until(lambda: cluster.ends("A") == cluster.ends("B") == ends)
     found = values(cluster.consumer("orders"), 2_000)
     assert found == {first: made("p", 1_000), second: made("q", 1_000)}
 

@@ -69,7 +69,7 @@ class SpoolCluster(SmallCluster):
         """The first records of a topic, then whatever else comes within half a second."""
         with self.consumer(topic) as consumer:
             found = []
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while len(found) < count and time.monotonic() < deadline:
                 record = consumer.poll(0.5)
                 found += [] if record is None else [record]

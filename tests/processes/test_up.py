@@ -20,6 +20,7 @@ from dafka.records.batch import records_of
 from distributor.local.pidfile import find
 from distributor.survey import survey
 from distributor.verify.compare import verify
+from tests.support.topologies import changed
 from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -56,7 +57,7 @@ class Traffic(threading.Thread):
                     self.stored.append(records) if done.exception() is None else None
                 )
             )
-            time.sleep(0.01)
+            time.sleep(0.05)
 
     def finish(self) -> None:
         self._stopping.set()
@@ -186,8 +187,14 @@ def test_the_demo_on_a_slice_proves_itself_twice(topology_file, tmp_path):
         assert "all 16 processes stopped" in done.stdout
 
 
+@pytest.fixture
+def two_clusters(topology_file):
+    """To start six processes where sixteen show nothing more."""
+    changed(topology_file, 2)
+
+
 def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_nothing(
-    up, topology_file, tmp_path, wait_until
+    two_clusters, up, topology_file, tmp_path, wait_until
 ):
     def told(what):
         wait_until(lambda: what in (tmp_path / "up.txt").read_text(), what)
@@ -198,12 +205,12 @@ def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_no
 
     def are_up():
         logs = [*(tmp_path / "logs").glob("*-level-*.log")]
-        return len(logs) == 8 and all("link is up" in log.read_text() for log in logs)
+        return len(logs) == 2 and all("link is up" in log.read_text() for log in logs)
 
     wait_until(are_up, "all links have read the file")
     topology = load(topology_file)
     before, right = up.children(), topology_file.read_text()
-    hang_up(right + "tree: {level: 9}\n")
+    hang_up(right + "version: 9\n")
     told("nothing is changed")
     assert up.children() == before
     hang_up(right + "topics: {include: [orders]}\n")
@@ -218,48 +225,38 @@ def test_a_hangup_starts_again_what_the_file_changes_and_a_wrong_file_changes_no
             producer.send(topic, b"x")
     changed = load(topology_file)
     wait_until(lambda: {one.records for one in survey(changed)} == {1}, "orders everywhere")
-    with StoreClient(topology.clusters[3].stores[0].query) as client:
+    with StoreClient(topology.clusters[1].stores[0].query) as client:
         assert client.topics() == ["orders"]
     assert up.stop() == 0
 
 
-def test_the_same_topology_is_not_up_twice_wherever_its_logs_are(
-    up, topology_file, tmp_path, wait_until
-):
-    wait_until((tmp_path / "logs" / "up.json").exists, "it has noted that it runs")
-    before = up.children()
-    other = tmp_path / "other-logs"
-    done = subprocess.run(
-        [*(sys.executable, "-m", "distributor"), "up", str(topology_file), "--logs", str(other)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "is taken: is 'test' up already?" in done.stderr
-    assert up.children() == before
-    assert up.stop() == 0
-
-
-@pytest.mark.parametrize("command", ["up", "demo", "drill"])
 def test_a_second_one_beside_it_is_refused_and_leaves_it_alone(
-    up, topology_file, tmp_path, wait_until, command
+    two_clusters, up, topology_file, tmp_path, wait_until
 ):
     logs = tmp_path / "logs"
     wait_until((logs / "up.json").exists, "it has noted that it runs")
     before = up.children()
-    done = subprocess.run(
-        [*(sys.executable, "-m", "distributor"), command, str(topology_file), "--logs", str(logs)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert f"as process {up.process.pid}" in done.stderr
-    assert find(logs).pid == up.process.pid
-    assert up.children() == before
-    assert (tmp_path / "up.txt").read_text() == f"16 processes are up, logs in {logs}\n"
+    as_process = f"as process {up.process.pid}"
+    for command, where, told in (
+        ("up", logs, as_process),
+        ("demo", logs, as_process),
+        ("drill", logs, as_process),
+        ("up", tmp_path / "other-logs", "is taken: is 'test' up already?"),
+    ):
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "distributor", command, str(topology_file)),
+                *("--logs", str(where)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert told in done.stderr
+        assert find(logs).pid == up.process.pid
+        assert up.children() == before
+    assert (tmp_path / "up.txt").read_text() == f"6 processes are up, logs in {logs}\n"
     assert up.stop() == 0
     assert not (logs / "up.json").exists()

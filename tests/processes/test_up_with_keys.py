@@ -136,6 +136,6 @@ def test_the_documents_commands_run_as_they_stand(tmp_path, free_ports):
     finally:
         for server in servers[::-1]:
             server.terminate()
-            server.communicate(timeout=20)
+            server.communicate(timeout=120)
     assert len(servers) == 2
     assert done.stderr == b"5 records stored\n"

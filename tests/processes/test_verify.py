@@ -61,7 +61,7 @@ def stores(file, tmp_path):
     finally:
         for process in running:
             process.send_signal(signal.SIGTERM)
-        assert [process.wait(30) for process in running] == [0] * len(running)
+        assert [process.wait(120) for process in running] == [0] * len(running)
 
 
 def verify(file, *words):
@@ -136,7 +136,7 @@ def test_faults_in_a_log_are_found_and_what_is_missing_is_brought(
             assert gauge(metrics, "distributor_audit_missing_records", "c4") == 0
         finally:
             audit.send_signal(signal.SIGINT)
-            out, _ = audit.communicate(timeout=30)
+            out, _ = audit.communicate(timeout=120)
         assert audit.returncode == 0
         assert [one["kind"] for one in json.loads(out.splitlines()[0])["differences"]] == [
             "differs"

@@ -92,4 +92,4 @@ def test_prometheus_scrapes_with_its_token(secured, up, tmp_path, wait_until):
         )
     finally:
         running.terminate()
-        running.wait(20)
+        running.wait(120)

@@ -40,7 +40,7 @@ def send(producer, numbers):
     producer.flush(10)
 
 
-def take(consumer, count, seconds=30.0):
+def take(consumer, count, seconds=120.0):
     found = []
     deadline = time.monotonic() + seconds
     while len(found) < count:
@@ -172,7 +172,7 @@ def test_the_latest_start_is_where_it_was_when_it_began(running, until):
     assert numbers_of(take(member(running, start="latest"), 1)) == [10]
 
 
-def share(consumers, seconds=30.0):
+def share(consumers, seconds=120.0):
     """Poll all of them until each has something, and all have all; returns who has what."""
     deadline = time.monotonic() + seconds
     found = {consumer: [] for consumer in consumers}

@@ -20,7 +20,7 @@ from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 30
+WAIT_S = 120
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 RULES = {"read": ["orders*"], "write": ["orders*"], "groups": ["shop*"]}
 

@@ -143,7 +143,7 @@ def test_50_nodes_find_each_other_over_tcp(crowd, free_ports, until):
         poller.turn(10)
         return many.found
 
-    until(turned, 30)
+    until(turned)
     # Each of the connections has both its ends in this process.
     assert open_files() - files <= 50 * (FILES_PER_NODE + 2 * 49)
     assert node_threads() == threads

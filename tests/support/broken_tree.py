@@ -84,7 +84,7 @@ class BrokenTree:
             if name in (one.process.name, one.process.cluster)
         ]
 
-    def until(self, condition, what, seconds=60.0, pause_s=0.1):
+    def until(self, condition, what, seconds=120.0, pause_s=0.3):
         began = time.monotonic()
         while not condition():
             assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s: {self}"

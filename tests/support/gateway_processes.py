@@ -48,7 +48,7 @@ class GatewayProcesses:
         for gateway in self.running.values():
             gateway.terminate()
         for gateway in self.running.values():
-            assert gateway.wait(20) == 0
+            assert gateway.wait(120) == 0
 
 
 class KafkaCluster(SmallCluster):

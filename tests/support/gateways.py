@@ -30,7 +30,7 @@ def read(batches):
     ]
 
 
-async def until(happens, seconds=30.0):
+async def until(happens, seconds=120.0):
     """Wait until something is so; Kafka clients ask again likewise."""
     async with asyncio.timeout(seconds):
         while not (found := await happens()):

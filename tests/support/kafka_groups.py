@@ -153,4 +153,4 @@ class KafkaGroups:
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+    return asyncio.run(asyncio.wait_for(coroutine, 120))

@@ -16,7 +16,7 @@ from dafka.process.clock import now_ms
 from dafka.testing.broker import MemoryBroker
 from tests.support.kafka_messages import answered, request
 
-WAIT_S = 20
+WAIT_S = 120
 
 
 class ServedBroker:

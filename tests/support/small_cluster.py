@@ -92,7 +92,7 @@ def send(producer, *numbers):
     producer.flush(10)
 
 
-def take(consumer, count, seconds=30.0):
+def take(consumer, count, seconds=120.0):
     """The next records of a consumer; fails where they do not come."""
     deadline = time.monotonic() + seconds
     found = []
@@ -103,7 +103,7 @@ def take(consumer, count, seconds=30.0):
     return found
 
 
-def values(consumer, count, seconds=30.0):
+def values(consumer, count, seconds=120.0):
     """The numbers of the next records."""
     return [int(record.value) for record in take(consumer, count, seconds)]
 

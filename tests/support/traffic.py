@@ -24,12 +24,12 @@ class Traffic(threading.Thread):
             for _ in range(10):
                 self._producer.send("orders", str(self.sent).encode())
                 self.sent += 1
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def abandon(self) -> None:
         """Stop, whatever is stored by then; nothing where it has finished."""
         self._stopping.set()
-        self.join(10)
+        self.join(120)
         with suppress(NotStoredError, AddressInUseError):
             self._producer.close(0)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from contextlib import closing, contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from tests.support.commands import run_dafka
 from tests.support.small_cluster import SmallCluster
 
 
@@ -39,18 +38,7 @@ def other_cluster(tmp_path_factory, free_ports, reopened):
 @pytest.fixture(scope="session")
 def dafka():
     """A function that runs a command to its end."""
-
-    def dafka(*words, given=b""):
-        return subprocess.run(
-            [sys.executable, "-m", "dafka", *words],
-            input=given,
-            capture_output=True,
-            timeout=60,
-            check=False,
-            env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
-        )
-
-    return dafka
+    return partial(run_dafka, COLUMNS="200", NO_COLOR="1")
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_a_consumer_that_is_there_sees_all_that_a_new_producer_sends(cluster, da
     with subprocess.Popen([*command, "--max", "5"], stdout=subprocess.PIPE) as consuming:
         time.sleep(5)  # what was there before it is known some 3 s after it has found the others
         dafka("produce", "seen", "--tower", cluster.tower, given=b"1\n2\n3\n4\n5\n")
-        out, _ = consuming.communicate(timeout=30)
+        out, _ = consuming.communicate(timeout=120)
     assert out == b"1\n2\n3\n4\n5\n"
 
 
@@ -101,7 +101,7 @@ def test_a_signal_ends_consuming_quietly(cluster, dafka, number):
     ) as running:
         assert running.stdout.readline() == b"one\n"
         running.send_signal(number)
-        _, error = running.communicate(timeout=20)
+        _, error = running.communicate(timeout=120)
     assert (running.returncode, error) == (0, b"")
 
 
@@ -116,7 +116,7 @@ def test_a_signal_ends_a_member_of_a_group_behind_what_it_printed(cluster, dafka
     ) as running:
         assert [running.stdout.readline() for _ in range(4)] == [b"0\n", b"1\n", b"2\n", b"3\n"]
         running.send_signal(number)
-        _, error = running.communicate(timeout=20)
+        _, error = running.communicate(timeout=120)
     assert (running.returncode, error) == (0, b"")
     dafka("produce", topic, "--tower", cluster.tower, given=b"4")
     went_on = dafka(*words, "--max", "1")
@@ -142,7 +142,7 @@ def test_a_signal_ends_producing_when_all_is_stored(cluster, dafka, number):
         )
         assert seen.stdout == b"one\ntwo\n"
         running.send_signal(number)
-        running.wait(20)
+        running.wait(120)
         assert (running.returncode, running.stderr.read()) == (0, b"2 records stored\n")
 
 

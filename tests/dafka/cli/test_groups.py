@@ -121,7 +121,7 @@ def test_a_store_tells_the_lag_of_every_group(grouped, until):
         labels = {"address": address, "group": group}
         return REGISTRY.get_sample_value("dafka_store_group_lag_records", labels)
 
-    until(lambda: (lag("billing"), lag("audit")) == (2, 0), 20)
+    until(lambda: (lag("billing"), lag("audit")) == (2, 0))
 
 
 def position(told, group, cluster):
@@ -198,7 +198,7 @@ def test_what_cannot_be_meant_is_said(grouped, refused, way, complaint):
 def test_members_are_shown_and_keep_their_positions_while_they_live(grouped, told, dafka, refused):
     there = Cluster(grouped.tower, stores=grouped.query)
     with Consumer(there, "orders", **LIVING) as consumer:
-        assert consumer.poll(20) is not None
+        assert consumer.poll(120) is not None
         consumer.commit()
         (row,) = told("members", "living", *store(grouped))
         assert row.pop("member")

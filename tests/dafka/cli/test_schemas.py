@@ -107,7 +107,7 @@ def test_confluents_clients_work_with_it_also_after_it_was_killed(registry, clie
     assert client.delete_subject("notes-value") == [1]
     assert client.delete_subject("notes-value", permanent=True) == [1]
     running.send_signal(signal.SIGTERM)
-    _, error = running.communicate(timeout=20)
+    _, error = running.communicate(timeout=120)
     assert running.returncode == 0, error
     assert "Traceback" not in error
 

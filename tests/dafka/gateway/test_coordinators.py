@@ -27,7 +27,7 @@ async def with_topic(settings=AT_ONCE, **broker):
 
 
 async def until(holds):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not holds():
             await asyncio.sleep(0.005)
 

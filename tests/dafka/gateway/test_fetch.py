@@ -15,7 +15,7 @@ from tests.support.kafka_messages import ask, client_batch, fetching
 LATEST = SERVED[Api.FETCH][-1]
 LATEST_LIST = SERVED[Api.LIST_OFFSETS][-1]
 BATCH = client_batch()
-WAIT_S = 20
+WAIT_S = 120
 
 
 async def filled(batches=3, partitions=2, **configs):

@@ -62,7 +62,7 @@ def asking(frames):
         session = Session(Handlers(broker, lambda: 0))
         return [await answered_to(session, frame) for frame in frames]
 
-    return asyncio.run(asyncio.wait_for(run(), 60))
+    return asyncio.run(asyncio.wait_for(run(), 120))
 
 
 def test_whatever_is_asked_is_answered():

@@ -66,7 +66,7 @@ def test_nobody_is_woken_by_what_is_hidden_from_him(broker, node):
         await asyncio.sleep(0.01)
         assert not waiting.done()
         await node.append(READ, client_batch([b"x"]), -1, 1.0)
-        await asyncio.wait_for(waiting, 20)
+        await asyncio.wait_for(waiting, 120)
 
     run(waited())
 

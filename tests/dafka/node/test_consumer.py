@@ -50,7 +50,7 @@ def as_records(consumer):
 
 
 def by_polling(consumer):
-    return (consumer.poll(10).value for _ in count())
+    return (consumer.poll(120).value for _ in count())
 
 
 def as_batches(consumer):

@@ -100,7 +100,7 @@ def test_a_dafka_consumer_reads_what_was_appended(gateway, running):
             await appended(broker, KafkaPartition("orders", number), batch_of(b"%d" % number))
 
     asyncio.run(scenario())
-    assert {consumer.poll(10).value for _ in range(4)} == {b"0", b"1", b"2", b"3"}
+    assert {consumer.poll(120).value for _ in range(4)} == {b"0", b"1", b"2", b"3"}
 
 
 def test_another_goes_on_where_one_has_died(gateway):

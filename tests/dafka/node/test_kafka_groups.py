@@ -278,7 +278,7 @@ def test_a_group_with_live_dafka_members_is_not_forgotten(make_site):
         member = site.cluster.consumer(
             "orders", stores=site.cluster.queries, group=GROUP, start="earliest"
         )
-        assert member.poll(30).value == b"a"
+        assert member.poll(120).value == b"a"
         assert await commit(broker, {ORDERS: KafkaCommit(1)}) is ErrorCode.NONE
         assert await broker.forget_group(GROUP) is ErrorCode.NON_EMPTY_GROUP
 

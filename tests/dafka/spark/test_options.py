@@ -78,7 +78,6 @@ def guarded(tmp_path, free_ports, reopened):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_job_in_a_cluster_with_keys(spark, guarded, tmp_path):
     """Written and read by processes that have nothing but the names of key files."""
     register(spark)

@@ -25,7 +25,7 @@ ORDERS = KafkaPartition("orders", 0)
 OTHER = KafkaPartition("other", 0)
 BATCH = client_batch()
 GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-WAIT_S = 20
+WAIT_S = 120
 
 
 def played(play, *, batches=0, configs=(), **settings):

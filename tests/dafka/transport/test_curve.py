@@ -19,7 +19,7 @@ from dafka.transport.curve import (
 )
 from dafka.transport.keys import Credentials, new_keys
 
-WAIT_MS = 2_000
+WAIT_MS = 60_000
 
 
 @pytest.fixture

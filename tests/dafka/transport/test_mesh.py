@@ -27,7 +27,7 @@ from dafka.wire.messages import MessageId
 
 pytestmark = pytest.mark.net
 
-WAIT_MS = 5_000
+WAIT_MS = 60_000
 CALL = messages.DirectHead("me", "orders", "AB" * 16, 7)
 
 

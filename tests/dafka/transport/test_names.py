@@ -23,7 +23,7 @@ class Server:
 
     def __call__(self, name):
         self.asked.append(name)
-        assert self.open.wait(10)
+        assert self.open.wait(120)
         return self.known.get(name)
 
 
@@ -39,7 +39,7 @@ def names(server):
     server.open.set()
     names.close()
     if names._thread is not None:
-        names._thread.join(10)
+        names._thread.join(120)
         assert not names._thread.is_alive()
 
 

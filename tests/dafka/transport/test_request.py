@@ -12,7 +12,7 @@ from dafka.transport.request import QueryClient, QueryServer
 
 pytestmark = pytest.mark.net
 
-WAIT_MS = 5_000
+WAIT_MS = 60_000
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_server_that_comes_back_is_found_again(server, client):
     next_question(server)
     server.close()
     revived = None
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while revived is None:
         try:
             revived = QueryServer(endpoint)
@@ -119,7 +119,7 @@ def test_a_client_that_has_gone_is_no_error(server):
         assert client.socket.poll(WAIT_MS, zmq.POLLOUT)
         client.send(b"question")
         asker, _ = next_question(server)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while server.reply(asker, b"answer"):
         assert time.monotonic() < deadline
         time.sleep(0.01)

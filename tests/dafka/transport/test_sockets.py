@@ -183,7 +183,7 @@ def test_a_peer_that_fills_its_queue_and_dies_stops_nobody():
         fill_and_reset(listener.accept()[0], kind)
         listener.close()
     time.sleep(1.2)  # as long as ZeroMQ's heartbeats were apart
-    out, error = process.communicate("\n", timeout=30)
+    out, error = process.communicate("\n", timeout=120)
     assert (process.returncode, out.strip(), error) == (0, "well", "")
 
 
@@ -330,7 +330,7 @@ def test_every_subscription_of_a_consumer_of_the_most_topics_arrives():
 
 pytestmark = pytest.mark.net
 
-WAIT_MS = 5_000
+WAIT_MS = 60_000
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 100])

@@ -251,7 +251,7 @@ def test_it_serves_the_page_until_a_signal_ends_it(four, number):
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert b"<h1" in answer.read()
         running.send_signal(number)
-        _, error = running.communicate(timeout=20)
+        _, error = running.communicate(timeout=120)
     assert (running.returncode, error) == (0, "")
 
 

@@ -71,8 +71,8 @@ def test_it_copies_until_a_signal_ends_it(pair, until, number):
             assert "link is up source=c1 target=c2 level=1" in running.stderr.readline()
             with Producer(pair.topology.clusters[0].towers[0]) as producer:
                 producer.send("orders", b"x")
-            until(lambda: [holding.records for holding in survey(pair.topology)] == [1, 1], 30)
+            until(lambda: [holding.records for holding in survey(pair.topology)] == [1, 1])
             running.send_signal(number)
-            _, error = running.communicate(timeout=20)
+            _, error = running.communicate(timeout=120)
         assert running.returncode == 0, error
         assert "Traceback" not in error

@@ -90,8 +90,8 @@ def test_a_status_that_takes_long_does_not_hold_up_the_restarts(pair, monkeypatc
     console = Console(file=io.StringIO(), force_terminal=True, width=200, height=50)
     thread = threading.Thread(target=watch, args=(plan(pair.topology), supervisor, console, told))
     thread.start()
-    assert told.wait(30), "three turns while the status is being asked"
-    thread.join(30)
+    assert told.wait(120), "three turns while the status is being asked"
+    thread.join(120)
     assert not thread.is_alive()
     release.set()
 

@@ -80,17 +80,17 @@ def test_a_planned_switch_waits_until_all_behind_the_target_have_what_was_sent(t
     node = steered(topology, stack)
     producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
     producer.send("orders", b"1")
-    until(lambda: records(topology)["c2"] == 1, 20)
+    until(lambda: records(topology)["c2"] == 1)
     node.tell(Retarget("c3"))
-    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition", 20)
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition")
     assert (node.row().state, node.row().next, node.row().stall_ms) == ("draining", "c3", -1)
     # The link from c2 to c3 is what the barrier waits for.
     (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
     helper = SteeredLink(topology, inner)
     stack.callback(helper.close)
-    until(lambda: node.row().target == "c3" and node.row().stall_ms >= 0, 30)
+    until(lambda: node.row().target == "c3" and node.row().stall_ms >= 0)
     producer.send("orders", b"2")
-    until(lambda: records(topology)["c3"] == 2, 20)
+    until(lambda: records(topology)["c3"] == 2)
     assert records(topology)["c2"] == 1
     assert node.row().switches == 1
 
@@ -100,19 +100,19 @@ def test_a_paused_link_says_when_what_it_sent_is_everywhere_and_goes_on_when_tol
     node = steered(topology, stack)
     producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
     producer.send("orders", b"1")
-    until(lambda: records(topology)["c2"] == 1, 20)
+    until(lambda: records(topology)["c2"] == 1)
     node.tell(Pause())
-    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition", 20)
+    until(lambda: node.row().waits_for == "c3 lacks records of 1 partition")
     assert (node.row().state, node.row().stall_ms) == ("paused", -1)
     (inner,) = [one for one in plan(topology).links if one.source == "c2" and one.level == 1]
     helper = SteeredLink(topology, inner)
     stack.callback(helper.close)
-    until(lambda: node.row().state == "drained", 30)
+    until(lambda: node.row().state == "drained")
     producer.send("orders", b"2")
     producer.flush(20)
     assert records(topology)["c2"] == 1
     node.tell(Retarget("c2"))
-    until(lambda: records(topology)["c3"] == 2, 30)
+    until(lambda: records(topology)["c3"] == 2)
     assert node.row().state == "serving"
 
 
@@ -121,13 +121,13 @@ def test_a_silent_target_is_left_and_what_it_last_held_is_remembered(three, unti
     node = steered(topology, stack)
     producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
     producer.send("orders", b"1")
-    until(lambda: records(topology)["c2"] == 1, 20)
-    until(lambda: node.remembered("c2"), 20)
+    until(lambda: records(topology)["c2"] == 1)
+    until(lambda: node.remembered("c2"))
     assert node.remembered("c9") is None
     stores["c2"].close()
-    until(lambda: node.row().state == "silent" or node.row().target == "c3", 20)
-    until(lambda: node.row().target == "c3", 20)
-    until(lambda: records(topology)["c3"] == 1, 20)
+    until(lambda: node.row().state == "silent" or node.row().target == "c3")
+    until(lambda: node.row().target == "c3")
+    until(lambda: records(topology)["c3"] == 1)
     assert not node.join(0)
     assert node.unwell() == ""
 
@@ -135,11 +135,11 @@ def test_a_silent_target_is_left_and_what_it_last_held_is_remembered(three, unti
 def test_a_cluster_declared_lost_is_left_at_once(three, until):
     topology, _, stack = three
     node = steered(replace(topology, links=Links()), stack)
-    until(lambda: node.unready() == "", 20)
-    until(lambda: node.row().state == "serving", 20)
+    until(lambda: node.unready() == "")
+    until(lambda: node.row().state == "serving")
     node.tell(ClusterLost("c2"))
-    until(lambda: node.row().target == "c3", 20)
-    until(lambda: node.row().stall_ms >= 0, 20)
+    until(lambda: node.row().target == "c3")
+    until(lambda: node.row().stall_ms >= 0)
 
 
 class FakeLink:

@@ -70,7 +70,7 @@ def test_records_of_both_clusters_arrive_on_the_other_once_in_order(linked, unti
     linked.start()
     publish(linked, 1, "orders", 50)
     publish(linked, 2, "orders", 30)
-    until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 80, "c2": 80}, 30)
+    until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 80, "c2": 80})
     found = verify(linked.topology, deep=True)
     assert found.equal, found.differences
     for number, own, others in ((1, 50, 30), (2, 30, 50)):
@@ -86,12 +86,12 @@ def test_records_of_both_clusters_arrive_on_the_other_once_in_order(linked, unti
 def test_what_was_there_before_the_link_is_copied_and_what_is_copied_is_not_again(linked, until):
     publish(linked, 1, "orders", 20)
     for node in linked.start():
-        until(lambda: verify(linked.topology, settle_s=0).equal, 30)
+        until(lambda: verify(linked.topology, settle_s=0).equal)
         node.close()
         assert node.join(0)
     linked.start()
     publish(linked, 1, "orders", 5)
-    until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 25, "c2": 25}, 30)
+    until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 25, "c2": 25})
     assert verify(linked.topology, deep=True).equal
 
 
@@ -99,7 +99,7 @@ def test_a_link_over_ipv6(make_pair, until):
     with started(make_pair(host="[::1]")) as linked:
         linked.start()
         publish(linked, 1, "orders", 3)
-        until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 3, "c2": 3}, 30)
+        until(lambda: verify(linked.topology, settle_s=0).clusters == {"c1": 3, "c2": 3})
         assert verify(linked.topology, deep=True).equal
 
 
@@ -107,7 +107,7 @@ def test_internal_topics_stay_at_home(linked, until):
     linked.start()
     publish(linked, 1, "__internal", 5)
     publish(linked, 1, "orders", 5)
-    until(lambda: len(everything(linked, 2)) == 5, 30)
+    until(lambda: len(everything(linked, 2)) == 5)
     assert {record.topic for record in everything(linked, 2)} == {"orders"}
 
 
@@ -175,7 +175,7 @@ def test_a_partition_with_another_history_is_left_alone_and_told(pair, make_batc
         (link, _) = plan(pair.topology).links
         node = LinkNode(pair.topology, link)
         try:
-            until(lambda: len(everything(pair, 2)) == 4, 20)
+            until(lambda: len(everything(pair, 2)) == 4)
             assert {r.value for r in everything(pair, 2) if r.address != other.address} == {
                 b"1",
                 b"X",

@@ -47,13 +47,13 @@ def beating(pair):
 def test_every_cluster_hears_every_other_and_itself(beating, until):
     ends = [(one, other) for one in ("c1", "c2") for other in ("c1", "c2")]
     before = {each: heard(*each) for each in ends}
-    until(lambda: all(heard(*each) > before[each] for each in ends), 30)
+    until(lambda: all(heard(*each) > before[each] for each in ends))
     assert all(point(*each) > 0 for each in ends)
 
 
 def test_links_carry_heartbeats_and_surveys_leave_them_out(beating, until):
     with Consumer(Cluster.declared(beating.topology.cluster("c2")), HEARTBEATS) as consumer:
-        until(lambda: (beat := consumer.poll(0.1)) is not None and beat.origin == 1, 30)
+        until(lambda: (beat := consumer.poll(0.1)) is not None and beat.origin == 1)
     assert [holding.heads for holding in survey(beating.topology)] == [{}, {}]
 
 
@@ -62,14 +62,14 @@ def test_what_others_write_into_the_topic_is_left_out(beating, until):
         for value in (None, b"", b"c9", b"\xff" * 100):
             producer.send(HEARTBEATS, value)
     before = heard("c1", "c1")
-    until(lambda: heard("c1", "c1") > before + 2, 30)
+    until(lambda: heard("c1", "c1") > before + 2)
     assert heard("c9", "c1") == 0.0
 
 
 def test_without_stores_it_says_so_once_and_goes_on(pair, caplog, until):
     caplog.set_level(logging.WARNING)
     heartbeat = Heartbeat(pair.topology, "c1", 5)
-    until(lambda: "no store takes heartbeats" in caplog.text, 30)
+    until(lambda: "no store takes heartbeats" in caplog.text)
     assert not heartbeat.join(0.2)
     assert heartbeat.unwell() == heartbeat.unready() == ""
     heartbeat.close()

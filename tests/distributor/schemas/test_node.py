@@ -29,7 +29,7 @@ def test_it_makes_its_cluster_the_first_primary_and_tells_the_others(with_regist
         node = SchemaNode(with_registries.topology, "c1")
         assert node.unwell() == ""
         sites = sites_of(with_registries.topology)
-        until(lambda: all(site.read() and site.primary == "c1" for site in sites), 30)
+        until(lambda: all(site.read() and site.primary == "c1" for site in sites))
         until(lambda: not node.unready())
         assert not node.join(0)
         node.close()

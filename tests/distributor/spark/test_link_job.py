@@ -171,7 +171,7 @@ def test_it_goes_on_beside_the_native_link_and_through_failures(
         assert f"cannot reach {pair.queries[1]}" in job.unwell(), "it does not answer yet"
         with pair.running(2):
             native = LinkNode(pair.topology, link)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while len(flags_at(pair.topology.cluster("c2"), COPIED)) < 500:
                 job.join(0.2)
                 assert time.monotonic() < deadline

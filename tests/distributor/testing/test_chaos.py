@@ -36,7 +36,6 @@ def test_what_grows_can_be_run(seed, tmp_path):
 
 @pytest.mark.net
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_tree_of_processes_heals_and_loses_nothing(tmp_path):
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     rounds, problems = run(3, 3, tmp_path, free_block(28_000 + 500 * worker))

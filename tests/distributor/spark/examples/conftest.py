@@ -76,5 +76,5 @@ def trio(spark, flights, tmp_path, free_ports, until):
     with ExitStack() as stack:
         trio.run(stack)
         trio.publish(flights)
-        until(lambda: trio.held("c2", "flights") == len(flights), 30)
+        until(lambda: trio.held("c2", "flights") == len(flights))
         yield trio

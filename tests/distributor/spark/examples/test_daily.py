@@ -26,7 +26,7 @@ def test_what_is_counted_on_one_cluster_is_read_on_a_third(spark, trio, flights,
         if flight["time_hour"][:10] <= over
     )
     assert len(expected) > 50
-    until(lambda: trio.held("c3", "departures") == trio.held("c2", "departures"), 30)
+    until(lambda: trio.held("c3", "departures") == trio.held("c2", "departures"))
     place = {"topology": trio.file, "cluster": "c3", "subscribe": "departures"}
     records = spark.read.format("dafka").options(**place).load().collect()
     found = {row.key.decode(): json.loads(row.value)["flights"] for row in records}
