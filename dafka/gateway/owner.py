@@ -29,7 +29,8 @@ from dafka.gateway.events import (
 )
 from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger
 from dafka.gateway.producers import BATCHES_KEPT
-from dafka.groups.membership import majority_of
+from dafka.gateway.stored_ends import StoredEnds
+from dafka.groups.membership import blocking_of, majority_of
 from dafka.limits import PRODUCERS_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
@@ -84,6 +85,7 @@ class LedgerMachine:
     """
 
     def __init__(self, stores: int) -> None:
+        self._stores = stores
         self._majority = majority_of(stores)
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
@@ -199,8 +201,12 @@ class LedgerMachine:
     def _begin(self, read: Sequence[StoreRead]) -> list[LedgerEffect]:
         """Write what was there anew, then what has no offset yet."""
         kept: dict[str, range] = {}
+        told = StoredEnds(blocking_of(self._stores), self._stores)
         for one in read:
             for address, there in one.kept.items():
+                # A store may forget a partition before it is asked how far it is.
+                end = told.end(address, one.store, there.stop) or 0
+                self._stored[address] = max(end, self._stored.get(address, 0))
                 known = kept.get(address, there)
                 start, stop = min(known.start, there.start), max(known.stop, there.stop)
                 kept[address] = range(start, stop)

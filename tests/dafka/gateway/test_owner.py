@@ -96,6 +96,17 @@ def test_it_offers_what_is_stored_with_its_entry_in_order():
     assert bench.give(LinesStored(1, 99)) == [], "of an epoch of before"
 
 
+def test_what_enough_stores_had_when_they_were_read_is_stored_though_none_tells_of_it_any_more():
+    """They may have forgotten the partition since: emptied and unchanged for long (ADR 26)."""
+    machine = LedgerMachine(3)
+    machine.handle(Owned(2, 1_000, "ME"), 0)
+    before = {1: chain(1, ("A", 0, 5), ("B", 0, 2))}
+    machine.handle(StoreRead(1, "S0", before, {"A": range(5, 5), "B": range(2)}), 0)
+    (written,) = machine.handle(StoreRead(1, "S1", {}, {"A": range(4, 5), "B": range(1)}), 0)
+    assert machine.handle(LinesStored(2, len(written.lines)), 0) == []
+    assert machine.handle(RecordsStored("B", 2), 0) == [Offered(0, 7)]
+
+
 def test_without_a_lease_it_offers_nothing():
     bench = Bench()
     assert bench.store(now_ms=1_000) == []
