@@ -163,6 +163,13 @@ class WriteLines:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeoverLate:
+    """It has not come to serving for long: what it waits for, for people."""
+
+    waits_for: str
+
+
+@dataclass(frozen=True, slots=True)
 class Offered:
     """Clients may be told of the offsets from `start` to below `end`, and of nothing else."""
 
@@ -181,4 +188,4 @@ LedgerEvent = (
     | RecordsGone
     | Woke
 )
-LedgerEffect = ReadStores | WriteLines | Offered
+LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered

@@ -25,6 +25,7 @@ from dafka.gateway.events import (
     RecordsSent,
     RecordsStored,
     StoreRead,
+    TakeoverLate,
     WriteLines,
 )
 from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger
@@ -74,6 +75,10 @@ CLOSED_MAX = 1_000
 """Addresses of owners before; what comes so late that there were more is taken for others'."""
 
 
+TAKEOVER_MS_MAX = 10_000
+"""A takeover that takes longer is told of, as often: a session, and a list read and written."""
+
+
 class LedgerMachine:
     """One Kafka partition at one gateway.
 
@@ -106,12 +111,14 @@ class LedgerMachine:
         self._waiting: deque[tuple[int, LedgerEntry]] = deque()
         """What is not offered yet, with the line that has to be stored."""
         self._begun = 0
-        """The line that ends the beginning."""
+        """How many lines the beginning has."""
         self._trims: deque[tuple[int, int]] = deque()
         """Where the list begins, once the line that says so is stored."""
         self._end = 0
         """Behind what is stored, with all before it."""
         self._offered: Offered | None = None
+        self._late_ms: int | None = None
+        """When to tell that it does not serve yet."""
 
     @property
     def state(self) -> OwnerState:
@@ -127,9 +134,10 @@ class LedgerMachine:
         """Take one event in; see `Machine`."""
         match event:
             case Owned():
-                return self._own(event)
+                return self._own(event, now_ms)
             case Disowned():
                 self._lifecycle.become(OwnerState.FOREIGN)
+                self._late_ms = None
                 return []
             case _ if self.state is OwnerState.FOREIGN:
                 return []  # what was still under way when it was disowned
@@ -139,13 +147,13 @@ class LedgerMachine:
             case StoreRead():
                 return self._take(event)
             case Woke():
-                return [ReadStores(self._token)] if self.state is OwnerState.READING else []
+                return self._wake(now_ms)
             case _:
                 return self._follow(event, now_ms)
 
     def wakeup_ms(self) -> int | None:
-        """Never: whoever asks the stores does so until they answer."""
-        return None
+        """When it is late; whoever asks the stores does so until they answer."""
+        return self._late_ms
 
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""
@@ -174,9 +182,29 @@ class LedgerMachine:
             case _:
                 assert_never(event)
 
-    def _own(self, event: Owned) -> list[LedgerEffect]:
+    def _wake(self, now_ms: int) -> list[LedgerEffect]:
+        if self._late_ms is None or now_ms < self._late_ms:
+            return []
+        self._late_ms = now_ms + TAKEOVER_MS_MAX
+        return [TakeoverLate(self._waits_for(now_ms))]
+
+    def _waits_for(self, now_ms: int) -> str:
+        """What it lacks before it serves, for people."""
+        if self.state is OwnerState.READING:
+            return f"stores to be read: {len(self._read)} of {self._majority} have been"
+        if now_ms >= self._lease_ms:
+            return "a lease"
+        if self._lines_stored < self._begun:
+            return f"stores to have its ledger: {self._lines_stored} of {self._begun} lines"
+        entry = self._waiting[0][1]
+        there = self._stored.get(entry.address, 0)
+        end = entry.first + entry.records
+        return f"stores to have the records of {entry.address} below {end}: up to {there} they do"
+
+    def _own(self, event: Owned, now_ms: int) -> list[LedgerEffect]:
         assert event.epoch > self._epoch
         self._lifecycle.become(OwnerState.READING)
+        self._late_ms = now_ms + TAKEOVER_MS_MAX
         self._epoch, self._lease_ms = event.epoch, event.lease_ms
         self._address = event.address
         self._token += 1
@@ -289,6 +317,7 @@ class LedgerMachine:
             if waits or self._lines_stored < self._begun:
                 return []
             self._lifecycle.become(OwnerState.SERVING)
+            self._late_ms = None
         start = 0 if self._offered is None else self._offered.start
         while self._trims and self._trims[0][0] < self._lines_stored:
             start = self._trims.popleft()[1]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import ErrorCode, Offsets, Placed
-from dafka.gateway.effects import Answer, Located, OffsetsShown, ReadLedger
+from dafka.gateway.effects import Answer, Located, OffsetsShown, PartitionLate, ReadLedger
 from dafka.gateway.events import (
     LinesStored,
     Offered,
@@ -17,6 +17,7 @@ from dafka.gateway.events import (
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    TakeoverLate,
     WriteLines,
 )
 from dafka.gateway.lines import LEDGER, chain_address, encoded
@@ -102,6 +103,8 @@ class Share:
                     self._lines += effect.lines
                 case Offered():
                     effects += self._show(effect)
+                case TakeoverLate():
+                    effects.append(PartitionLate(self.partition, effect.waits_for))
         return effects
 
     def take(self, read: StoreRead, now_ms: int) -> list[ShareEffect]:

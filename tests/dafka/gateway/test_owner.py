@@ -20,7 +20,7 @@ from dafka.gateway.events import (
     WriteLines,
 )
 from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, LedgerEntry
-from dafka.gateway.owner import OWNER_STATES, LedgerMachine, OwnerState, listed
+from dafka.gateway.owner import OWNER_STATES, TAKEOVER_MS_MAX, LedgerMachine, OwnerState, listed
 from dafka.protocol.events import Woke
 from tests.support.lifecycles import assert_follows
 
@@ -28,10 +28,12 @@ from tests.support.lifecycles import assert_follows
 class Bench:
     """The owner of a partition in a cluster of three stores."""
 
-    def __init__(self, lines=None, kept=None):
+    def __init__(self, lines=None, kept=None, *, read=True):
         self.machine = LedgerMachine(3)
         self.give(Owned(2, 1_000, "ME"))
         self.lines = []
+        if not read:
+            return
         self.give(StoreRead(1, "S0", lines or {}, kept or {}))
         self.give(StoreRead(1, "S1", {}, {}))
 
@@ -60,7 +62,6 @@ def chain(epoch, *entries, whole=True):
 def test_it_asks_until_a_majority_has_answered():
     machine = LedgerMachine(3)
     assert machine.handle(Owned(1, 1_000, "ME"), 0) == [ReadStores(1)]
-    assert machine.handle(Woke(), 0) == [ReadStores(1)]
     read = StoreRead(1, "S0", {}, {})
     assert machine.handle(read, 0) == machine.handle(read, 0) == []
     assert machine.handle(StoreRead(0, "S1", {}, {}), 0) == [], "to another question"
@@ -68,7 +69,30 @@ def test_it_asks_until_a_majority_has_answered():
     (written,) = machine.handle(StoreRead(1, "S2", {}, {}), 0)
     assert [line.kind for line in written.lines] == [LineKind.BEGIN, LineKind.OPEN]
     assert machine.handle(Woke(), 0) == []
-    assert machine.wakeup_ms() is None
+
+
+def waits(bench, now_ms):
+    """What an owner tells that it waits for, and that it tells it in time."""
+    assert bench.machine.wakeup_ms() == now_ms
+    assert bench.give(Woke(), now_ms - 1) == []
+    (told,) = bench.give(Woke(), now_ms)
+    return told.waits_for
+
+
+def test_a_takeover_that_takes_long_says_what_it_waits_for():
+    late_ms = TAKEOVER_MS_MAX
+    reading = Bench(read=False)
+    assert waits(reading, late_ms) == "stores to be read: 0 of 2 have been"
+    bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
+    assert waits(bench, late_ms) == "a lease"
+    bench.give(LeaseRenewed(9 * late_ms))
+    assert waits(bench, 2 * late_ms) == "stores to have its ledger: 0 of 4 lines"
+    bench.store()
+    said = "stores to have the records of A below 5: up to 0 they do"
+    assert waits(bench, 3 * late_ms) == said
+    bench.give(RecordsStored("A", 5), 3 * late_ms)
+    assert bench.machine.wakeup_ms() is None
+    assert bench.give(Woke(), 5 * late_ms) == []
 
 
 def test_what_was_listed_keeps_its_offsets_and_what_never_came_is_a_hole():
