@@ -28,6 +28,8 @@ class LineKind(Enum):
     trimmed; or, all that are to come, of a gateway that does not own the partition any more."""
     PRODUCED = "produced"
     """A Kafka producer's batch has had its offsets: so much is known of what it may send again."""
+    SETTLED = "settled"
+    """As many stores as block a majority have the last beginning: what is older may go."""
 
 
 class Produced(NamedTuple):
@@ -149,6 +151,17 @@ class RecordsGone:
 
 
 @dataclass(frozen=True, slots=True)
+class Restate:
+    """Write the whole list anew in the same chain, which is long.
+
+    Attributes:
+        produced: The last batches of each Kafka producer, in their order, and their offsets.
+    """
+
+    produced: Sequence[tuple[Produced, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadStores:
     """Ask every store what it has, again and again until it answers."""
 
@@ -186,6 +199,7 @@ LedgerEvent = (
     | RecordsSent
     | RecordsStored
     | RecordsGone
+    | Restate
     | Woke
 )
 LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, assert_never
 
+from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
     LeaseRenewed,
@@ -24,20 +25,19 @@ from dafka.gateway.events import (
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
     StoreRead,
     TakeoverLate,
     WriteLines,
 )
-from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger
-from dafka.gateway.producers import BATCHES_KEPT
+from dafka.gateway.ledger import CLOSED, ENTRY_RECORDS_MAX, HOLE, Ledger
 from dafka.gateway.stored_ends import StoredEnds
 from dafka.groups.membership import blocking_of, majority_of
-from dafka.limits import PRODUCERS_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dafka.gateway.events import LedgerEffect, LedgerEvent, Produced
     from dafka.gateway.ledger import LedgerEntry
@@ -64,12 +64,8 @@ OWNER_STATES = {
 }
 
 
-CLOSED = 2**62
-"""Above all sequences: of an address that is skipped up to there nothing gets an offset again.
-
-What a gateway took in and is not found when the next one begins was never acknowledged, and its
-client sends it again: should it come late, it would be there twice.
-"""
+RESTATED_LINES_MIN = 10_000
+"""Lines that a chain may have behind its beginning, however short that is."""
 
 CLOSED_MAX = 1_000
 """Addresses of owners before; what comes so late that there were more is taken for others'."""
@@ -87,10 +83,12 @@ class LedgerMachine:
 
     Args:
         stores: How many stores there are.
+        lines_min: So many lines behind its beginning are not too many for a chain.
     """
 
-    def __init__(self, stores: int) -> None:
+    def __init__(self, stores: int, lines_min: int = RESTATED_LINES_MIN) -> None:
         self._stores = stores
+        self._lines_min = lines_min
         self._majority = majority_of(stores)
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
@@ -111,7 +109,11 @@ class LedgerMachine:
         self._waiting: deque[tuple[int, LedgerEntry]] = deque()
         """What is not offered yet, with the line that has to be stored."""
         self._begun = 0
-        """How many lines the beginning has."""
+        """The number of the line behind the beginning that was written last."""
+        self._beginning_lines = 0
+        """How many that has."""
+        self._settled = False
+        """Whether it has been said that it is stored."""
         self._trims: deque[tuple[int, int]] = deque()
         """Where the list begins, once the line that says so is stored."""
         self._end = 0
@@ -148,12 +150,21 @@ class LedgerMachine:
                 return self._take(event)
             case Woke():
                 return self._wake(now_ms)
+            case Restate():
+                return self._restate(event.produced) if self.is_long else []
             case _:
                 return self._follow(event, now_ms)
 
     def wakeup_ms(self) -> int | None:
         """When it is late; whoever asks the stores does so until they answer."""
         return self._late_ms
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its chain is to be begun anew: it is twice as long as its beginning."""
+        since = self._lines - self._begun
+        long = since > max(self._lines_min, self._beginning_lines)
+        return long and self._settled and self.state is OwnerState.SERVING
 
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""
@@ -172,7 +183,7 @@ class LedgerMachine:
             case LinesStored():
                 if event.epoch == self._epoch:
                     self._lines_stored = max(self._lines_stored, event.end)
-                return self._offer(now_ms)
+                return self._settle() + self._offer(now_ms)
             case RecordsSent():
                 return self._send(event)
             case RecordsStored():
@@ -240,34 +251,47 @@ class LedgerMachine:
                 kept[address] = range(start, stop)
         before, produced, closed = listed([chain for one in read for chain in one.lines.values()])
         self.ledger, self._end = Ledger(before.start), before.start
-        lines = [self._line(LineKind.BEGIN, before.start)]
+        entries: list[LedgerEntry] = []
         floors: dict[str, int] = {}
         for entry in before:
             floors.setdefault(entry.address, entry.first)
             stop = kept.get(entry.address, range(0)).stop
             came = 0 if entry.address == HOLE else min(entry.records, max(0, stop - entry.first))
-            if came:
-                lines += self._listed(entry.address, entry.first, came)
-            if came < entry.records:
-                lines += self._listed(HOLE, 0, entry.records - came)
+            entries += self._entered(entry.address, entry.first, came)
+            entries += self._entered(HOLE, 0, entry.records - came)
         for address in closed[-CLOSED_MAX:]:
             self.ledger.skip(address, CLOSED)
-            lines.append(self._line(LineKind.SKIP, 0, address, CLOSED))
         for address, there in sorted(kept.items()):
             # What had offsets and is trimmed, some stores may still have, or get back from others.
-            floor = floors.get(address, before.listed(address))
-            if floor > self.ledger.listed(address):
-                self.ledger.skip(address, floor)
-                lines.append(self._line(LineKind.SKIP, 0, address, floor))
+            self.ledger.skip(address, floors.get(address, before.listed(address)))
             first = max(there.start, self.ledger.listed(address))
-            if first < there.stop:
-                lines += self._listed(address, first, there.stop - first)
+            entries += self._entered(address, first, there.stop - first)
         self.produced = [line for line in produced if self._came(line)]
-        lines += [self._line(*line[2:]) for line in self.produced]
-        self._trims.append((self._lines, self.ledger.start))
+        effects = self._restate((one.produced, one.offset) for one in self.produced)
+        self._waiting += [(self._begun - 1, entry) for entry in entries]
+        self._trims.append((self._begun - 1, self.ledger.start))
+        return effects
+
+    def _restate(self, produced: Iterable[tuple[Produced | None, int]]) -> list[LedgerEffect]:
+        """Write the whole list, so that nobody needs what its chain has before."""
+        first = self._lines
+        lines = [self._line(LineKind.BEGIN, self.ledger.start)]
+        lines += [self._line(LineKind.ENTRY, *entry) for entry in self.ledger]
+        lines += [self._line(LineKind.SKIP, 0, *skip) for skip in self.ledger.skips()]
+        for batch, offset in produced:
+            records = 0 if batch is None else batch.records
+            lines.append(self._line(LineKind.PRODUCED, offset, "", 0, records, batch))
         lines.append(self._line(LineKind.OPEN, self.ledger.end, self._address))
-        self._begun = self._lines
+        self._begun, self._beginning_lines = self._lines, self._lines - first
+        self._settled = False
         return [WriteLines(tuple(lines))]
+
+    def _settle(self) -> list[LedgerEffect]:
+        """Say that enough stores have the beginning: they need not keep what was before."""
+        if self._settled or self.state is OwnerState.READING or self._lines_stored < self._begun:
+            return []
+        self._settled = True
+        return [WriteLines((self._line(LineKind.SETTLED, self.ledger.start),))]
 
     def _came(self, line: LedgerLine) -> bool:
         """Whether the records of a batch that had its offsets before are there, or were trimmed."""
@@ -338,13 +362,16 @@ class LedgerMachine:
         self, address: str, first: int, count: int, produced: Produced | None = None
     ) -> list[LedgerLine]:
         lines = []
+        for entry in self._entered(address, first, count):
+            self._waiting.append((self._lines, entry))
+            lines.append(self._line(LineKind.ENTRY, *entry, produced))
+        return lines
+
+    def _entered(self, address: str, first: int, count: int) -> Iterator[LedgerEntry]:
+        """Give records the next offsets."""
         for done in range(0, count, ENTRY_RECORDS_MAX):
             records = min(ENTRY_RECORDS_MAX, count - done)
-            entry = self.ledger.append(address, first + done, records)
-            self._waiting.append((self._lines, entry))
-            place = entry.offset, address, entry.first, records
-            lines.append(self._line(LineKind.ENTRY, *place, produced))
-        return lines
+            yield self.ledger.append(address, first + done, records)
 
     def _line(
         self,
@@ -358,84 +385,3 @@ class LedgerMachine:
         self._lines += 1
         number = self._lines - 1
         return LedgerLine(self._epoch, number, kind, offset, address, first, count, produced)
-
-
-class Listed(NamedTuple):
-    """What a chain makes.
-
-    Attributes:
-        ledger: The list.
-        produced: The last batches of Kafka producers, in their order: `PRODUCED` lines.
-        closed: The addresses of those who owned the partition, in their order.
-    """
-
-    ledger: Ledger
-    produced: list[LedgerLine]
-    closed: list[str]
-
-
-def listed(chains: Iterable[Sequence[LedgerLine]]) -> Listed:
-    """Return what the newest whole chain makes: of one epoch the longest."""
-    whole = [chain for chain in map(_unbroken, chains) if _is_whole(chain)]
-    for chain in sorted(whole, key=lambda chain: (chain[0].epoch, len(chain)), reverse=True):
-        found = _folded(chain)
-        if found is not None:
-            return found
-    return Listed(Ledger(), [], [])
-
-
-def _folded(chain: Sequence[LedgerLine]) -> Listed | None:
-    """What a chain adds up to; None if no owner can have written it."""
-    ledger = Ledger()
-    produced: dict[int, deque[LedgerLine]] = {}
-    closed: list[str] = []
-    own: list[str] = []
-    for line in chain:
-        if not _fits(line, ledger):
-            return None
-        if line.kind is LineKind.BEGIN:
-            ledger = Ledger(line.offset)
-        elif line.kind is LineKind.ENTRY:
-            ledger.append(line.address, line.first, line.records)
-        elif line.kind is LineKind.TRIM:
-            ledger.cut(line.offset)
-        elif line.kind is LineKind.SKIP:
-            ledger.skip(line.address, line.first)
-            if line.first == CLOSED:
-                closed.append(line.address)
-        elif line.kind is LineKind.OPEN:
-            own = [line.address]
-        if line.produced is not None:
-            _remember(produced, line.produced.producer_id, line)
-    last_produced = [line for last in produced.values() for line in last]
-    return Listed(ledger, last_produced, closed + own)
-
-
-def _remember(produced: dict[int, deque[LedgerLine]], producer_id: int, line: LedgerLine) -> None:
-    last = produced.pop(producer_id, None) or deque(maxlen=BATCHES_KEPT)
-    last.append(line._replace(kind=LineKind.PRODUCED, address="", first=0))
-    produced[producer_id] = last
-    if len(produced) > PRODUCERS_MAX:
-        del produced[next(iter(produced))]
-
-
-def _fits(line: LedgerLine, ledger: Ledger) -> bool:
-    """Whether an owner may have written it there: anybody may publish what looks like a line."""
-    if line.kind is LineKind.ENTRY:
-        known = line.address == HOLE or line.first >= ledger.listed(line.address)
-        return known and line.offset == ledger.end and line.records <= ENTRY_RECORDS_MAX
-    if line.kind is LineKind.TRIM:
-        return ledger.start <= line.offset <= ledger.end
-    return line.kind is not LineKind.BEGIN or line.number == 0
-
-
-def _unbroken(chain: Sequence[LedgerLine]) -> Sequence[LedgerLine]:
-    """The lines from the first on that follow each other."""
-    for number, line in enumerate(chain):
-        if line.number != number:
-            return chain[:number]
-    return chain
-
-
-def _is_whole(chain: Sequence[LedgerLine]) -> bool:
-    return any(line.kind is LineKind.OPEN for line in chain)

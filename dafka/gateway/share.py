@@ -17,11 +17,13 @@ from dafka.gateway.events import (
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
     TakeoverLate,
     WriteLines,
 )
+from dafka.gateway.ledger import CLOSED
 from dafka.gateway.lines import LEDGER, chain_address, encoded
-from dafka.gateway.owner import CLOSED, LedgerMachine, OwnerState
+from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
 from dafka.gateway.served import taken_in
 from dafka.gateway.stored_ends import StoredEnds
@@ -144,7 +146,12 @@ class Share:
     def lines_stored(self, store: str, end: int, now_ms: int) -> list[ShareEffect]:
         """A store has the lines below a number."""
         enough = self._line_ends.end(self.chain.address, store, end)
-        return [] if enough is None else self.feed(LinesStored(self.epoch, enough), now_ms)
+        if enough is None:
+            return []
+        effects = self.feed(LinesStored(self.epoch, enough), now_ms)
+        if self.machine.is_long:
+            effects += self.feed(Restate(self._producers.taken()), now_ms)
+        return effects
 
     def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""

@@ -90,7 +90,8 @@ class StoreInMemory:
         for place in self.kept(LEDGER):
             name = chain_name(place.address)
             if name.mark == mark_of_partition(wanted.partition):
-                chain = chain_of(self.values(place), wanted.partition, name.epoch)
+                values = enumerate(self.values(place))
+                chain = chain_of(values, wanted.partition, name.epoch)
                 lines[name.epoch] = chain
         kept = {
             place.address: there

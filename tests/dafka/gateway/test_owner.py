@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
     LeaseRenewed,
-    LedgerLine,
     LineKind,
     LinesStored,
     Offered,
     Owned,
+    Produced,
     ReadStores,
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
     StoreRead,
     WriteLines,
 )
 from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, LedgerEntry
-from dafka.gateway.owner import OWNER_STATES, TAKEOVER_MS_MAX, LedgerMachine, OwnerState, listed
+from dafka.gateway.owner import OWNER_STATES, TAKEOVER_MS_MAX, LedgerMachine, OwnerState
 from dafka.protocol.events import Woke
+from tests.support.ledger_chains import chain
 from tests.support.lifecycles import assert_follows
 
 
 class Bench:
     """The owner of a partition in a cluster of three stores."""
 
-    def __init__(self, lines=None, kept=None, *, read=True):
-        self.machine = LedgerMachine(3)
+    def __init__(self, lines=None, kept=None, *, read=True, **settings):
+        self.machine = LedgerMachine(3, **settings)
         self.give(Owned(2, 1_000, "ME"))
         self.lines = []
         if not read:
@@ -46,17 +49,9 @@ class Bench:
         return effects
 
     def store(self, now_ms=0):
-        """All that it has written is stored."""
-        return self.give(LinesStored(2, len(self.lines)), now_ms)
-
-
-def chain(epoch, *entries, whole=True):
-    """What an earlier owner has written."""
-    lines, end = [LedgerLine(epoch, 0, LineKind.BEGIN, 0)], 0
-    for address, first, count in entries:
-        lines.append(LedgerLine(epoch, len(lines), LineKind.ENTRY, end, address, first, count))
-        end += count
-    return [*lines, LedgerLine(epoch, len(lines), LineKind.OPEN, end)] if whole else lines
+        """All that it has written is stored: what it offers then."""
+        effects = self.give(LinesStored(2, len(self.lines)), now_ms)
+        return [effect for effect in effects if isinstance(effect, Offered)]
 
 
 def test_it_asks_until_a_majority_has_answered():
@@ -127,7 +122,8 @@ def test_what_enough_stores_had_when_they_were_read_is_stored_though_none_tells_
     before = {1: chain(1, ("A", 0, 5), ("B", 0, 2))}
     machine.handle(StoreRead(1, "S0", before, {"A": range(5, 5), "B": range(2)}), 0)
     (written,) = machine.handle(StoreRead(1, "S1", {}, {"A": range(4, 5), "B": range(1)}), 0)
-    assert machine.handle(LinesStored(2, len(written.lines)), 0) == []
+    (said,) = machine.handle(LinesStored(2, len(written.lines)), 0)
+    assert [line.kind for line in said.lines] == [LineKind.SETTLED]
     assert machine.handle(RecordsStored("B", 2), 0) == [Offered(0, 7)]
 
 
@@ -155,17 +151,6 @@ def test_what_is_trimmed_gets_no_other_offset_from_the_next_owner():
     second = Bench({2: first.lines}, {"A": range(5), "B": range(2)})
     assert list(second.machine.ledger) == [LedgerEntry(5, "B", 0, 2)]
     assert LineKind.SKIP in [line.kind for line in second.lines]
-
-
-def test_of_chains_the_newest_whole_one_counts_and_of_one_epoch_the_longest():
-    whole = chain(1, ("A", 0, 5))
-    longer = [*whole, LedgerLine(1, 3, LineKind.ENTRY, 5, "B", 0, 1)]
-    torn = chain(2, ("C", 0, 1), whole=False)
-    gap = [*whole, LedgerLine(1, 9, LineKind.ENTRY, 5, "D", 0, 9)]
-    found = listed([whole, longer, torn, gap, []]).ledger
-    assert list(found) == [LedgerEntry(0, "A", 0, 5), LedgerEntry(5, "B", 0, 1)]
-    assert list(listed([whole, chain(2, ("C", 0, 1))]).ledger) == [LedgerEntry(0, "C", 0, 1)]
-    assert list(listed([]).ledger) == []
 
 
 def test_whose_partition_it_is_not_does_nothing():
@@ -217,16 +202,25 @@ def test_a_log_of_more_records_than_an_entry_has_is_several():
     assert bench.machine.ledger.end == 2 * ENTRY_RECORDS_MAX + 5
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        LedgerLine(2, 1, LineKind.ENTRY, 7, "A", 0, 1),
-        LedgerLine(2, 1, LineKind.ENTRY, 0, "A", 0, ENTRY_RECORDS_MAX + 1),
-        LedgerLine(2, 1, LineKind.TRIM, 5),
-        LedgerLine(2, 1, LineKind.BEGIN, 0),
-    ],
-)
-def test_a_chain_that_no_owner_can_have_written_does_not_count(wrong):
-    whole = chain(1, ("A", 0, 5))
-    forged = [LedgerLine(2, 0, LineKind.BEGIN, 0), wrong, LedgerLine(2, 2, LineKind.OPEN, 0)]
-    assert list(listed([whole, forged]).ledger) == [LedgerEntry(0, "A", 0, 5)]
+def test_a_chain_twice_as_long_as_its_beginning_is_begun_anew_once_that_is_stored():
+    bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)}, lines_min=3)
+    produced = Produced(7, 0, 0, 1)
+    for number in range(4):
+        bench.give(RecordsSent("ME", number, 1, produced))
+    restate = Restate([(produced, 8)])
+    assert bench.give(restate) == [], "what is to be dropped may not be stored yet"
+    bench.give(RecordsStored("A", 5))
+    bench.give(RecordsStored("ME", 2))
+    assert bench.store() == [Offered(0, 7)]
+    assert bench.machine.is_long
+    (written,) = bench.give(restate)
+    kinds = [line.kind.value for line in written.lines]
+    assert kinds == ["begin", "entry", "entry", "skip", "produced", "open"]
+    assert not bench.machine.is_long
+    assert bench.store() == [], "it offers no more than before"
+    assert bench.lines[-1].kind is LineKind.SETTLED
+    for known in (bench.lines, written.lines):
+        found = listed([known])
+        assert list(found.ledger) == list(bench.machine.ledger)
+        assert [(line.produced, line.offset) for line in found.produced][-1] == (produced, 8)
+        assert found.closed == ["", "ME"]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
+from dafka.errors import QueryError
 from dafka.gateway.broker import KafkaPartition, Topic
 from dafka.gateway.catalog import CONTROLLED, encoded_topic
 from dafka.gateway.effects import ReadLedger
@@ -40,6 +43,9 @@ class StoreOfLogs:
             if place.topic == topic
         }
 
+    def ranges_of(self, places):
+        return {place: self.ranges(place.topic)[place] for place in places}
+
     def scan(self, place, start, end):
         return (one for one in self.logs[place] if one.end > start and one.sequence < end)
 
@@ -59,6 +65,44 @@ def test_of_chains_the_newest_whole_one_is_read_and_what_there_is_of_newer_ones(
     torn = store.chain(FIRST, 3, LineKind.BEGIN)
     store.chain(SECOND, 4, LineKind.BEGIN, LineKind.OPEN)
     assert read(store, FIRST).lines == {2: whole, 3: torn}
+
+
+class Dropping(StoreOfLogs):
+    """While it is read, so many times, a newer chain becomes whole and an older one is dropped."""
+
+    endpoint = "tcp://127.0.0.1:1"
+    times = 1
+
+    def ranges_of(self, places):
+        if self.times:
+            self.times -= 1
+            old, new = sorted(self.logs)
+            self.logs[old] = [replace(one, sequence=one.sequence + 1) for one in self.logs[old]]
+            self.add(*batches_of(new, self.logs[new][-1].end, self.values))
+        return super().ranges_of(places)
+
+
+@pytest.fixture
+def dropping():
+    store = Dropping()
+    store.chain(FIRST, 1, LineKind.BEGIN, LineKind.OPEN)
+    lines = store.chain(FIRST, 2, LineKind.BEGIN)
+    lines.append(LedgerLine(2, 1, LineKind.OPEN, 0))
+    store.values = [encoded(lines[1], FIRST)]
+    return store, lines
+
+
+def test_what_is_dropped_while_it_is_read_is_read_again(dropping):
+    store, lines = dropping
+    assert read(store, FIRST).lines == {2: lines}
+
+
+def test_a_store_that_does_not_end_to_drop_what_is_read_cannot_be_read(dropping):
+    store, _ = dropping
+    store.values = []
+    store.times = 1_000
+    with pytest.raises(QueryError, match="drops its ledgers"):
+        read(store, FIRST)
 
 
 def test_a_chain_whose_beginning_is_gone_is_not_read():

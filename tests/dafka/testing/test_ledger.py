@@ -7,11 +7,14 @@ from dataclasses import replace
 import pytest
 
 from dafka.gateway import owner as module
-from dafka.gateway.events import LinesStored, Offered
+from dafka.gateway.chains import Beginning, readable
+from dafka.gateway.events import LineKind, LinesStored, Offered
 from dafka.gateway.ledger import HOLE, Ledger
 from dafka.gateway.owner import LedgerMachine, OwnerState
+from dafka.gateway.producers import Producers
 from dafka.testing import ledger
 from dafka.testing.ledger import run
+from dafka.testing.ledger_stores import Shelf
 from dafka.testing.seeds import replay_command
 
 pytestmark = pytest.mark.sim
@@ -41,6 +44,8 @@ def test_runs_have_takeovers_answers_holes_and_a_log_start():
     assert any(name == HOLE for one in runs for name, _ in one.shown.names.values())
     assert any(one.shown.start for one in runs)
     assert sum(one.shown.repeated for one in runs) > 5
+    assert sum(one.restated for one in runs) > 5
+    assert sum(shelf.dropped for one in runs for shelf in one.shelves) > 100
 
 
 def without_a_lease(offer):
@@ -67,19 +72,44 @@ def one_store(_blocking):
     return lambda stores: 1
 
 
-def whole_or_not(_is_whole):
-    return bool
+def whole_or_not(see):
+    def seen(self, number, kind):
+        see(self, number, kind)
+        if kind is LineKind.BEGIN:
+            self.whole = number
+
+    return seen
 
 
-def no_holes(listed):
+def settled_unfinished(see):
+    """It is dropped as soon as there is a beginning of what comes after it."""
+
+    def seen(self, number, kind):
+        see(self, number, kind)
+        if kind is LineKind.BEGIN:
+            self.settled = number
+
+    return seen
+
+
+def what_others_have(_copy):
+    """It is dropped because another store has what comes after it, and that may be the only one."""
+
+    def copied(self, other):
+        whole = [epoch for epoch, chain in other.chains.items() if readable(chain.lines)]
+        newest = max(whole, default=0)
+        for epoch, chain in self.chains.items():
+            if epoch < newest:
+                chain.lines = []
+        for address, there in other.kept.items():
+            self.take_records(address, there)
+
+    return copied
+
+
+def no_holes(entered):
     """What never came gets no hole, so that what follows moves up."""
-
-    def entry(self, address, *entry):
-        if address == HOLE:
-            return [self._line(module.LineKind.TRIM, self.ledger.start)]
-        return listed(self, address, *entry)
-
-    return entry
+    return lambda self, address, *entry: [] if address == HOLE else entered(self, address, *entry)
 
 
 def lines_alone(_is_stored):
@@ -160,8 +190,8 @@ FAULTS = [
     lambda patch: patch.setattr(Gateway, "thaw", with_the_time_before(Gateway.thaw)),
     lambda patch: patch.setattr(module, "majority_of", unread(module.majority_of)),
     lambda patch: patch.setattr(ledger, "blocking_of", one_store(ledger.blocking_of)),
-    lambda patch: patch.setattr(module, "_is_whole", whole_or_not(module._is_whole)),
-    lambda patch: patch.setattr(Machine, "_listed", no_holes(Machine._listed)),
+    lambda patch: patch.setattr(Beginning, "see", whole_or_not(Beginning.see)),
+    lambda patch: patch.setattr(Machine, "_entered", no_holes(Machine._entered)),
     lambda patch: patch.setattr(Machine, "_is_stored", lines_alone(Machine._is_stored)),
     lambda patch: patch.setattr(Machine, "_is_stored", records_alone(Machine._is_stored)),
     lambda patch: patch.setattr(Machine, "_begin", served_at_once(Machine._begin)),
@@ -173,12 +203,17 @@ FAULTS = [
     lambda patch: patch.setattr(Machine, "_offer", everything_in_the_list(Machine._offer)),
     lambda patch: patch.setattr(module, "listed", nothing_closed(module.listed)),
     lambda patch: patch.setattr(Machine, "_came", lambda self, line: False),
+    lambda patch: patch.setattr(Beginning, "see", settled_unfinished(Beginning.see)),
+    lambda patch: patch.setattr(Shelf, "copy", what_others_have(Shelf.copy)),
+    lambda patch: patch.setattr(Producers, "taken", lambda self: []),
+    lambda patch: patch.setattr(Ledger, "skips", lambda self: []),
 ]
 NAMES = [
     *("no lease", "the lease before", "one store read", "one store enough", "no mark"),
     *("no holes", "lines alone", "records alone", "served at once", "gone forgotten"),
     *("what has none", "any epoch", "an old chain", "a short chain", "all of the list"),
-    *("a twin that came late", "batches forgotten"),
+    *("a twin that came late", "batches forgotten", "dropped unfinished"),
+    *("dropped for what others have", "batches not repeated", "gone not repeated"),
 ]
 
 
