@@ -29,6 +29,7 @@ from dafka.gateway.events import (
     RecordsStored,
     Restate,
     StoreRead,
+    TakeoverLate,
     WriteLines,
 )
 from dafka.gateway.ledger import HOLE
@@ -277,6 +278,8 @@ class SimGateway:
                 begins = effect.lines[0].kind is LineKind.BEGIN
                 if (begins or self.machine.state is OwnerState.BEGINNING) and self._run.dies():
                     self.crash()
+            case TakeoverLate():
+                raise AssertionError("nobody wakes it")
             case Offered():
                 self._run.shown.offered(self.machine, effect, self._run.is_kept)
                 for waiting in [one for one in self._waiting if one[1] <= effect.end]:
