@@ -101,12 +101,14 @@ class StoreRead:
         store: Which.
         lines: Of the partition's ledger, of each epoch, as the store has them, in order.
         kept: Of each address in the partition's slots, the sequences that it has.
+        new: Whether its disk is, and may lack what the one before had.
     """
 
     token: int
     store: str
     lines: Mapping[int, Sequence[LedgerLine]]
     kept: Mapping[str, range]
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

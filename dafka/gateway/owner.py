@@ -202,7 +202,9 @@ class LedgerMachine:
     def _waits_for(self, now_ms: int) -> str:
         """What it lacks before it serves, for people."""
         if self.state is OwnerState.READING:
-            return f"stores to be read: {len(self._read)} of {self._majority} have been"
+            new = sum(read.new for read in self._read.values())
+            read = f"{len(self._read)} of {self._stores} have been"
+            return f"stores to be read: {read}" + f", {new} of them with a new disk" * (new > 0)
         if now_ms >= self._lease_ms:
             return "a lease"
         if self._lines_stored < self._begun:
@@ -232,10 +234,23 @@ class LedgerMachine:
         if self.state is not OwnerState.READING or event.token != self._token:
             return []
         self._read[event.store] = event
-        if len(self._read) < self._majority:
+        if not self._has_read_enough():
             return []
         self._lifecycle.become(OwnerState.BEGINNING)
         return self._begin(list(self._read.values()))
+
+    def _has_read_enough(self) -> bool:
+        """Whether what has been read has all that was ever shown.
+
+        A majority without those whose disk is new, or all there are. Where a majority has only new
+        disks nothing was ever shown: no more may be lost than may be down.
+        """
+        known = sum(not read.new for read in self._read.values())
+        return (
+            known >= self._majority
+            or len(self._read) >= self._stores
+            or (not known and len(self._read) >= self._majority)
+        )
 
     def _begin(self, read: Sequence[StoreRead]) -> list[LedgerEffect]:
         """Write what was there anew, then what has no offset yet."""

@@ -28,19 +28,20 @@ READS_MAX = 10
 
 
 def read_ledgers(
-    client: StoreClient, store: str, wanted: Collection[ReadLedger], topics: Mapping[str, Topic]
+    client: StoreClient, wanted: Collection[ReadLedger], topics: Mapping[str, Topic]
 ) -> dict[tuple[KafkaPartition, int], StoreRead]:
     """Return what a store has of several partitions, by partition and epoch.
 
     Args:
         client: Its query port.
-        store: What it is called.
         wanted: Which.
         topics: All that Kafka clients see.
 
     Raises:
-        QueryError: It does not answer.
+        QueryError: It does not answer, or is another one by the end.
     """
+    # Before the rest: a disk that was new when it was read may have lacked something.
+    health = client.health()
     lines = _read_lines(client, [one.partition for one in wanted])
     # The records after the lines: what a line speaks of, and is there, is seen.
     found = {}
@@ -50,9 +51,11 @@ def read_ledgers(
         for place, there in client.ranges(topic).items():
             partition = KafkaPartition(topic, range_of(slot_of(place.address), numbers))
             kept.setdefault(partition, {})[place.address] = there
+    if client.health().identity != health.identity:
+        raise QueryError(f"{client.endpoint} has got another disk while it was read")
     for one in wanted:
-        read = StoreRead(one.token, store, lines[one.partition], kept.get(one.partition, {}))
-        found[one.partition, one.epoch] = read
+        has = lines[one.partition], kept.get(one.partition, {})
+        found[one.partition, one.epoch] = StoreRead(one.token, health.identity, *has, health.new)
     return found
 
 

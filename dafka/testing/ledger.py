@@ -35,7 +35,7 @@ from dafka.gateway.events import (
 from dafka.gateway.ledger import HOLE
 from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
-from dafka.groups.membership import blocking_of, majority_of
+from dafka.groups.membership import blocking_of
 from dafka.testing.ledger_shown import Shown
 from dafka.testing.ledger_stores import Shelf
 from dafka.testing.seeds import run_seeds
@@ -220,10 +220,8 @@ class SimGateway:
             self._run.ask(self, shelf, partial(self._said, shelf, token))
 
     def _said(self, shelf: Shelf, token: int) -> Callable[[], None]:
-        if shelf.copied_from is not None:
-            return lambda: None
         lines = {epoch: tuple(chain.lines) for epoch, chain in shelf.chains.items()}
-        read = StoreRead(token, shelf.name, lines, dict(shelf.kept))
+        read = StoreRead(token, shelf.name, lines, dict(shelf.kept), new=shelf.new)
         return partial(self._handle, read)
 
     def _when_awake(self, action: Callable[[], None]) -> None:
@@ -354,12 +352,10 @@ class LedgerRun:
         self._lease()
         for shelf in self.shelves:
             other = self.chance.choice(self.shelves)
-            if shelf.up and other.up and other is not shelf and other.copied_from is None:
-                shelf.copy(other)
-                if shelf.copied_from is not None:
-                    shelf.copied_from.add(other.name)
-                    if len(shelf.copied_from) >= majority_of(len(self.shelves)):
-                        shelf.copied_from = None
+            if shelf.up and other.up and other is not shelf:
+                shelf.copy(other, self.chance.choice((0.5, 1.0)))
+                if shelf.new:
+                    shelf.compare(other, len(self.shelves))
         for address, count in self.natives.items():
             for shelf in self.shelves:
                 if count:
@@ -431,8 +427,8 @@ class LedgerRun:
             self.pass_to(gateway)
 
     def _lose(self, shelf: Shelf) -> None:
-        """A disk is lost while no other is, and what it had others have had time to take over."""
-        if all(one.copied_from is None and one.up for one in self.shelves):
+        """A disk is lost while no other is new."""
+        if not any(one.new for one in self.shelves):
             shelf.lose()
             self.ends[shelf.name] = None
 

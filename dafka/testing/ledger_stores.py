@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from dafka.gateway.chains import Beginning, SeenChain, needless
@@ -27,10 +28,10 @@ class ShelfChain:
                 self.lines.append(line)
                 self.next += 1
 
-    def copy(self, other: ShelfChain) -> None:
-        """Take over what another store has; behind what that one has dropped it goes on."""
+    def copy(self, other: ShelfChain, part: float) -> None:
+        """Take over some of what another store has; behind what that has dropped it goes on."""
         self.next = max(self.next, other.lines[0].number if other.lines else other.next)
-        self.take(other.lines)
+        self.take(other.lines[: ceil(part * len(other.lines))])
 
     def seen(self, epoch: int) -> SeenChain:
         """What a store sees of it that looks for what it need not keep."""
@@ -46,9 +47,10 @@ class Shelf:
     def __init__(self, name: str) -> None:
         self.name = name
         self.up = True
-        self.copied_from: set[str] | None = None
-        """While it has a new disk: those whose logs it has taken over; till then it says nothing of
-        what was there before."""
+        self.new = True
+        """Whether its disk is: it may lack what the one before had."""
+        self._met: set[str] = set()
+        """While it is: whose logs it has had all of."""
         self.chains: dict[int, ShelfChain] = {}
         self.kept: dict[str, range] = {}
         self.ended: dict[str, int] = {}
@@ -69,12 +71,23 @@ class Shelf:
             start = kept.start if there.start <= kept.stop else there.start
             self.kept[address] = range(start, there.stop)
 
-    def copy(self, other: Shelf) -> None:
-        """Take over what another one has and this one lacks."""
+    def copy(self, other: Shelf, part: float) -> None:
+        """Take over some of what another one has and this one lacks."""
         for epoch, chain in other.chains.items():
-            self.chains.setdefault(epoch, ShelfChain()).copy(chain)
+            self.chains.setdefault(epoch, ShelfChain()).copy(chain, part)
         for address, there in other.kept.items():
             self.take_records(address, there)
+
+    def compare(self, other: Shelf, stores: int) -> None:
+        """See whether a new disk has all that another has; once of all others, it is none more."""
+        lines = {epoch: chain.next for epoch, chain in other.chains.items() if chain.lines}
+        mine = {epoch: chain.next for epoch, chain in self.chains.items()}
+        records = {address: kept.stop for address, kept in other.kept.items() if kept}
+        if all(mine.get(one, 0) >= end for one, end in lines.items()) and all(
+            self.kept.get(one, range(0)).stop >= end for one, end in records.items()
+        ):
+            self._met.add(other.name)
+        self.new = len(self._met) < stores - 1
 
     def tidy(self) -> None:
         """Drop the lines that nobody needs, by what itself has."""
@@ -92,4 +105,5 @@ class Shelf:
         """A new disk."""
         self.chains.clear()
         self.kept.clear()
-        self.copied_from = set()
+        self.new = True
+        self._met.clear()

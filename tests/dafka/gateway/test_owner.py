@@ -77,7 +77,7 @@ def waits(bench, now_ms):
 def test_a_takeover_that_takes_long_says_what_it_waits_for():
     late_ms = TAKEOVER_MS_MAX
     reading = Bench(read=False)
-    assert waits(reading, late_ms) == "stores to be read: 0 of 2 have been"
+    assert waits(reading, late_ms) == "stores to be read: 0 of 3 have been"
     bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
     assert waits(bench, late_ms) == "a lease"
     bench.give(LeaseRenewed(9 * late_ms))
@@ -88,6 +88,27 @@ def test_a_takeover_that_takes_long_says_what_it_waits_for():
     bench.give(RecordsStored("A", 5), 3 * late_ms)
     assert bench.machine.wakeup_ms() is None
     assert bench.give(Woke(), 5 * late_ms) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "stores_read"),
+    [
+        ((False, False, False), 2),
+        ((True, False, False), 3),
+        ((False, True, True), 3),
+        ((True, True, False), 2),
+    ],
+    ids=["none", "the first", "the others", "all that answer"],
+)
+def test_a_store_with_a_new_disk_is_none_of_a_majority_that_was_there_before(new, stores_read):
+    machine = LedgerMachine(3)
+    machine.handle(Owned(1, 1_000, "ME"), 0)
+    for number, one in enumerate(new):
+        assert machine.state is OwnerState.READING
+        machine.handle(StoreRead(1, f"S{number}", {}, {}, new=one), 0)
+        if machine.state is OwnerState.BEGINNING:
+            break
+    assert number + 1 == stores_read
 
 
 def test_what_was_listed_keeps_its_offsets_and_what_never_came_is_a_hole():

@@ -13,6 +13,7 @@ from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
 from dafka.model import Partition, range_of, replace, slot_of
 from dafka.node.ledgers import read_ledgers, read_topics
+from dafka.query.messages import HealthResponse
 from tests.support.hostile_node import garbled
 
 ORDERS = Topic("orders", 2, UUID(int=7), {})
@@ -43,6 +44,11 @@ class StoreOfLogs:
             if place.topic == topic
         }
 
+    endpoint = "tcp://127.0.0.1:1"
+
+    def health(self):
+        return HealthResponse("S0", 0, 0, new=True)
+
     def ranges_of(self, places):
         return {place: self.ranges(place.topic)[place] for place in places}
 
@@ -52,7 +58,7 @@ class StoreOfLogs:
 
 def read(store, partition, epoch=9):
     wanted = ReadLedger(partition, epoch, 3)
-    (found,) = read_ledgers(store, "S0", [wanted], TOPICS).items()
+    (found,) = read_ledgers(store, [wanted], TOPICS).items()
     assert found[0] == (partition, epoch)
     assert (found[1].token, found[1].store) == (3, "S0")
     return found[1]
@@ -70,7 +76,6 @@ def test_of_chains_the_newest_whole_one_is_read_and_what_there_is_of_newer_ones(
 class Dropping(StoreOfLogs):
     """While it is read, so many times, a newer chain becomes whole and an older one is dropped."""
 
-    endpoint = "tcp://127.0.0.1:1"
     times = 1
 
     def ranges_of(self, places):
@@ -121,6 +126,15 @@ def test_a_batch_that_cannot_be_read_ends_its_chain():
         replace(one, content=garbled(one.content, 30, b"\7")) for one in store.logs[log]
     ]
     assert read(store, FIRST).lines == {}
+
+
+def test_a_new_disk_says_so_and_one_that_is_changed_meanwhile_is_not_read():
+    store = StoreOfLogs()
+    assert read(store, FIRST).new
+    identities = iter(("S0", "S1"))
+    store.health = lambda: HealthResponse(next(identities), 0, 0)
+    with pytest.raises(QueryError, match="another disk"):
+        read(store, FIRST)
 
 
 def test_records_are_those_in_the_partitions_slots():

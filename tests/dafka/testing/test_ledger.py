@@ -38,7 +38,7 @@ def test_the_same_seed_gives_the_same_run():
 
 
 def test_runs_have_takeovers_answers_holes_and_a_log_start():
-    runs = [run(seed) for seed in range(40)]
+    runs = [run(seed) for seed in range(50)]
     assert sum(one.owners for one in runs) > 100
     assert sum(one.shown.answered for one in runs) > 200
     assert any(name == HOLE for one in runs for name, _ in one.shown.names.values())
@@ -95,7 +95,7 @@ def settled_unfinished(see):
 def what_others_have(_copy):
     """It is dropped because another store has what comes after it, and that may be the only one."""
 
-    def copied(self, other):
+    def copied(self, other, _part):
         whole = [epoch for epoch, chain in other.chains.items() if readable(chain.lines)]
         newest = max(whole, default=0)
         for epoch, chain in self.chains.items():
@@ -105,6 +105,10 @@ def what_others_have(_copy):
             self.take_records(address, there)
 
     return copied
+
+
+def new_or_not(_machine):
+    return lambda self: len(self._read) >= self._majority
 
 
 def no_holes(entered):
@@ -205,6 +209,7 @@ FAULTS = [
     lambda patch: patch.setattr(Machine, "_came", lambda self, line: False),
     lambda patch: patch.setattr(Beginning, "see", settled_unfinished(Beginning.see)),
     lambda patch: patch.setattr(Shelf, "copy", what_others_have(Shelf.copy)),
+    lambda patch: patch.setattr(Machine, "_has_read_enough", new_or_not(Machine)),
     lambda patch: patch.setattr(Producers, "taken", lambda self: []),
     lambda patch: patch.setattr(Ledger, "skips", lambda self: []),
 ]
@@ -213,7 +218,12 @@ NAMES = [
     *("no holes", "lines alone", "records alone", "served at once", "gone forgotten"),
     *("what has none", "any epoch", "an old chain", "a short chain", "all of the list"),
     *("a twin that came late", "batches forgotten", "dropped unfinished"),
-    *("dropped for what others have", "batches not repeated", "gone not repeated"),
+    *(
+        "dropped for what others have",
+        "a new disk counts",
+        "batches not repeated",
+        "gone not repeated",
+    ),
 ]
 
 
