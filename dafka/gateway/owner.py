@@ -59,7 +59,7 @@ class OwnerState(Enum):
 OWNER_STATES = {
     OwnerState.FOREIGN: {OwnerState.READING},
     OwnerState.READING: {OwnerState.BEGINNING, OwnerState.FOREIGN},
-    OwnerState.BEGINNING: {OwnerState.SERVING, OwnerState.FOREIGN},
+    OwnerState.BEGINNING: {OwnerState.SERVING, OwnerState.READING, OwnerState.FOREIGN},
     OwnerState.SERVING: {OwnerState.FOREIGN},
 }
 
@@ -84,11 +84,17 @@ class LedgerMachine:
     Args:
         stores: How many stores there are.
         lines_min: So many lines behind its beginning are not too many for a chain.
+        takeover_ms: One that takes longer is told of.
     """
 
-    def __init__(self, stores: int, lines_min: int = RESTATED_LINES_MIN) -> None:
+    def __init__(
+        self,
+        stores: int,
+        lines_min: int = RESTATED_LINES_MIN,
+        takeover_ms: int = TAKEOVER_MS_MAX,
+    ) -> None:
         self._stores = stores
-        self._lines_min = lines_min
+        self._lines_min, self._takeover_ms = lines_min, takeover_ms
         self._majority = majority_of(stores)
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
@@ -196,8 +202,20 @@ class LedgerMachine:
     def _wake(self, now_ms: int) -> list[LedgerEffect]:
         if self._late_ms is None or now_ms < self._late_ms:
             return []
-        self._late_ms = now_ms + TAKEOVER_MS_MAX
-        return [TakeoverLate(self._waits_for(now_ms))]
+        self._late_ms = now_ms + self._takeover_ms
+        late = TakeoverLate(self._waits_for(now_ms))
+        if self.state is not OwnerState.BEGINNING or self._lines_stored < self._begun:
+            return [late]
+        # It waits for records, and who had them may have lost its disk since it was read.
+        self._lifecycle.become(OwnerState.READING)
+        return [late, *self._ask()]
+
+    def _ask(self) -> list[LedgerEffect]:
+        self._token += 1
+        self._read.clear()
+        self._waiting.clear()
+        self._trims.clear()
+        return [ReadStores(self._token)]
 
     def _waits_for(self, now_ms: int) -> str:
         """What it lacks before it serves, for people."""
@@ -217,18 +235,14 @@ class LedgerMachine:
     def _own(self, event: Owned, now_ms: int) -> list[LedgerEffect]:
         assert event.epoch > self._epoch
         self._lifecycle.become(OwnerState.READING)
-        self._late_ms = now_ms + TAKEOVER_MS_MAX
+        self._late_ms = now_ms + self._takeover_ms
         self._epoch, self._lease_ms = event.epoch, event.lease_ms
         self._address = event.address
-        self._token += 1
-        self._read.clear()
         self._stored.clear()
         self._gone.clear()
-        self._waiting.clear()
-        self._trims.clear()
         self._lines = self._lines_stored = 0
         self._offered = None
-        return [ReadStores(self._token)]
+        return self._ask()
 
     def _take(self, event: StoreRead) -> list[LedgerEffect]:
         if self.state is not OwnerState.READING or event.token != self._token:
@@ -275,7 +289,8 @@ class LedgerMachine:
             entries += self._entered(entry.address, entry.first, came)
             entries += self._entered(HOLE, 0, entry.records - came)
         for address in closed[-CLOSED_MAX:]:
-            self.ledger.skip(address, CLOSED)
+            if address != self._address:  # as where it has begun before, and reads again
+                self.ledger.skip(address, CLOSED)
         for address, there in sorted(kept.items()):
             # What had offsets and is trimmed, some stores may still have, or get back from others.
             self.ledger.skip(address, floors.get(address, before.listed(address)))

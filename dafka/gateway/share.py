@@ -120,6 +120,7 @@ class Share:
         reading = self.machine.state is OwnerState.READING
         effects += self.feed(read, now_ms)
         if reading and self.machine.state is OwnerState.BEGINNING:
+            self._producers = Producers()
             for line in self.machine.produced:
                 if line.produced is not None:
                     self._producers.add(line.produced, line.offset)

@@ -36,6 +36,7 @@ from dafka.gateway.ledger import HOLE
 from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
 from dafka.groups.membership import blocking_of
+from dafka.protocol.events import Woke
 from dafka.testing.ledger_shown import Shown
 from dafka.testing.ledger_stores import Shelf
 from dafka.testing.seeds import run_seeds
@@ -99,7 +100,8 @@ class SimGateway:
         """Start."""
         self.incarnation += 1
         self.alive, self.frozen = True, False
-        self.machine = LedgerMachine(len(self._run.shelves), self._run.lines_min)
+        run = self._run
+        self.machine = LedgerMachine(len(run.shelves), run.lines_min, run.takeover_ms)
         self._lines, self._sent = [], {}
         self._inbox.clear()
         self._waiting.clear()
@@ -165,6 +167,7 @@ class SimGateway:
         self._publish()
         for shelf in self._run.shelves:
             self._run.ask(self, shelf, partial(self._ends, shelf))
+        self._handle(Woke())
         if self.machine.state is OwnerState.READING:
             self._read(self._poll_token)
 
@@ -277,7 +280,7 @@ class SimGateway:
                 if (begins or self.machine.state is OwnerState.BEGINNING) and self._run.dies():
                     self.crash()
             case TakeoverLate():
-                raise AssertionError("nobody wakes it")
+                self._run.late += 1
             case Offered():
                 self._run.shown.offered(self.machine, effect, self._run.is_kept)
                 for waiting in [one for one in self._waiting if one[1] <= effect.end]:
@@ -322,6 +325,10 @@ class LedgerRun:
         """See `LedgerMachine`."""
         self.restated = 0
         """How often a long chain was begun anew."""
+        self.late = 0
+        """How often a takeover took long."""
+        self.takeover_ms = chance.choice((300, 5_000))
+        """See `LedgerMachine`."""
 
     def dies(self) -> bool:
         """Whether a gateway dies right here."""

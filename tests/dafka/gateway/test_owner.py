@@ -70,8 +70,7 @@ def waits(bench, now_ms):
     """What an owner tells that it waits for, and that it tells it in time."""
     assert bench.machine.wakeup_ms() == now_ms
     assert bench.give(Woke(), now_ms - 1) == []
-    (told,) = bench.give(Woke(), now_ms)
-    return told.waits_for
+    return bench.give(Woke(), now_ms)[0].waits_for
 
 
 def test_a_takeover_that_takes_long_says_what_it_waits_for():
@@ -85,7 +84,9 @@ def test_a_takeover_that_takes_long_says_what_it_waits_for():
     bench.store()
     said = "stores to have the records of A below 5: up to 0 they do"
     assert waits(bench, 3 * late_ms) == said
-    bench.give(RecordsStored("A", 5), 3 * late_ms)
+    bench.give(StoreRead(2, "S0", {2: bench.lines}, {"A": range(5)}))
+    bench.give(StoreRead(2, "S1", {}, {"A": range(5)}))
+    bench.store(3 * late_ms)
     assert bench.machine.wakeup_ms() is None
     assert bench.give(Woke(), 5 * late_ms) == []
 
@@ -187,10 +188,11 @@ def test_whose_partition_it_is_not_does_nothing():
 CHANGES = {
     (OwnerState.FOREIGN, OwnerState.READING): [Owned(1, 1_000, "ME")],
     (OwnerState.READING, OwnerState.BEGINNING): [
-        StoreRead(1, "S0", {}, {}),
+        StoreRead(1, "S0", {}, {"A": range(1)}),
         StoreRead(1, "S1", {}, {}),
     ],
-    (OwnerState.BEGINNING, OwnerState.SERVING): [LinesStored(1, 2)],
+    (OwnerState.BEGINNING, OwnerState.READING): [LinesStored(1, 3), Woke()],
+    (OwnerState.BEGINNING, OwnerState.SERVING): [RecordsStored("A", 1), LinesStored(1, 3)],
     **{
         (state, OwnerState.FOREIGN): [Disowned()]
         for state in OwnerState
@@ -203,7 +205,7 @@ WAY = [state for state in OwnerState if state is not OwnerState.FOREIGN]
 @pytest.mark.parametrize("state", OwnerState)
 @pytest.mark.parametrize("following", OwnerState)
 def test_its_states_follow_each_other_as_the_table_says(state, following):
-    machine = LedgerMachine(3)
+    machine = LedgerMachine(3, takeover_ms=0)
     for step in WAY[: 1 + WAY.index(state)] if state in WAY else []:
         for event in CHANGES[machine.state, step]:
             machine.handle(event, 0)
@@ -245,3 +247,18 @@ def test_a_chain_twice_as_long_as_its_beginning_is_begun_anew_once_that_is_store
         assert list(found.ledger) == list(bench.machine.ledger)
         assert [(line.produced, line.offset) for line in found.produced][-1] == (produced, 8)
         assert found.closed == ["", "ME"]
+
+
+def test_records_whose_store_has_lost_its_disk_since_it_was_read_become_holes():
+    bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
+    bench.store()
+    bench.give(LeaseRenewed(3 * TAKEOVER_MS_MAX))
+    late, asked = bench.give(Woke(), TAKEOVER_MS_MAX)
+    assert "records of A below 5" in late.waits_for
+    assert asked == ReadStores(2)
+    bench.give(StoreRead(2, "S0", {2: bench.lines}, {}))
+    bench.give(StoreRead(2, "S1", {}, {}))
+    assert list(bench.machine.ledger) == [LedgerEntry(0, HOLE, 0, 5)]
+    assert bench.store(TAKEOVER_MS_MAX) == [Offered(0, 5)]
+    bench.give(RecordsSent("ME", 0, 1))
+    assert bench.machine.ledger.end == 6, "its own address is not closed"
