@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError, RecordError
 from dafka.gateway.broker import KafkaPartition
-from dafka.gateway.catalog import CONTROLLED, decoded_topic
+from dafka.gateway.catalog import CATALOG, CONTROLLED, Catalog, decoded_topic
 from dafka.gateway.chains import readable
+from dafka.gateway.effects import ReadLedger
 from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
 from dafka.model import range_of, slot_of
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from dafka.gateway.broker import Topic
-    from dafka.gateway.effects import ReadLedger
     from dafka.gateway.events import LedgerLine
     from dafka.model import Partition
     from dafka.query.client import StoreClient
@@ -57,6 +57,30 @@ def read_ledgers(
         has = lines[one.partition], kept.get(one.partition, {})
         found[one.partition, one.epoch] = StoreRead(one.token, health.identity, *has, health.new)
     return found
+
+
+def read_all_ledgers(
+    client: StoreClient, topic: str | None = None
+) -> Mapping[KafkaPartition, StoreRead]:
+    """Return what a store has of every Kafka partition that it knows of.
+
+    Args:
+        client: Its query port.
+        topic: Only of this one.
+
+    Raises:
+        QueryError: It does not answer.
+    """
+    catalog = Catalog()
+    for place, there in sorted(client.ranges(CATALOG).items()):
+        catalog.add(read_topics(client, place, there.start, there.stop))
+    wanted = [
+        ReadLedger(partition, 0, 0)
+        for partition in catalog.partitions()
+        if topic in (None, partition.topic)
+    ]
+    found = read_ledgers(client, wanted, catalog.topics)
+    return {partition: read for (partition, _), read in found.items()}
 
 
 def read_topics(client: StoreClient, place: Partition, start: int, end: int) -> list[Topic]:
