@@ -38,6 +38,19 @@ def group_of(places: Mapping[str, str]) -> type[TyperGroup]:
     return Commands
 
 
+def by_default(command: str) -> type[TyperGroup]:
+    """Return the class of a group that is one of its commands where none of them is named."""
+
+    class Defaulting(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+            if not args or (args[0] not in self.commands and args[0] != "--help"):
+                args = [command, *args]
+            taken: list[str] = super().parse_args(ctx, args)
+            return taken
+
+    return Defaulting
+
+
 class _Loading(Mapping[str, "TyperCommand | TyperGroup"]):
     """Commands by name."""
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dafka.cli.command import by_default
+from dafka.cli.ledger import ledger
 from dafka.cli.options import (
     Access,
     Advertise,
@@ -42,7 +44,18 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 """The port that Kafka has."""
 
 
-def gateway(
+gateway = typer.Typer(
+    cls=by_default("run"),
+    add_completion=False,
+    help="Run a port for Kafka clients, or look into the ledgers of those that run.\n\n"
+    "`dafka gateway --cluster NAME` is the same as with `run`.\n\n"
+    "Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556",
+)
+gateway.add_typer(ledger, name="ledger")
+
+
+@gateway.command("run")
+def run_gateway(
     cluster: Annotated[str, typer.Option(help="The cluster's name; clients are told it.")],
     tower: Towers,
     store: AllStores,

@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
+from dafka.cli.command import by_default
 from dafka.cli.options import (
     DEFAULT_QUERY,
     Access,
@@ -51,18 +51,8 @@ Execute = Annotated[
 ]
 
 
-class _ShowByDefault(TyperGroup):
-    """`dafka groups` and `dafka groups billing` are `dafka groups show`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        if not args or (args[0] not in self.commands and args[0] != "--help"):
-            args = ["show", *args]
-        taken: list[str] = super().parse_args(ctx, args)
-        return taken
-
-
 groups = typer.Typer(
-    cls=_ShowByDefault,
+    cls=by_default("show"),
     add_completion=False,
     help="Show groups of consumers, their positions and members; say where they are to go on.\n\n"
     "`dafka groups` and `dafka groups GROUP` are the same as with `show`.\n\n"

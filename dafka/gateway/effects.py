@@ -205,6 +205,14 @@ class OffsetsShown:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionLate:
+    """A partition that is this gateway's is not served for long: what its owner waits for."""
+
+    partition: KafkaPartition
+    waits_for: str
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogued:
     """The topics there are."""
 
@@ -224,4 +232,4 @@ ClientEvent = AppendBatch | Locate | Survey | MakeTopic | CommitOffsets | ListGr
 GatewayEvent = (
     ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | CommitsTold | Close
 )
-ShareEffect = ReadLedger | Answer | OffsetsShown
+ShareEffect = ReadLedger | Answer | OffsetsShown | PartitionLate

@@ -28,6 +28,8 @@ class LineKind(Enum):
     trimmed; or, all that are to come, of a gateway that does not own the partition any more."""
     PRODUCED = "produced"
     """A Kafka producer's batch has had its offsets: so much is known of what it may send again."""
+    SETTLED = "settled"
+    """As many stores as block a majority have the last beginning: what is older may go."""
 
 
 class Produced(NamedTuple):
@@ -99,12 +101,14 @@ class StoreRead:
         store: Which.
         lines: Of the partition's ledger, of each epoch, as the store has them, in order.
         kept: Of each address in the partition's slots, the sequences that it has.
+        new: Whether its disk is, and may lack what the one before had.
     """
 
     token: int
     store: str
     lines: Mapping[int, Sequence[LedgerLine]]
     kept: Mapping[str, range]
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,17 @@ class RecordsGone:
 
 
 @dataclass(frozen=True, slots=True)
+class Restate:
+    """Write the whole list anew in the same chain, which is long.
+
+    Attributes:
+        produced: The last batches of each Kafka producer, in their order, and their offsets.
+    """
+
+    produced: Sequence[tuple[Produced, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadStores:
     """Ask every store what it has, again and again until it answers."""
 
@@ -160,6 +175,13 @@ class WriteLines:
     """Publish these, behind all before, until they are stored."""
 
     lines: tuple[LedgerLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverLate:
+    """It has not come to serving for long: what it waits for, for people."""
+
+    waits_for: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +201,7 @@ LedgerEvent = (
     | RecordsSent
     | RecordsStored
     | RecordsGone
+    | Restate
     | Woke
 )
-LedgerEffect = ReadStores | WriteLines | Offered
+LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 HOLE = ""
 """In place of the address of records that never came."""
 
+CLOSED = 2**62
+"""Above all sequences: of an address that is skipped up to there nothing gets an offset again.
+
+What a gateway took in and is not found when the next one begins was never acknowledged, and its
+client sends it again: should it come late, it would be there twice.
+"""
+
 ENTRY_RECORDS_MAX = 2**31
 """Of one entry; longer runs are several."""
 
@@ -76,7 +83,13 @@ class Ledger:
     def skip(self, address: str, sequence: int) -> None:
         """Records of an address below a sequence get no offset any more: they are gone."""
         if sequence > self.listed(address):
+            self._listed.pop(address, None)  # so that they are told in the order of their calls
             self._listed[address] = sequence
+
+    def skips(self) -> list[tuple[str, int]]:
+        """Return the addresses of which more has had offsets than the list says, and how much."""
+        ends = {entry.address: entry.first + entry.records for entry in self}
+        return [(one, end) for one, end in self._listed.items() if end > ends.get(one, 0)]
 
     def append(self, address: str, first: int, count: int) -> LedgerEntry:
         """Give the next offsets to records; returns what was added, joined to what it continues."""

@@ -48,7 +48,7 @@ PLACE_MAX = 2**62
 _LINE = struct.Struct(">BqqIqhi")
 _KINDS = (
     *(LineKind.BEGIN, LineKind.ENTRY, LineKind.OPEN, LineKind.TRIM, LineKind.SKIP),
-    LineKind.PRODUCED,
+    *(LineKind.PRODUCED, LineKind.SETTLED),
 )
 _OCTETS = {kind: octet for octet, kind in enumerate(_KINDS)}
 _NOBODY = (-1, -1, -1)
@@ -91,6 +91,11 @@ def encoded(line: LedgerLine, partition: KafkaPartition) -> bytes:
     ) + octets_of(partition.topic if begins else line.address)
 
 
+def kind_of(value: bytes | None) -> LineKind | None:
+    """Return of what kind a line is, which is all that is looked at; None if it is none."""
+    return _KINDS[value[0]] if value and value[0] < len(_KINDS) else None
+
+
 def decoded(
     value: bytes | None, epoch: int, number: int
 ) -> tuple[LedgerLine, KafkaPartition | None] | None:
@@ -112,21 +117,25 @@ def decoded(
 
 
 def chain_of(
-    values: Iterable[bytes | None], partition: KafkaPartition, epoch: int
+    values: Iterable[tuple[int, bytes | None]], partition: KafkaPartition, epoch: int
 ) -> Sequence[LedgerLine]:
-    """Read the values of a chain from its first on, as far as they are what they should be.
+    """Read a chain from its first beginning on, as far as its values are what they should be.
 
     Nothing, if it is another partition's or epoch's: their addresses may begin alike.
+
+    Args:
+        values: With their sequences.
+        partition: Whose it has to be.
+        epoch: Likewise.
     """
     lines: list[LedgerLine] = []
-    for number, value in enumerate(values):
+    for number, value in values:
         read = decoded(value, epoch, number)
         if read is None:
             break
         line, of = read
-        if (number == 0) != (line.kind is LineKind.BEGIN):
-            break
         if of is not None and (of, line.epoch) != (partition, epoch):
             break
-        lines.append(line)
+        if lines or of is not None:
+            lines.append(line)
     return lines

@@ -160,6 +160,8 @@ class GatewayMachine:
         self._making: dict[int, Topic] = {}
         self._coordination = Coordination(address)
         self._translation = OffsetTranslation(self.catalog.numbers)
+        self._late_ms: int | None = None
+        """When a share may have waited for long."""
         self._followed: set[str] = set()
         """The stores whose commits have all been told."""
         self._greeted = False
@@ -190,8 +192,8 @@ class GatewayMachine:
                 return self._reflect(event, now_ms)
 
     def wakeup_ms(self) -> int | None:
-        """When the mirror or the member is due."""
-        return earliest(self._mirror.wakeup_ms(), self._member.wakeup_ms())
+        """When the mirror, the member or the owner of a partition is due."""
+        return earliest(self._mirror.wakeup_ms(), self._member.wakeup_ms(), self._late_ms)
 
     def check(self) -> None:
         """Assert what has to be true of each part."""
@@ -336,6 +338,10 @@ class GatewayMachine:
         if not self._greeted:
             self._greeted = True
             effects.append(Listen(MessageId.RECORDS, CATALOG))
+        if self._late_ms is not None and now_ms >= self._late_ms:
+            for share in self._shares.values():
+                effects += share.feed(Woke(), now_ms)
+            self._late_ms = earliest(*(one.machine.wakeup_ms() for one in self._shares.values()))
         return effects + self._reflect(Woke(), now_ms) + self._agree(Woke(), now_ms)
 
     def _agree(self, event: MemberEvent, now_ms: int) -> list[object]:
@@ -385,6 +391,7 @@ class GatewayMachine:
                 share = Share(partition, epoch, self.address, address, self._stores)
                 self._shares[partition] = self._chains[share.chain.address] = share
                 effects += share.own(lease_ms, now_ms)
+                self._late_ms = earliest(self._late_ms, share.machine.wakeup_ms())
         return effects
 
     def _address_in(self, partition: KafkaPartition) -> str:

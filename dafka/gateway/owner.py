@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, assert_never
 
+from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
     LeaseRenewed,
@@ -24,18 +25,19 @@ from dafka.gateway.events import (
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
     StoreRead,
+    TakeoverLate,
     WriteLines,
 )
-from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, Ledger
-from dafka.gateway.producers import BATCHES_KEPT
-from dafka.groups.membership import majority_of
-from dafka.limits import PRODUCERS_MAX
+from dafka.gateway.ledger import CLOSED, ENTRY_RECORDS_MAX, HOLE, Ledger
+from dafka.gateway.stored_ends import StoredEnds
+from dafka.groups.membership import blocking_of, majority_of
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dafka.gateway.events import LedgerEffect, LedgerEvent, Produced
     from dafka.gateway.ledger import LedgerEntry
@@ -57,20 +59,20 @@ class OwnerState(Enum):
 OWNER_STATES = {
     OwnerState.FOREIGN: {OwnerState.READING},
     OwnerState.READING: {OwnerState.BEGINNING, OwnerState.FOREIGN},
-    OwnerState.BEGINNING: {OwnerState.SERVING, OwnerState.FOREIGN},
+    OwnerState.BEGINNING: {OwnerState.SERVING, OwnerState.READING, OwnerState.FOREIGN},
     OwnerState.SERVING: {OwnerState.FOREIGN},
 }
 
 
-CLOSED = 2**62
-"""Above all sequences: of an address that is skipped up to there nothing gets an offset again.
-
-What a gateway took in and is not found when the next one begins was never acknowledged, and its
-client sends it again: should it come late, it would be there twice.
-"""
+RESTATED_LINES_MIN = 10_000
+"""Lines that a chain may have behind its beginning, however short that is."""
 
 CLOSED_MAX = 1_000
 """Addresses of owners before; what comes so late that there were more is taken for others'."""
+
+
+TAKEOVER_MS_MAX = 10_000
+"""A takeover that takes longer is told of, as often: a session, and a list read and written."""
 
 
 class LedgerMachine:
@@ -81,9 +83,18 @@ class LedgerMachine:
 
     Args:
         stores: How many stores there are.
+        lines_min: So many lines behind its beginning are not too many for a chain.
+        takeover_ms: One that takes longer is told of.
     """
 
-    def __init__(self, stores: int) -> None:
+    def __init__(
+        self,
+        stores: int,
+        lines_min: int = RESTATED_LINES_MIN,
+        takeover_ms: int = TAKEOVER_MS_MAX,
+    ) -> None:
+        self._stores = stores
+        self._lines_min, self._takeover_ms = lines_min, takeover_ms
         self._majority = majority_of(stores)
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
@@ -104,12 +115,18 @@ class LedgerMachine:
         self._waiting: deque[tuple[int, LedgerEntry]] = deque()
         """What is not offered yet, with the line that has to be stored."""
         self._begun = 0
-        """The line that ends the beginning."""
+        """The number of the line behind the beginning that was written last."""
+        self._beginning_lines = 0
+        """How many that has."""
+        self._settled = False
+        """Whether it has been said that it is stored."""
         self._trims: deque[tuple[int, int]] = deque()
         """Where the list begins, once the line that says so is stored."""
         self._end = 0
         """Behind what is stored, with all before it."""
         self._offered: Offered | None = None
+        self._late_ms: int | None = None
+        """When to tell that it does not serve yet."""
 
     @property
     def state(self) -> OwnerState:
@@ -125,9 +142,10 @@ class LedgerMachine:
         """Take one event in; see `Machine`."""
         match event:
             case Owned():
-                return self._own(event)
+                return self._own(event, now_ms)
             case Disowned():
                 self._lifecycle.become(OwnerState.FOREIGN)
+                self._late_ms = None
                 return []
             case _ if self.state is OwnerState.FOREIGN:
                 return []  # what was still under way when it was disowned
@@ -137,13 +155,22 @@ class LedgerMachine:
             case StoreRead():
                 return self._take(event)
             case Woke():
-                return [ReadStores(self._token)] if self.state is OwnerState.READING else []
+                return self._wake(now_ms)
+            case Restate():
+                return self._restate(event.produced) if self.is_long else []
             case _:
                 return self._follow(event, now_ms)
 
     def wakeup_ms(self) -> int | None:
-        """Never: whoever asks the stores does so until they answer."""
-        return None
+        """When it is late; whoever asks the stores does so until they answer."""
+        return self._late_ms
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its chain is to be begun anew: it is twice as long as its beginning."""
+        since = self._lines - self._begun
+        long = since > max(self._lines_min, self._beginning_lines)
+        return long and self._settled and self.state is OwnerState.SERVING
 
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""
@@ -162,7 +189,7 @@ class LedgerMachine:
             case LinesStored():
                 if event.epoch == self._epoch:
                     self._lines_stored = max(self._lines_stored, event.end)
-                return self._offer(now_ms)
+                return self._settle() + self._offer(now_ms)
             case RecordsSent():
                 return self._send(event)
             case RecordsStored():
@@ -172,68 +199,129 @@ class LedgerMachine:
             case _:
                 assert_never(event)
 
-    def _own(self, event: Owned) -> list[LedgerEffect]:
-        assert event.epoch > self._epoch
+    def _wake(self, now_ms: int) -> list[LedgerEffect]:
+        if self._late_ms is None or now_ms < self._late_ms:
+            return []
+        self._late_ms = now_ms + self._takeover_ms
+        late = TakeoverLate(self._waits_for(now_ms))
+        if self.state is not OwnerState.BEGINNING or self._lines_stored < self._begun:
+            return [late]
+        # It waits for records, and who had them may have lost its disk since it was read.
         self._lifecycle.become(OwnerState.READING)
-        self._epoch, self._lease_ms = event.epoch, event.lease_ms
-        self._address = event.address
+        return [late, *self._ask()]
+
+    def _ask(self) -> list[LedgerEffect]:
         self._token += 1
         self._read.clear()
-        self._stored.clear()
-        self._gone.clear()
         self._waiting.clear()
         self._trims.clear()
+        return [ReadStores(self._token)]
+
+    def _waits_for(self, now_ms: int) -> str:
+        """What it lacks before it serves, for people."""
+        if self.state is OwnerState.READING:
+            new = sum(read.new for read in self._read.values())
+            read = f"{len(self._read)} of {self._stores} have been"
+            return f"stores to be read: {read}" + f", {new} of them with a new disk" * (new > 0)
+        if now_ms >= self._lease_ms:
+            return "a lease"
+        if self._lines_stored < self._begun:
+            return f"stores to have its ledger: {self._lines_stored} of {self._begun} lines"
+        entry = self._waiting[0][1]
+        there = self._stored.get(entry.address, 0)
+        end = entry.first + entry.records
+        return f"stores to have the records of {entry.address} below {end}: up to {there} they do"
+
+    def _own(self, event: Owned, now_ms: int) -> list[LedgerEffect]:
+        assert event.epoch > self._epoch
+        self._lifecycle.become(OwnerState.READING)
+        self._late_ms = now_ms + self._takeover_ms
+        self._epoch, self._lease_ms = event.epoch, event.lease_ms
+        self._address = event.address
+        self._stored.clear()
+        self._gone.clear()
         self._lines = self._lines_stored = 0
         self._offered = None
-        return [ReadStores(self._token)]
+        return self._ask()
 
     def _take(self, event: StoreRead) -> list[LedgerEffect]:
         if self.state is not OwnerState.READING or event.token != self._token:
             return []
         self._read[event.store] = event
-        if len(self._read) < self._majority:
+        if not self._has_read_enough():
             return []
         self._lifecycle.become(OwnerState.BEGINNING)
         return self._begin(list(self._read.values()))
 
+    def _has_read_enough(self) -> bool:
+        """Whether what has been read has all that was ever shown.
+
+        A majority without those whose disk is new, or all there are. Where a majority has only new
+        disks nothing was ever shown: no more may be lost than may be down.
+        """
+        known = sum(not read.new for read in self._read.values())
+        return (
+            known >= self._majority
+            or len(self._read) >= self._stores
+            or (not known and len(self._read) >= self._majority)
+        )
+
     def _begin(self, read: Sequence[StoreRead]) -> list[LedgerEffect]:
         """Write what was there anew, then what has no offset yet."""
         kept: dict[str, range] = {}
+        told = StoredEnds(blocking_of(self._stores), self._stores)
         for one in read:
             for address, there in one.kept.items():
+                # A store may forget a partition before it is asked how far it is.
+                end = told.end(address, one.store, there.stop) or 0
+                self._stored[address] = max(end, self._stored.get(address, 0))
                 known = kept.get(address, there)
                 start, stop = min(known.start, there.start), max(known.stop, there.stop)
                 kept[address] = range(start, stop)
         before, produced, closed = listed([chain for one in read for chain in one.lines.values()])
         self.ledger, self._end = Ledger(before.start), before.start
-        lines = [self._line(LineKind.BEGIN, before.start)]
+        entries: list[LedgerEntry] = []
         floors: dict[str, int] = {}
         for entry in before:
             floors.setdefault(entry.address, entry.first)
             stop = kept.get(entry.address, range(0)).stop
             came = 0 if entry.address == HOLE else min(entry.records, max(0, stop - entry.first))
-            if came:
-                lines += self._listed(entry.address, entry.first, came)
-            if came < entry.records:
-                lines += self._listed(HOLE, 0, entry.records - came)
+            entries += self._entered(entry.address, entry.first, came)
+            entries += self._entered(HOLE, 0, entry.records - came)
         for address in closed[-CLOSED_MAX:]:
-            self.ledger.skip(address, CLOSED)
-            lines.append(self._line(LineKind.SKIP, 0, address, CLOSED))
+            if address != self._address:  # as where it has begun before, and reads again
+                self.ledger.skip(address, CLOSED)
         for address, there in sorted(kept.items()):
             # What had offsets and is trimmed, some stores may still have, or get back from others.
-            floor = floors.get(address, before.listed(address))
-            if floor > self.ledger.listed(address):
-                self.ledger.skip(address, floor)
-                lines.append(self._line(LineKind.SKIP, 0, address, floor))
+            self.ledger.skip(address, floors.get(address, before.listed(address)))
             first = max(there.start, self.ledger.listed(address))
-            if first < there.stop:
-                lines += self._listed(address, first, there.stop - first)
+            entries += self._entered(address, first, there.stop - first)
         self.produced = [line for line in produced if self._came(line)]
-        lines += [self._line(*line[2:]) for line in self.produced]
-        self._trims.append((self._lines, self.ledger.start))
+        effects = self._restate((one.produced, one.offset) for one in self.produced)
+        self._waiting += [(self._begun - 1, entry) for entry in entries]
+        self._trims.append((self._begun - 1, self.ledger.start))
+        return effects
+
+    def _restate(self, produced: Iterable[tuple[Produced | None, int]]) -> list[LedgerEffect]:
+        """Write the whole list, so that nobody needs what its chain has before."""
+        first = self._lines
+        lines = [self._line(LineKind.BEGIN, self.ledger.start)]
+        lines += [self._line(LineKind.ENTRY, *entry) for entry in self.ledger]
+        lines += [self._line(LineKind.SKIP, 0, *skip) for skip in self.ledger.skips()]
+        for batch, offset in produced:
+            records = 0 if batch is None else batch.records
+            lines.append(self._line(LineKind.PRODUCED, offset, "", 0, records, batch))
         lines.append(self._line(LineKind.OPEN, self.ledger.end, self._address))
-        self._begun = self._lines
+        self._begun, self._beginning_lines = self._lines, self._lines - first
+        self._settled = False
         return [WriteLines(tuple(lines))]
+
+    def _settle(self) -> list[LedgerEffect]:
+        """Say that enough stores have the beginning: they need not keep what was before."""
+        if self._settled or self.state is OwnerState.READING or self._lines_stored < self._begun:
+            return []
+        self._settled = True
+        return [WriteLines((self._line(LineKind.SETTLED, self.ledger.start),))]
 
     def _came(self, line: LedgerLine) -> bool:
         """Whether the records of a batch that had its offsets before are there, or were trimmed."""
@@ -283,6 +371,7 @@ class LedgerMachine:
             if waits or self._lines_stored < self._begun:
                 return []
             self._lifecycle.become(OwnerState.SERVING)
+            self._late_ms = None
         start = 0 if self._offered is None else self._offered.start
         while self._trims and self._trims[0][0] < self._lines_stored:
             start = self._trims.popleft()[1]
@@ -303,13 +392,16 @@ class LedgerMachine:
         self, address: str, first: int, count: int, produced: Produced | None = None
     ) -> list[LedgerLine]:
         lines = []
+        for entry in self._entered(address, first, count):
+            self._waiting.append((self._lines, entry))
+            lines.append(self._line(LineKind.ENTRY, *entry, produced))
+        return lines
+
+    def _entered(self, address: str, first: int, count: int) -> Iterator[LedgerEntry]:
+        """Give records the next offsets."""
         for done in range(0, count, ENTRY_RECORDS_MAX):
             records = min(ENTRY_RECORDS_MAX, count - done)
-            entry = self.ledger.append(address, first + done, records)
-            self._waiting.append((self._lines, entry))
-            place = entry.offset, address, entry.first, records
-            lines.append(self._line(LineKind.ENTRY, *place, produced))
-        return lines
+            yield self.ledger.append(address, first + done, records)
 
     def _line(
         self,
@@ -323,84 +415,3 @@ class LedgerMachine:
         self._lines += 1
         number = self._lines - 1
         return LedgerLine(self._epoch, number, kind, offset, address, first, count, produced)
-
-
-class Listed(NamedTuple):
-    """What a chain makes.
-
-    Attributes:
-        ledger: The list.
-        produced: The last batches of Kafka producers, in their order: `PRODUCED` lines.
-        closed: The addresses of those who owned the partition, in their order.
-    """
-
-    ledger: Ledger
-    produced: list[LedgerLine]
-    closed: list[str]
-
-
-def listed(chains: Iterable[Sequence[LedgerLine]]) -> Listed:
-    """Return what the newest whole chain makes: of one epoch the longest."""
-    whole = [chain for chain in map(_unbroken, chains) if _is_whole(chain)]
-    for chain in sorted(whole, key=lambda chain: (chain[0].epoch, len(chain)), reverse=True):
-        found = _folded(chain)
-        if found is not None:
-            return found
-    return Listed(Ledger(), [], [])
-
-
-def _folded(chain: Sequence[LedgerLine]) -> Listed | None:
-    """What a chain adds up to; None if no owner can have written it."""
-    ledger = Ledger()
-    produced: dict[int, deque[LedgerLine]] = {}
-    closed: list[str] = []
-    own: list[str] = []
-    for line in chain:
-        if not _fits(line, ledger):
-            return None
-        if line.kind is LineKind.BEGIN:
-            ledger = Ledger(line.offset)
-        elif line.kind is LineKind.ENTRY:
-            ledger.append(line.address, line.first, line.records)
-        elif line.kind is LineKind.TRIM:
-            ledger.cut(line.offset)
-        elif line.kind is LineKind.SKIP:
-            ledger.skip(line.address, line.first)
-            if line.first == CLOSED:
-                closed.append(line.address)
-        elif line.kind is LineKind.OPEN:
-            own = [line.address]
-        if line.produced is not None:
-            _remember(produced, line.produced.producer_id, line)
-    last_produced = [line for last in produced.values() for line in last]
-    return Listed(ledger, last_produced, closed + own)
-
-
-def _remember(produced: dict[int, deque[LedgerLine]], producer_id: int, line: LedgerLine) -> None:
-    last = produced.pop(producer_id, None) or deque(maxlen=BATCHES_KEPT)
-    last.append(line._replace(kind=LineKind.PRODUCED, address="", first=0))
-    produced[producer_id] = last
-    if len(produced) > PRODUCERS_MAX:
-        del produced[next(iter(produced))]
-
-
-def _fits(line: LedgerLine, ledger: Ledger) -> bool:
-    """Whether an owner may have written it there: anybody may publish what looks like a line."""
-    if line.kind is LineKind.ENTRY:
-        known = line.address == HOLE or line.first >= ledger.listed(line.address)
-        return known and line.offset == ledger.end and line.records <= ENTRY_RECORDS_MAX
-    if line.kind is LineKind.TRIM:
-        return ledger.start <= line.offset <= ledger.end
-    return line.kind is not LineKind.BEGIN or line.number == 0
-
-
-def _unbroken(chain: Sequence[LedgerLine]) -> Sequence[LedgerLine]:
-    """The lines from the first on that follow each other."""
-    for number, line in enumerate(chain):
-        if line.number != number:
-            return chain[:number]
-    return chain
-
-
-def _is_whole(chain: Sequence[LedgerLine]) -> bool:
-    return any(line.kind is LineKind.OPEN for line in chain)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import ErrorCode, Placed
+from dafka.gateway.events import Produced
 from dafka.limits import PRODUCERS_MAX
 from dafka.records.batch import PLACES
 
 if TYPE_CHECKING:
-    from dafka.gateway.events import Produced
     from dafka.records.header import HeaderFields
 
 BATCHES_KEPT = 5
@@ -54,6 +54,14 @@ class Producers:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def taken(self) -> list[tuple[Produced, int]]:
+        """Return the batches that have their offsets, in the order in which to `add` them."""
+        return [
+            (Produced(producer_id, known.epoch, taken.first, taken.records), taken.offset)
+            for producer_id, known in self._known.items()
+            for taken in known.taken
+        ]
 
     def known(self, fields: HeaderFields | Produced) -> Placed | None:
         """Return where a batch has been placed before, or why it cannot be; None if it comes next.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import ErrorCode, Offsets, Placed
-from dafka.gateway.effects import Answer, Located, OffsetsShown, ReadLedger
+from dafka.gateway.effects import Answer, Located, OffsetsShown, PartitionLate, ReadLedger
 from dafka.gateway.events import (
     LinesStored,
     Offered,
@@ -17,10 +17,13 @@ from dafka.gateway.events import (
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
+    TakeoverLate,
     WriteLines,
 )
+from dafka.gateway.ledger import CLOSED
 from dafka.gateway.lines import LEDGER, chain_address, encoded
-from dafka.gateway.owner import CLOSED, LedgerMachine, OwnerState
+from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
 from dafka.gateway.served import taken_in
 from dafka.gateway.stored_ends import StoredEnds
@@ -102,6 +105,8 @@ class Share:
                     self._lines += effect.lines
                 case Offered():
                     effects += self._show(effect)
+                case TakeoverLate():
+                    effects.append(PartitionLate(self.partition, effect.waits_for))
         return effects
 
     def take(self, read: StoreRead, now_ms: int) -> list[ShareEffect]:
@@ -115,6 +120,7 @@ class Share:
         reading = self.machine.state is OwnerState.READING
         effects += self.feed(read, now_ms)
         if reading and self.machine.state is OwnerState.BEGINNING:
+            self._producers = Producers()
             for line in self.machine.produced:
                 if line.produced is not None:
                     self._producers.add(line.produced, line.offset)
@@ -141,7 +147,12 @@ class Share:
     def lines_stored(self, store: str, end: int, now_ms: int) -> list[ShareEffect]:
         """A store has the lines below a number."""
         enough = self._line_ends.end(self.chain.address, store, end)
-        return [] if enough is None else self.feed(LinesStored(self.epoch, enough), now_ms)
+        if enough is None:
+            return []
+        effects = self.feed(LinesStored(self.epoch, enough), now_ms)
+        if self.machine.is_long:
+            effects += self.feed(Restate(self._producers.taken()), now_ms)
+        return effects
 
     def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""

@@ -49,6 +49,7 @@ from dafka.gateway.effects import (
     MakeTopic,
     OffsetsCommitted,
     OffsetsShown,
+    PartitionLate,
     ReadLedger,
     Shared,
     Survey,
@@ -71,6 +72,7 @@ from dafka.node.kafka_groups import KafkaGroups
 from dafka.node.loop import Node
 from dafka.node.record_reader import RecordReader
 from dafka.node.store_watch import AGAIN_S, StoreWatch
+from dafka.plural import counted
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Stored, Wanted
 from dafka.transport.mesh import Mesh
@@ -167,6 +169,8 @@ class GatewayNode:
         self._coordinating = Coordinating({})
         self._groups = KafkaGroups(self)
         self._shown: dict[KafkaPartition, Offsets] = {}
+        self._late: Mapping[KafkaPartition, str] = {}
+        """What it waits for where a takeover takes long."""
         self._left = threading.Event()
         self._barred = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -386,9 +390,16 @@ class GatewayNode:
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        if now_ms() < self._machine.lease_ms:
+        if now_ms() >= self._machine.lease_ms:
+            return "no lease yet: it owns nothing until more than half of the stores answer"
+        late = self._late
+        if not late:
             return ""
-        return "no lease yet: it owns nothing until more than half of the stores answer"
+        (topic, number), waits_for = next(iter(late.items()))
+        return (
+            f"{counted(len(late), 'partition')} of its own it does not serve yet: "
+            f"{topic}/{number} waits for {waits_for}"
+        )
 
     def close(self) -> None:
         """Give back what it owns, and leave; clients that wait are told to ask another gateway."""
@@ -445,7 +456,7 @@ class GatewayNode:
         match effect:
             case Answer() | Located() | TopicMade() | OffsetsCommitted() | GroupsListed():
                 self._tell(effect)
-            case OffsetsShown():
+            case OffsetsShown() | PartitionLate():
                 self._show(effect)
             case ReadLedger():
                 for watch in self._watches:
@@ -465,7 +476,25 @@ class GatewayNode:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
 
-    def _show(self, shown: OffsetsShown) -> None:
+    def _note_late(self, partition: KafkaPartition, waits_for: str) -> None:
+        """Say it once in the log, and for as long as it is so where health is asked for."""
+        if partition not in self._late:
+            log.warning(
+                "takeover takes long: the partition is not served yet",
+                extra={
+                    "topic": partition.topic,
+                    "partition": partition.number,
+                    "waits_for": waits_for,
+                },
+            )
+        self._late = {**self._late, partition: waits_for}
+
+    def _show(self, shown: OffsetsShown | PartitionLate) -> None:
+        if isinstance(shown, PartitionLate):
+            self._note_late(shown.partition, shown.waits_for)
+            return
+        if shown.partition in self._late:
+            self._late = {one: why for one, why in self._late.items() if one != shown.partition}
         if shown.offsets is None:
             self._shown.pop(shown.partition, None)
         else:

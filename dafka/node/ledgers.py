@@ -4,58 +4,83 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dafka.errors import RecordError
+from dafka.errors import QueryError, RecordError
 from dafka.gateway.broker import KafkaPartition
-from dafka.gateway.catalog import CONTROLLED, decoded_topic
-from dafka.gateway.events import LineKind, StoreRead
+from dafka.gateway.catalog import CATALOG, CONTROLLED, Catalog, decoded_topic
+from dafka.gateway.chains import readable
+from dafka.gateway.effects import ReadLedger
+from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
 from dafka.model import range_of, slot_of
 from dafka.records.batch import values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from dafka.gateway.broker import Topic
-    from dafka.gateway.effects import ReadLedger
     from dafka.gateway.events import LedgerLine
     from dafka.model import Partition
     from dafka.query.client import StoreClient
 
 
+READS_MAX = 10
+"""So often a store is read again as it has dropped what was being read."""
+
+
 def read_ledgers(
-    client: StoreClient, store: str, wanted: Iterable[ReadLedger], topics: Mapping[str, Topic]
+    client: StoreClient, wanted: Collection[ReadLedger], topics: Mapping[str, Topic]
 ) -> dict[tuple[KafkaPartition, int], StoreRead]:
-    """Return what a store has of several partitions, by partition and epoch, in one pass.
+    """Return what a store has of several partitions, by partition and epoch.
 
     Args:
         client: Its query port.
-        store: What it is called.
         wanted: Which.
         topics: All that Kafka clients see.
 
     Raises:
-        QueryError: It does not answer.
+        QueryError: It does not answer, or is another one by the end.
     """
-    chains: dict[int, list[tuple[int, Partition, int]]] = {}
-    for place, there in client.ranges(LEDGER).items():
-        if (name := chain_name(place.address)) is not None and there.start == 0 < there.stop:
-            chains.setdefault(name.mark, []).append((name.epoch, place, there.stop))
+    # Before the rest: a disk that was new when it was read may have lacked something.
+    health = client.health()
+    lines = _read_lines(client, [one.partition for one in wanted])
     # The records after the lines: what a line speaks of, and is there, is seen.
     found = {}
-    lines = {}
-    for one in wanted:
-        newest_first = sorted(chains.get(mark_of_partition(one.partition), ()), reverse=True)
-        lines[one] = _newest_whole(client, one.partition, newest_first)
     kept: dict[KafkaPartition, dict[str, range]] = {}
     for topic in {one.partition.topic for one in wanted}:
         numbers = 1 if topic == CONTROLLED.topic else topics[topic].partitions
         for place, there in client.ranges(topic).items():
             partition = KafkaPartition(topic, range_of(slot_of(place.address), numbers))
             kept.setdefault(partition, {})[place.address] = there
+    if client.health().identity != health.identity:
+        raise QueryError(f"{client.endpoint} has got another disk while it was read")
     for one in wanted:
-        read = StoreRead(one.token, store, lines[one], kept.get(one.partition, {}))
-        found[one.partition, one.epoch] = read
+        has = lines[one.partition], kept.get(one.partition, {})
+        found[one.partition, one.epoch] = StoreRead(one.token, health.identity, *has, health.new)
     return found
+
+
+def read_all_ledgers(
+    client: StoreClient, topic: str | None = None
+) -> Mapping[KafkaPartition, StoreRead]:
+    """Return what a store has of every Kafka partition that it knows of.
+
+    Args:
+        client: Its query port.
+        topic: Only of this one.
+
+    Raises:
+        QueryError: It does not answer.
+    """
+    catalog = Catalog()
+    for place, there in sorted(client.ranges(CATALOG).items()):
+        catalog.add(read_topics(client, place, there.start, there.stop))
+    wanted = [
+        ReadLedger(partition, 0, 0)
+        for partition in catalog.partitions()
+        if topic in (None, partition.topic)
+    ]
+    found = read_ledgers(client, wanted, catalog.topics)
+    return {partition: read for (partition, _), read in found.items()}
 
 
 def read_topics(client: StoreClient, place: Partition, start: int, end: int) -> list[Topic]:
@@ -64,31 +89,59 @@ def read_topics(client: StoreClient, place: Partition, start: int, end: int) -> 
     Raises:
         QueryError: The store does not answer.
     """
-    values = _values(client, place, start, end)
+    values = (value for _, value in _values(client, place, start, end))
     return [topic for topic in map(decoded_topic, values) if topic is not None]
+
+
+def _read_lines(
+    client: StoreClient, partitions: Collection[KafkaPartition]
+) -> dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]]:
+    """The lines of each partition, by epoch; of what has been there all the while."""
+    for _ in range(READS_MAX):
+        there = client.ranges(LEDGER)
+        chains: dict[int, list[tuple[int, Partition]]] = {}
+        for place, kept in there.items():
+            if (name := chain_name(place.address)) is not None and kept:
+                chains.setdefault(name.mark, []).append((name.epoch, place))
+        read: set[Partition] = set()
+        found: dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]] = {}
+        for one in partitions:
+            newest_first = sorted(chains.get(mark_of_partition(one), ()), reverse=True)
+            found[one] = _newest_whole(client, one, newest_first, there, read)
+        # It drops what is before a newer beginning: half of that may have been read by then.
+        after = client.ranges_of(read)
+        if all(after[one].start == there[one].start for one in read if one in after):
+            return found
+    raise QueryError(f"{client.endpoint} drops its ledgers while they are read")
 
 
 def _newest_whole(
     client: StoreClient,
     partition: KafkaPartition,
-    newest_first: Iterable[tuple[int, Partition, int]],
+    newest_first: Iterable[tuple[int, Partition]],
+    there: Mapping[Partition, range],
+    read: set[Partition],
 ) -> dict[int, Sequence[LedgerLine]]:
     """The chain of the highest epoch that is whole, and what there is of those above."""
     found: dict[int, Sequence[LedgerLine]] = {}
-    for epoch, place, end in newest_first:
-        chain = chain_of(_values(client, place, 0, end), partition, epoch)
+    for epoch, place in newest_first:
+        read.add(place)
+        values = _values(client, place, there[place].start, there[place].stop)
+        chain = chain_of(values, partition, epoch)
         if chain:
             found[epoch] = chain
-        if any(line.kind is LineKind.OPEN for line in chain):
+        if readable(chain):
             break
     return found
 
 
-def _values(client: StoreClient, place: Partition, start: int, end: int) -> Iterator[bytes | None]:
-    """The values of records; nothing behind what cannot be read."""
+def _values(
+    client: StoreClient, place: Partition, start: int, end: int
+) -> Iterator[tuple[int, bytes | None]]:
+    """The values of records with their sequences; nothing behind what cannot be read."""
     for batch in client.scan(place, start, end):
         try:
             values = values_of(batch, start)
         except RecordError:
             return
-        yield from values
+        yield from enumerate(values, max(start, batch.sequence))

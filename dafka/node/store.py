@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
+from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import KEPT_MS
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
@@ -17,6 +18,7 @@ from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
 from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX, RETAINED_BATCHES_MAX
 from dafka.model import Partition
+from dafka.node.chain_retention import ChainRetention
 from dafka.node.loop import Node
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
@@ -77,6 +79,9 @@ RETENTION_INTERVAL_MS = 5_000
 COMMITS_KEPT = Retention(topics=COMMITS_TOPIC, age_ms=KEPT_MS)
 """The last rule of every store."""
 
+LEDGER_KEPT = Retention(topics=LEDGER)
+"""The first rule of every store: what of ledgers is not needed neither age nor size says."""
+
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
 
@@ -127,7 +132,7 @@ class Store:
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
-        retainer = Retainer((*retention, COMMITS_KEPT))
+        retainer = Retainer((LEDGER_KEPT, *retention, COMMITS_KEPT))
         self._role = StoreRole(
             record_log,
             server,
@@ -221,6 +226,7 @@ class StoreRole:
         self._log = record_log
         self._server = server
         self._retainer = retainer
+        self._chains = ChainRetention()
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._forgetter = Forgetter(settings.forget_after_ms)
         self._forget_every_ms = min(settings.forget_after_ms, RETENTION_INTERVAL_MS)
@@ -403,12 +409,13 @@ class StoreRole:
         self.refusal = str(error)
 
     def _retain(self) -> bool:
-        """Drop a bounded part of what need not be kept; whether there was any."""
+        """Drop a bounded part of what need not be kept; whether there may be more."""
         try:
             time_ms = self._clocks.time_ms(self._clock.wall_ms(), self._clock.now_ms())
             trims = self._retainer.due(self._log, time_ms, RETAINED_BATCHES_MAX)
+            trims |= self._chains.due(self._log, RETAINED_BATCHES_MAX)
             if not trims:
-                return False
+                return self._chains.behind
             before = {partition: self._log.extents()[partition].start for partition in trims}
             self._log.append((), trims=trims)
         except StorageError as error:

@@ -17,6 +17,7 @@ from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLed
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_reader import CommitReader, committed
+from dafka.node.catching_up import CatchingUp
 from dafka.node.ledgers import read_ledgers, read_topics
 from dafka.process.clock import now_ms
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
@@ -37,6 +38,10 @@ LOOK_S = 1.0
 
 AGAIN_S = 0.2
 """Before a store that has not answered is asked again."""
+
+
+COMPARE_MS = 5_000
+"""Between two comparisons of a store that has a new disk with the others."""
 
 
 class StoreWatch:
@@ -65,6 +70,11 @@ class StoreWatch:
         """What has to be read, and is not yet."""
         self._store = ""
         """What the store calls itself."""
+        self._new = False
+        """Whether its disk is."""
+        others = [store for store in cluster.stores if store != endpoint]
+        self._catching_up = CatchingUp(others, cluster.credentials)
+        self._compare_due_ms = 0
         self._mark: Mark | None = None
         self._read: dict[Partition, int] = {}
         """How far each controller's word is read."""
@@ -143,13 +153,18 @@ class StoreWatch:
         if ours:
             self._post(StoreTold(self._store, ours))
         self._read_ledgers(client, topics)
+        if self._new and now_ms() >= self._compare_due_ms:
+            self._compare_due_ms = now_ms() + COMPARE_MS
+            known = (CATALOG, LEDGER, TOPICS, *topics)
+            self._new = not self._catching_up.look(client, self._store, known)
         self._committing = self._committing or any(place.topic == COMMITS for place in kept)
         if self._committing:
             self._read_commits(client)
 
     def _begin(self, client: StoreClient) -> dict[Partition, range]:
         """It is not known what has changed: look at everything."""
-        self._store = client.health().identity
+        health = client.health()
+        self._store, self._new = health.identity, health.new
         told = client.changes(None)
         self._mark = None if told is None else told[1]
         kept: dict[Partition, range] = {}
@@ -169,7 +184,7 @@ class StoreWatch:
 
     def _read_ledgers(self, client: StoreClient, topics: Mapping[str, Topic]) -> None:
         if self._wanted:
-            found = read_ledgers(client, self._store, self._wanted.values(), topics)
+            found = read_ledgers(client, self._wanted.values(), topics)
             self._post(LedgersRead(found))
             self._wanted.clear()
 

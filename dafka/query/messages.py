@@ -207,6 +207,10 @@ class HealthRequest(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
 
+class CatchUpRequest(Struct, frozen=True, array_like=True, tag="catch up"):
+    """You have all that each of the other stores had: your disk is new no more."""
+
+
 GroupQuestion = GroupsRequest | CommitsRequest | MembersRequest
 GroupRequest = HeartbeatRequest | PrepareRequest | AcceptRequest | LinkSyncRequest
 RecordQuestion = (
@@ -220,6 +224,7 @@ RecordQuestion = (
     | DigestRequest
     | DigestsRequest
     | HealthRequest
+    | CatchUpRequest
 )
 HoleQuestion = HolesRequest | SkipRequest
 Question = RecordQuestion | DeleteRequest | HoleQuestion | GroupQuestion | GroupRequest
@@ -385,11 +390,13 @@ class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
         identity: Its address.
         partitions: How many it holds.
         records: How many were ever appended.
+        new: Whether its disk is, and may lack what the one before had.
     """
 
     identity: str
     partitions: int
     records: int
+    new: bool = False
 
 
 class ErrorResponse(Struct, frozen=True, array_like=True, tag="refused"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import MisuseError, RecordError, StorageError, WireError
+from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit import checked_group
@@ -22,6 +23,7 @@ from dafka.query.paging import PAGE_BYTES_MAX, page
 from dafka.records.batch import is_compressed, newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.storage.log import Mark, extent_of, goes_on
+from dafka.storage.new_disk import catch_up, is_new
 from dafka.transport.access import ANYBODY
 from dafka.wire.primitives import octets_of, text
 
@@ -236,8 +238,9 @@ def _delete(
 def _permitted(question: Question, rights: Rights) -> bool:
     """Whether it may be answered; what is asked of all topics takes the right to all."""
     match question:
-        case messages.HealthRequest():
-            return True  # only numbers
+        case messages.HealthRequest() | messages.CatchUpRequest():
+            # Health is only numbers; what a disk lacks matters to ledgers.
+            return isinstance(question, messages.HealthRequest) or rights.may_write(LEDGER)
         case messages.TopicsRequest() | messages.ChangesRequest() | messages.HolesRequest():
             return rights.may_read("")
         case messages.SkipRequest():
@@ -284,10 +287,18 @@ def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> A
             return _digest(question, log, bounds)
         case messages.DigestsRequest():
             return _digests(question, log, bounds)
-        case messages.HealthRequest():
-            return messages.HealthResponse(log.identity, len(log.extents()), log.records)
+        case messages.HealthRequest() | messages.CatchUpRequest():
+            return _health(question, log)
         case _:
             assert_never(question)
+
+
+def _health(
+    question: messages.HealthRequest | messages.CatchUpRequest, log: RecordLog
+) -> messages.HealthResponse:
+    if isinstance(question, messages.CatchUpRequest):
+        catch_up(log)
+    return messages.HealthResponse(log.identity, len(log.extents()), log.records, is_new(log))
 
 
 def _topics(

@@ -27,14 +27,18 @@ from dafka.gateway.events import (
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
     StoreRead,
+    TakeoverLate,
     WriteLines,
 )
 from dafka.gateway.ledger import HOLE
 from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
-from dafka.groups.membership import blocking_of, majority_of
+from dafka.groups.membership import blocking_of
+from dafka.protocol.events import Woke
 from dafka.testing.ledger_shown import Shown
+from dafka.testing.ledger_stores import Shelf
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
 
@@ -53,51 +57,8 @@ HAPPENINGS = (
     *("send",) * 6,
     *("native",) * 4,
     *("crash", "freeze", "thaw", "thaw", "boot", "boot", "pass", "turn", "turn", "up"),
-    *("lose", "retain", "retain", "forget"),
+    *("lose", "retain", "retain", "forget", "tidy", "tidy"),
 )
-
-
-class Shelf:
-    """A store, as far as the ledger is concerned: prefixes of logs, which others complete."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.up = True
-        self.copied_from: set[str] | None = None
-        """While it has a new disk: those whose logs it has taken over; till then it says nothing of
-        what was there before."""
-        self.lines: dict[int, list[LedgerLine]] = {}
-        self.kept: dict[str, range] = {}
-        self.ended: dict[str, int] = {}
-        """Of partitions of which nothing is left and that are forgotten, where they ended."""
-
-    def take_lines(self, lines: tuple[LedgerLine, ...]) -> None:
-        """Lines of one epoch arrive: those that come next are taken."""
-        for line in lines:
-            chain = self.lines.setdefault(line.epoch, [])
-            if line.number == len(chain):
-                chain.append(line)
-
-    def take_records(self, address: str, there: range) -> None:
-        """Records arrive: those that come next are taken; behind what is gone it goes on."""
-        ended = self.ended.get(address, 0)
-        kept = self.kept.get(address, range(ended, ended))
-        if there.stop > kept.stop:
-            start = kept.start if there.start <= kept.stop else there.start
-            self.kept[address] = range(start, there.stop)
-
-    def copy(self, other: Shelf) -> None:
-        """Take over what another one has and this one lacks."""
-        for chain in other.lines.values():
-            self.take_lines(tuple(chain))
-        for address, there in other.kept.items():
-            self.take_records(address, there)
-
-    def lose(self) -> None:
-        """A new disk."""
-        self.lines.clear()
-        self.kept.clear()
-        self.copied_from = set()
 
 
 class SimGateway:
@@ -139,7 +100,8 @@ class SimGateway:
         """Start."""
         self.incarnation += 1
         self.alive, self.frozen = True, False
-        self.machine = LedgerMachine(len(self._run.shelves))
+        run = self._run
+        self.machine = LedgerMachine(len(run.shelves), run.lines_min, run.takeover_ms)
         self._lines, self._sent = [], {}
         self._inbox.clear()
         self._waiting.clear()
@@ -205,6 +167,7 @@ class SimGateway:
         self._publish()
         for shelf in self._run.shelves:
             self._run.ask(self, shelf, partial(self._ends, shelf))
+        self._handle(Woke())
         if self.machine.state is OwnerState.READING:
             self._read(self._poll_token)
 
@@ -230,7 +193,7 @@ class SimGateway:
     def _ends(self, shelf: Shelf) -> Callable[[], None]:
         """What a store says of its ends, taken when it says it."""
         self._run.ends[shelf.name] = (
-            {epoch: len(chain) for epoch, chain in shelf.lines.items()},
+            {epoch: chain.next for epoch, chain in shelf.chains.items()},
             dict(shelf.kept),
         )
         ends = {name: said for name, said in self._run.ends.items() if said is not None}
@@ -260,10 +223,8 @@ class SimGateway:
             self._run.ask(self, shelf, partial(self._said, shelf, token))
 
     def _said(self, shelf: Shelf, token: int) -> Callable[[], None]:
-        if shelf.copied_from is not None:
-            return lambda: None
-        lines = {epoch: tuple(chain) for epoch, chain in shelf.lines.items()}
-        read = StoreRead(token, shelf.name, lines, dict(shelf.kept))
+        lines = {epoch: tuple(chain.lines) for epoch, chain in shelf.chains.items()}
+        read = StoreRead(token, shelf.name, lines, dict(shelf.kept), new=shelf.new)
         return partial(self._handle, read)
 
     def _when_awake(self, action: Callable[[], None]) -> None:
@@ -297,7 +258,10 @@ class SimGateway:
                 self._perform(effect)
         if self.machine is not None:
             self.machine.check()
-            if reading and self.machine.state is OwnerState.BEGINNING:
+            if self.machine.is_long:
+                self._run.restated += 1
+                self._handle(Restate(self._producers.taken()))
+            elif reading and self.machine.state is OwnerState.BEGINNING:
                 self._producers = Producers()
                 for line in self.machine.produced:
                     assert line.produced is not None
@@ -312,8 +276,11 @@ class SimGateway:
             case WriteLines():
                 self._lines += effect.lines
                 self._publish_lines()
-                if self.machine.state is OwnerState.BEGINNING and self._run.dies():
+                begins = effect.lines[0].kind is LineKind.BEGIN
+                if (begins or self.machine.state is OwnerState.BEGINNING) and self._run.dies():
                     self.crash()
+            case TakeoverLate():
+                self._run.late += 1
             case Offered():
                 self._run.shown.offered(self.machine, effect, self._run.is_kept)
                 for waiting in [one for one in self._waiting if one[1] <= effect.end]:
@@ -354,6 +321,14 @@ class LedgerRun:
         self.epoch = 0
         self.owners = 0
         self.healed = False
+        self.lines_min = chance.choice((2, 10, 1_000))
+        """See `LedgerMachine`."""
+        self.restated = 0
+        """How often a long chain was begun anew."""
+        self.late = 0
+        """How often a takeover took long."""
+        self.takeover_ms = chance.choice((300, 5_000))
+        """See `LedgerMachine`."""
 
     def dies(self) -> bool:
         """Whether a gateway dies right here."""
@@ -384,12 +359,10 @@ class LedgerRun:
         self._lease()
         for shelf in self.shelves:
             other = self.chance.choice(self.shelves)
-            if shelf.up and other.up and other is not shelf and other.copied_from is None:
-                shelf.copy(other)
-                if shelf.copied_from is not None:
-                    shelf.copied_from.add(other.name)
-                    if len(shelf.copied_from) >= majority_of(len(self.shelves)):
-                        shelf.copied_from = None
+            if shelf.up and other.up and other is not shelf:
+                shelf.copy(other, self.chance.choice((0.5, 1.0)))
+                if shelf.new:
+                    shelf.compare(other, len(self.shelves))
         for address, count in self.natives.items():
             for shelf in self.shelves:
                 if count:
@@ -428,6 +401,8 @@ class LedgerRun:
                 one.up = not one.up if swap else self.chance.random() < 0.6
         elif what == "forget":
             self._forget()
+        elif what == "tidy":
+            shelf.tidy()
         elif what == "lose" and len(self.shelves) > 2:
             self._lose(shelf)
         elif what == "retain" and shelf.up and shelf.kept:
@@ -459,8 +434,8 @@ class LedgerRun:
             self.pass_to(gateway)
 
     def _lose(self, shelf: Shelf) -> None:
-        """A disk is lost while no other is, and what it had others have had time to take over."""
-        if all(one.copied_from is None and one.up for one in self.shelves):
+        """A disk is lost while no other is new."""
+        if not any(one.new for one in self.shelves):
             shelf.lose()
             self.ends[shelf.name] = None
 
@@ -544,12 +519,14 @@ def judged(seed: int) -> tuple[str, list[str]]:
     holes = sum(
         line.kind is LineKind.ENTRY and line.address == HOLE
         for shelf in one.shelves
-        for chain in shelf.lines.values()
-        for line in chain
+        for chain in shelf.chains.values()
+        for line in chain.lines
     )
     told = (
         f"{len(one.shown.names)} offsets, {one.owners} owners, {one.shown.answered} produces "
-        f"answered, {one.shown.repeated} again, {holes} holes, log start {one.shown.start}"
+        f"answered, {one.shown.repeated} again, {holes} holes, log start {one.shown.start}, "
+        f"{one.restated} chains begun anew, {sum(shelf.dropped for shelf in one.shelves)} lines "
+        "dropped"
     )
     return told, []
 

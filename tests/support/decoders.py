@@ -166,6 +166,7 @@ QUESTIONS = [
     query.GroupsRequest(b"g"),
     query.CommitsRequest(b"g", (b"flights", b"AA")),
     query.HealthRequest(),
+    query.CatchUpRequest(),
     query.LinkSyncRequest(b"1 at level 2", in_sync=True),
 ]
 ANSWERS = [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.events import LedgerLine, LineKind, Produced
-from dafka.gateway.lines import chain_address, chain_name, chain_of, decoded, encoded
+from dafka.gateway.lines import chain_address, chain_name, chain_of, decoded, encoded, kind_of
 
 ORDERS = KafkaPartition("orders", 3)
 GATEWAY = "0123456789ABCDEF" * 2
@@ -19,11 +19,12 @@ LINES = [
     LedgerLine(7, 4, LineKind.PRODUCED, 30, "", 0, 4, Produced(0, 0, 0, 4)),
     LedgerLine(7, 5, LineKind.OPEN, 45, "C" * 32),
     LedgerLine(7, 6, LineKind.TRIM, 41),
+    LedgerLine(7, 7, LineKind.SETTLED, 41),
 ]
 
 
 def values():
-    return [encoded(line, ORDERS) for line in LINES]
+    return [(line.number, encoded(line, ORDERS)) for line in LINES]
 
 
 def test_a_chain_is_read_as_it_was_written():
@@ -38,9 +39,15 @@ def test_a_chain_of_another_partition_or_epoch_is_none():
 
 
 def test_a_chain_ends_before_what_is_no_line():
-    assert chain_of([*values()[:3], b"", *values()[3:]], ORDERS, 7) == LINES[:3]
-    assert chain_of([*values()[:3], None, *values()[3:]], ORDERS, 7) == LINES[:3]
-    assert chain_of([*values()[:3], *values()], ORDERS, 7) == LINES[:3]
+    assert chain_of([*values()[:3], (3, b""), *values()[4:]], ORDERS, 7) == LINES[:3]
+    assert chain_of([*values()[:3], (3, None), *values()[4:]], ORDERS, 7) == LINES[:3]
+
+
+def test_a_chain_is_read_from_its_first_beginning_on():
+    again = [(number + 8, value) for number, value in values()]
+    moved = [line._replace(number=line.number + 8) for line in LINES]
+    assert chain_of([*values()[4:], *again], ORDERS, 7) == moved
+    assert chain_of([*values(), *again], ORDERS, 7) == [*LINES, *moved]
 
 
 def test_an_address_says_whose_chain_it_is():
@@ -65,6 +72,11 @@ def test_an_address_says_whose_chain_it_is():
 )
 def test_a_line_that_cannot_be_is_none(line):
     assert decoded(encoded(line, ORDERS), 7, 1) is None
+
+
+def test_what_kind_a_line_is_shows_without_reading_it():
+    assert [kind_of(value) for _, value in values()] == [line.kind for line in LINES]
+    assert kind_of(None) is kind_of(b"") is kind_of(b"\xff") is None
 
 
 @given(st.binary(max_size=100))

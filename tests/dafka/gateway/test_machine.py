@@ -26,6 +26,7 @@ from dafka.gateway.effects import (
     MakeTopic,
     OffsetsCommitted,
     OffsetsShown,
+    PartitionLate,
     ReadLedger,
     StoreTold,
     Survey,
@@ -35,6 +36,7 @@ from dafka.gateway.effects import (
 from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
 from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
+from dafka.gateway.owner import TAKEOVER_MS_MAX
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
@@ -88,7 +90,8 @@ class StoreInMemory:
         for place in self.kept(LEDGER):
             name = chain_name(place.address)
             if name.mark == mark_of_partition(wanted.partition):
-                chain = chain_of(self.values(place), wanted.partition, name.epoch)
+                values = enumerate(self.values(place))
+                chain = chain_of(values, wanted.partition, name.epoch)
                 lines[name.epoch] = chain
         kept = {
             place.address: there
@@ -220,6 +223,22 @@ def test_what_is_not_stored_is_neither_answered_nor_shown(bench):
     assert bench.append(sent(b"a")) is None
     assert bench.append(sent(b"b"), acks=1) == Placed(ErrorCode.NONE, 1, 0)
     assert bench.ask(Locate(1, FIRST, 0, 1_000)).offsets == Offsets(0, 0)
+
+
+def test_what_it_owns_and_cannot_serve_it_tells_of_until_it_does(store):
+    bench = Bench(store)
+    bench.own(CONTROLLED)
+    bench.deaf = True
+    bench.give(CatalogRead((ORDERS,)))
+    bench.settle(lambda one: isinstance(one, PartitionLate))
+    late = [one for one in bench.told if isinstance(one, PartitionLate)]
+    assert late[0] == PartitionLate(FIRST, "stores to have its ledger: 0 of 2 lines")
+    assert [one.partition.number for one in late] == [0, 1]
+    bench.give(StoreTold(STORE, store.kept(LEDGER)))
+    bench.told.clear()
+    with pytest.raises(AssertionError):
+        bench.settle(lambda one: isinstance(one, PartitionLate), 2 * TAKEOVER_MS_MAX)
+    assert not any(isinstance(one, PartitionLate) for one in bench.told)
 
 
 def test_a_batch_that_is_sent_again_has_its_offset_already(bench):

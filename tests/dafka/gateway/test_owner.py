@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import pytest
 
+from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
     LeaseRenewed,
-    LedgerLine,
     LineKind,
     LinesStored,
     Offered,
     Owned,
+    Produced,
     ReadStores,
     RecordsGone,
     RecordsSent,
     RecordsStored,
+    Restate,
     StoreRead,
     WriteLines,
 )
 from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, LedgerEntry
-from dafka.gateway.owner import OWNER_STATES, LedgerMachine, OwnerState, listed
+from dafka.gateway.owner import OWNER_STATES, TAKEOVER_MS_MAX, LedgerMachine, OwnerState
 from dafka.protocol.events import Woke
+from tests.support.ledger_chains import chain
 from tests.support.lifecycles import assert_follows
 
 
 class Bench:
     """The owner of a partition in a cluster of three stores."""
 
-    def __init__(self, lines=None, kept=None):
-        self.machine = LedgerMachine(3)
+    def __init__(self, lines=None, kept=None, *, read=True, **settings):
+        self.machine = LedgerMachine(3, **settings)
         self.give(Owned(2, 1_000, "ME"))
         self.lines = []
+        if not read:
+            return
         self.give(StoreRead(1, "S0", lines or {}, kept or {}))
         self.give(StoreRead(1, "S1", {}, {}))
 
@@ -44,23 +49,14 @@ class Bench:
         return effects
 
     def store(self, now_ms=0):
-        """All that it has written is stored."""
-        return self.give(LinesStored(2, len(self.lines)), now_ms)
-
-
-def chain(epoch, *entries, whole=True):
-    """What an earlier owner has written."""
-    lines, end = [LedgerLine(epoch, 0, LineKind.BEGIN, 0)], 0
-    for address, first, count in entries:
-        lines.append(LedgerLine(epoch, len(lines), LineKind.ENTRY, end, address, first, count))
-        end += count
-    return [*lines, LedgerLine(epoch, len(lines), LineKind.OPEN, end)] if whole else lines
+        """All that it has written is stored: what it offers then."""
+        effects = self.give(LinesStored(2, len(self.lines)), now_ms)
+        return [effect for effect in effects if isinstance(effect, Offered)]
 
 
 def test_it_asks_until_a_majority_has_answered():
     machine = LedgerMachine(3)
     assert machine.handle(Owned(1, 1_000, "ME"), 0) == [ReadStores(1)]
-    assert machine.handle(Woke(), 0) == [ReadStores(1)]
     read = StoreRead(1, "S0", {}, {})
     assert machine.handle(read, 0) == machine.handle(read, 0) == []
     assert machine.handle(StoreRead(0, "S1", {}, {}), 0) == [], "to another question"
@@ -68,7 +64,52 @@ def test_it_asks_until_a_majority_has_answered():
     (written,) = machine.handle(StoreRead(1, "S2", {}, {}), 0)
     assert [line.kind for line in written.lines] == [LineKind.BEGIN, LineKind.OPEN]
     assert machine.handle(Woke(), 0) == []
-    assert machine.wakeup_ms() is None
+
+
+def waits(bench, now_ms):
+    """What an owner tells that it waits for, and that it tells it in time."""
+    assert bench.machine.wakeup_ms() == now_ms
+    assert bench.give(Woke(), now_ms - 1) == []
+    return bench.give(Woke(), now_ms)[0].waits_for
+
+
+def test_a_takeover_that_takes_long_says_what_it_waits_for():
+    late_ms = TAKEOVER_MS_MAX
+    reading = Bench(read=False)
+    assert waits(reading, late_ms) == "stores to be read: 0 of 3 have been"
+    bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
+    assert waits(bench, late_ms) == "a lease"
+    bench.give(LeaseRenewed(9 * late_ms))
+    assert waits(bench, 2 * late_ms) == "stores to have its ledger: 0 of 4 lines"
+    bench.store()
+    said = "stores to have the records of A below 5: up to 0 they do"
+    assert waits(bench, 3 * late_ms) == said
+    bench.give(StoreRead(2, "S0", {2: bench.lines}, {"A": range(5)}))
+    bench.give(StoreRead(2, "S1", {}, {"A": range(5)}))
+    bench.store(3 * late_ms)
+    assert bench.machine.wakeup_ms() is None
+    assert bench.give(Woke(), 5 * late_ms) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "stores_read"),
+    [
+        ((False, False, False), 2),
+        ((True, False, False), 3),
+        ((False, True, True), 3),
+        ((True, True, False), 2),
+    ],
+    ids=["none", "the first", "the others", "all that answer"],
+)
+def test_a_store_with_a_new_disk_is_none_of_a_majority_that_was_there_before(new, stores_read):
+    machine = LedgerMachine(3)
+    machine.handle(Owned(1, 1_000, "ME"), 0)
+    for number, one in enumerate(new):
+        assert machine.state is OwnerState.READING
+        machine.handle(StoreRead(1, f"S{number}", {}, {}, new=one), 0)
+        if machine.state is OwnerState.BEGINNING:
+            break
+    assert number + 1 == stores_read
 
 
 def test_what_was_listed_keeps_its_offsets_and_what_never_came_is_a_hole():
@@ -94,6 +135,18 @@ def test_it_offers_what_is_stored_with_its_entry_in_order():
     bench.give(RecordsStored("OTHER", 4))
     assert bench.store() == [Offered(0, 7)]
     assert bench.give(LinesStored(1, 99)) == [], "of an epoch of before"
+
+
+def test_what_enough_stores_had_when_they_were_read_is_stored_though_none_tells_of_it_any_more():
+    """They may have forgotten the partition since: emptied and unchanged for long (ADR 26)."""
+    machine = LedgerMachine(3)
+    machine.handle(Owned(2, 1_000, "ME"), 0)
+    before = {1: chain(1, ("A", 0, 5), ("B", 0, 2))}
+    machine.handle(StoreRead(1, "S0", before, {"A": range(5, 5), "B": range(2)}), 0)
+    (written,) = machine.handle(StoreRead(1, "S1", {}, {"A": range(4, 5), "B": range(1)}), 0)
+    (said,) = machine.handle(LinesStored(2, len(written.lines)), 0)
+    assert [line.kind for line in said.lines] == [LineKind.SETTLED]
+    assert machine.handle(RecordsStored("B", 2), 0) == [Offered(0, 7)]
 
 
 def test_without_a_lease_it_offers_nothing():
@@ -122,17 +175,6 @@ def test_what_is_trimmed_gets_no_other_offset_from_the_next_owner():
     assert LineKind.SKIP in [line.kind for line in second.lines]
 
 
-def test_of_chains_the_newest_whole_one_counts_and_of_one_epoch_the_longest():
-    whole = chain(1, ("A", 0, 5))
-    longer = [*whole, LedgerLine(1, 3, LineKind.ENTRY, 5, "B", 0, 1)]
-    torn = chain(2, ("C", 0, 1), whole=False)
-    gap = [*whole, LedgerLine(1, 9, LineKind.ENTRY, 5, "D", 0, 9)]
-    found = listed([whole, longer, torn, gap, []]).ledger
-    assert list(found) == [LedgerEntry(0, "A", 0, 5), LedgerEntry(5, "B", 0, 1)]
-    assert list(listed([whole, chain(2, ("C", 0, 1))]).ledger) == [LedgerEntry(0, "C", 0, 1)]
-    assert list(listed([]).ledger) == []
-
-
 def test_whose_partition_it_is_not_does_nothing():
     bench = Bench()
     bench.give(Disowned())
@@ -146,10 +188,11 @@ def test_whose_partition_it_is_not_does_nothing():
 CHANGES = {
     (OwnerState.FOREIGN, OwnerState.READING): [Owned(1, 1_000, "ME")],
     (OwnerState.READING, OwnerState.BEGINNING): [
-        StoreRead(1, "S0", {}, {}),
+        StoreRead(1, "S0", {}, {"A": range(1)}),
         StoreRead(1, "S1", {}, {}),
     ],
-    (OwnerState.BEGINNING, OwnerState.SERVING): [LinesStored(1, 2)],
+    (OwnerState.BEGINNING, OwnerState.READING): [LinesStored(1, 3), Woke()],
+    (OwnerState.BEGINNING, OwnerState.SERVING): [RecordsStored("A", 1), LinesStored(1, 3)],
     **{
         (state, OwnerState.FOREIGN): [Disowned()]
         for state in OwnerState
@@ -162,7 +205,7 @@ WAY = [state for state in OwnerState if state is not OwnerState.FOREIGN]
 @pytest.mark.parametrize("state", OwnerState)
 @pytest.mark.parametrize("following", OwnerState)
 def test_its_states_follow_each_other_as_the_table_says(state, following):
-    machine = LedgerMachine(3)
+    machine = LedgerMachine(3, takeover_ms=0)
     for step in WAY[: 1 + WAY.index(state)] if state in WAY else []:
         for event in CHANGES[machine.state, step]:
             machine.handle(event, 0)
@@ -182,16 +225,40 @@ def test_a_log_of_more_records_than_an_entry_has_is_several():
     assert bench.machine.ledger.end == 2 * ENTRY_RECORDS_MAX + 5
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        LedgerLine(2, 1, LineKind.ENTRY, 7, "A", 0, 1),
-        LedgerLine(2, 1, LineKind.ENTRY, 0, "A", 0, ENTRY_RECORDS_MAX + 1),
-        LedgerLine(2, 1, LineKind.TRIM, 5),
-        LedgerLine(2, 1, LineKind.BEGIN, 0),
-    ],
-)
-def test_a_chain_that_no_owner_can_have_written_does_not_count(wrong):
-    whole = chain(1, ("A", 0, 5))
-    forged = [LedgerLine(2, 0, LineKind.BEGIN, 0), wrong, LedgerLine(2, 2, LineKind.OPEN, 0)]
-    assert list(listed([whole, forged]).ledger) == [LedgerEntry(0, "A", 0, 5)]
+def test_a_chain_twice_as_long_as_its_beginning_is_begun_anew_once_that_is_stored():
+    bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)}, lines_min=3)
+    produced = Produced(7, 0, 0, 1)
+    for number in range(4):
+        bench.give(RecordsSent("ME", number, 1, produced))
+    restate = Restate([(produced, 8)])
+    assert bench.give(restate) == [], "what is to be dropped may not be stored yet"
+    bench.give(RecordsStored("A", 5))
+    bench.give(RecordsStored("ME", 2))
+    assert bench.store() == [Offered(0, 7)]
+    assert bench.machine.is_long
+    (written,) = bench.give(restate)
+    kinds = [line.kind.value for line in written.lines]
+    assert kinds == ["begin", "entry", "entry", "skip", "produced", "open"]
+    assert not bench.machine.is_long
+    assert bench.store() == [], "it offers no more than before"
+    assert bench.lines[-1].kind is LineKind.SETTLED
+    for known in (bench.lines, written.lines):
+        found = listed([known])
+        assert list(found.ledger) == list(bench.machine.ledger)
+        assert [(line.produced, line.offset) for line in found.produced][-1] == (produced, 8)
+        assert found.closed == ["", "ME"]
+
+
+def test_records_whose_store_has_lost_its_disk_since_it_was_read_become_holes():
+    bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
+    bench.store()
+    bench.give(LeaseRenewed(3 * TAKEOVER_MS_MAX))
+    late, asked = bench.give(Woke(), TAKEOVER_MS_MAX)
+    assert "records of A below 5" in late.waits_for
+    assert asked == ReadStores(2)
+    bench.give(StoreRead(2, "S0", {2: bench.lines}, {}))
+    bench.give(StoreRead(2, "S1", {}, {}))
+    assert list(bench.machine.ledger) == [LedgerEntry(0, HOLE, 0, 5)]
+    assert bench.store(TAKEOVER_MS_MAX) == [Offered(0, 5)]
+    bench.give(RecordsSent("ME", 0, 1))
+    assert bench.machine.ledger.end == 6, "its own address is not closed"

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
 from dafka.gateway.effects import AppendBatch, Locate, OffsetsShown, ReadLedger
 from dafka.gateway.events import StoreRead
+from dafka.gateway.ledger import CLOSED
 from dafka.gateway.lines import LEDGER, chain_of
-from dafka.gateway.owner import CLOSED
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
 from dafka.limits import BATCH_RECORDS_MAX
@@ -39,7 +39,7 @@ def test_its_chain_begins_with_all_that_is_there():
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
     (lines,) = share.flush()
     assert lines.partition == Partition(LEDGER, share.chain.address)
-    chain = chain_of(values_of(lines), ORDERS, 4)
+    chain = chain_of(enumerate(values_of(lines)), ORDERS, 4)
     assert [line.kind.value for line in chain] == ["begin", "entry", "open"]
     assert chain[-1].address == OWN
     assert share.flush() == []

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from dafka.gateway.broker import EARLIEST_MS, LATEST_MS, ErrorCode, Found, KafkaPartition, Offsets
+from dafka.gateway.effects import OffsetsShown, PartitionLate
 from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
 from dafka.transport.access import Access, Rights
@@ -254,6 +255,24 @@ def test_the_log_start_follows_what_stores_drop(make_cluster, free_ports):
 
     with GatewayNode(place, "127.0.0.1", free_ports(1)) as broker:
         asyncio.run(scenario(broker))
+
+
+def test_what_is_not_served_for_long_is_a_word_for_who_asks_and_once_in_the_log(gateway, caplog):
+    broker = gateway()
+
+    async def scenario():
+        await made(broker, "orders", 1)
+        await appended(broker, ORDERS, batch_of(b"a"))
+
+    asyncio.run(scenario())
+    assert broker.unready() == ""
+    for waits_for in ("a lease", "stores to be read"):
+        broker._perform(PartitionLate(ORDERS, waits_for))
+    assert "1 partition" in broker.unready()
+    assert "orders/0 waits for stores to be read" in broker.unready()
+    assert [one.waits_for for one in caplog.records if hasattr(one, "waits_for")] == ["a lease"]
+    broker._perform(OffsetsShown(ORDERS, Offsets(0, 1)))
+    assert broker.unready() == ""
 
 
 def test_what_comes_wakes_who_waits(gateway):

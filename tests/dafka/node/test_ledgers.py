@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
+from dafka.errors import QueryError
 from dafka.gateway.broker import KafkaPartition, Topic
 from dafka.gateway.catalog import CONTROLLED, encoded_topic
 from dafka.gateway.effects import ReadLedger
@@ -10,6 +13,7 @@ from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
 from dafka.model import Partition, range_of, replace, slot_of
 from dafka.node.ledgers import read_ledgers, read_topics
+from dafka.query.messages import HealthResponse
 from tests.support.hostile_node import garbled
 
 ORDERS = Topic("orders", 2, UUID(int=7), {})
@@ -40,13 +44,21 @@ class StoreOfLogs:
             if place.topic == topic
         }
 
+    endpoint = "tcp://127.0.0.1:1"
+
+    def health(self):
+        return HealthResponse("S0", 0, 0, new=True)
+
+    def ranges_of(self, places):
+        return {place: self.ranges(place.topic)[place] for place in places}
+
     def scan(self, place, start, end):
         return (one for one in self.logs[place] if one.end > start and one.sequence < end)
 
 
 def read(store, partition, epoch=9):
     wanted = ReadLedger(partition, epoch, 3)
-    (found,) = read_ledgers(store, "S0", [wanted], TOPICS).items()
+    (found,) = read_ledgers(store, [wanted], TOPICS).items()
     assert found[0] == (partition, epoch)
     assert (found[1].token, found[1].store) == (3, "S0")
     return found[1]
@@ -59,6 +71,43 @@ def test_of_chains_the_newest_whole_one_is_read_and_what_there_is_of_newer_ones(
     torn = store.chain(FIRST, 3, LineKind.BEGIN)
     store.chain(SECOND, 4, LineKind.BEGIN, LineKind.OPEN)
     assert read(store, FIRST).lines == {2: whole, 3: torn}
+
+
+class Dropping(StoreOfLogs):
+    """While it is read, so many times, a newer chain becomes whole and an older one is dropped."""
+
+    times = 1
+
+    def ranges_of(self, places):
+        if self.times:
+            self.times -= 1
+            old, new = sorted(self.logs)
+            self.logs[old] = [replace(one, sequence=one.sequence + 1) for one in self.logs[old]]
+            self.add(*batches_of(new, self.logs[new][-1].end, self.values))
+        return super().ranges_of(places)
+
+
+@pytest.fixture
+def dropping():
+    store = Dropping()
+    store.chain(FIRST, 1, LineKind.BEGIN, LineKind.OPEN)
+    lines = store.chain(FIRST, 2, LineKind.BEGIN)
+    lines.append(LedgerLine(2, 1, LineKind.OPEN, 0))
+    store.values = [encoded(lines[1], FIRST)]
+    return store, lines
+
+
+def test_what_is_dropped_while_it_is_read_is_read_again(dropping):
+    store, lines = dropping
+    assert read(store, FIRST).lines == {2: lines}
+
+
+def test_a_store_that_does_not_end_to_drop_what_is_read_cannot_be_read(dropping):
+    store, _ = dropping
+    store.values = []
+    store.times = 1_000
+    with pytest.raises(QueryError, match="drops its ledgers"):
+        read(store, FIRST)
 
 
 def test_a_chain_whose_beginning_is_gone_is_not_read():
@@ -77,6 +126,15 @@ def test_a_batch_that_cannot_be_read_ends_its_chain():
         replace(one, content=garbled(one.content, 30, b"\7")) for one in store.logs[log]
     ]
     assert read(store, FIRST).lines == {}
+
+
+def test_a_new_disk_says_so_and_one_that_is_changed_meanwhile_is_not_read():
+    store = StoreOfLogs()
+    assert read(store, FIRST).new
+    identities = iter(("S0", "S1"))
+    store.health = lambda: HealthResponse(next(identities), 0, 0)
+    with pytest.raises(QueryError, match="another disk"):
+        read(store, FIRST)
 
 
 def test_records_are_those_in_the_partitions_slots():

@@ -8,6 +8,10 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError, StorageError
+from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.events import LedgerLine, LineKind
+from dafka.gateway.lines import LEDGER, chain_address, encoded
+from dafka.gateway.share import batches_of
 from dafka.model import Batch, Partition
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
@@ -23,6 +27,7 @@ from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer, Retention
 from tests.support.batches import make_batch
+from tests.support.ledger_chains import chain
 from tests.support.query_port import Questions
 
 pytestmark = pytest.mark.net
@@ -254,6 +259,30 @@ def test_retention_moves_the_log_start_and_readers_begin_there(cluster, take):
     cluster.store()
     (record,) = take(cluster.consumer("logs"), 1)
     assert record.value == b"2"
+
+
+def ledger_of_two_owners():
+    """A log with two chains of a Kafka partition, and which."""
+    log, orders = MemoryLog("ME"), KafkaPartition("orders", 0)
+    chains = [chain(1), [*chain(2), LedgerLine(2, 2, LineKind.SETTLED, 0)]]
+    places = [Partition(LEDGER, chain_address("A" * 32, orders, epoch)) for epoch in (1, 2)]
+    for place, lines in zip(places, chains, strict=True):
+        log.append(batches_of(place, 0, [encoded(line, orders) for line in lines]))
+    return log, places
+
+
+def test_of_ledgers_only_what_nobody_reads_is_dropped():
+    log, places = ledger_of_two_owners()
+    role = Time().role(log)
+    role.handle(None, TurnEnded(), RETENTION_START_MS)
+    assert [log.extents()[place].start for place in places] == [2, 0]
+    role.close()
+
+
+def test_no_rule_drops_ledgers_by_age(cluster):
+    log, _ = ledger_of_two_owners()
+    everything = Retention(topics="_*", age_ms=0)
+    assert cluster.store(retention=(everything,))._role._retainer.due(log, 2**60, 9) == {}
 
 
 def test_a_topic_is_deleted_only_where_that_is_allowed(cluster, tmp_path):

@@ -14,6 +14,7 @@ from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.node.committer import Committer
 from dafka.node.store_watch import StoreWatch
+from dafka.query.client import StoreClient
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -78,3 +79,18 @@ def test_what_groups_commit_is_told_as_the_store_holds_it(cluster, watched, unti
     committer.write([(key, Commit(3, 1, 3))])
     committer.close()
     until(lambda: CommitsTold(store.address, [(key, Commit(3, 1, 3))]) in posted)
+
+
+def test_a_store_that_has_what_the_other_has_is_new_no_more(tmp_path, free_ports, reopened, until):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=2)
+    cluster.start_tower()
+    cluster.store(0)
+    place = Cluster(stores=cluster.queries)
+    watch = StoreWatch(cluster.queries[0], place, dict, [].append)
+    watch.start()
+    with StoreClient(cluster.queries[0]) as client:
+        assert client.health().new, "the other one is away"
+        cluster.store(1)
+        until(lambda: not client.health().new)
+    watch.close()
+    cluster.close()

@@ -50,7 +50,9 @@ def test_an_empty_store(client):
     assert client.heads() == {}
     assert client.read(ORDERS, 0) == []
     assert list(client.scan(ORDERS, 0, 10)) == []
-    assert client.health() == messages.HealthResponse("AB" * 16, 0, 0)
+    assert client.health() == messages.HealthResponse("AB" * 16, 0, 0, new=True)
+    client.catch_up()
+    assert not client.health().new
 
 
 def test_what_it_holds(serving, client):

@@ -45,6 +45,7 @@ questions = st.one_of(
     st.just(messages.HolesRequest()),
     st.builds(messages.SkipRequest, names, names, sequences),
     st.just(messages.HealthRequest()),
+    st.just(messages.CatchUpRequest()),
     st.builds(messages.LinkSyncRequest, names, st.booleans()),
     st.builds(messages.GroupsRequest, st.none() | names),
     st.builds(messages.CommitsRequest, names, st.none() | places),
@@ -108,7 +109,7 @@ answers = st.one_of(
     ),
     st.builds(messages.SkipResponse, sequences),
     st.builds(messages.FindResponse, st.none() | sequences),
-    st.builds(messages.HealthResponse, st.text(), sequences, sequences),
+    st.builds(messages.HealthResponse, st.text(), sequences, sequences, st.booleans()),
     st.builds(messages.ErrorResponse, st.text(), st.text()),
 )
 

@@ -381,7 +381,10 @@ def test_deleting_must_have_been_allowed(log):
 
 
 def test_health(log):
-    assert asked(messages.HealthRequest(), log) == messages.HealthResponse("AB" * 16, 4, 10)
+    new = messages.HealthResponse("AB" * 16, 4, 10, new=True)
+    assert asked(messages.HealthRequest(), log) == new
+    assert not asked(messages.CatchUpRequest(), log).new
+    assert not asked(messages.HealthRequest(), log).new
 
 
 @pytest.mark.parametrize("kind", [messages.PartitionsRequest, messages.RangesRequest])
@@ -475,6 +478,7 @@ def test_any_bytes_are_answered(octets):
         (messages.HolesRequest(), False, False),
         (messages.SkipRequest(b"b", b"1", 7), False, False),
         (messages.LinkSyncRequest(b"1 at level 2", False), False, False),
+        (messages.CatchUpRequest(), False, False),
     ],
     ids=repr,
 )

@@ -1,0 +1,73 @@
+"""Seeing that a store with a new disk has all that the others have (ADR 28)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from dafka.errors import QueryError
+from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from dafka.transport.keys import Credentials
+
+log = logging.getLogger(__name__)
+
+
+class CatchingUp:
+    """Follows one store while its disk is new.
+
+    Args:
+        others: The query ports of all other stores of the cluster.
+        credentials: Whose to use, in a cluster with keys.
+        connect: Makes a client of another store.
+    """
+
+    def __init__(
+        self,
+        others: Collection[str],
+        credentials: Credentials | None,
+        connect: Callable[..., StoreClient] = StoreClient,
+    ) -> None:
+        self._others = others
+        self._credentials = credentials
+        self._connect = connect
+        self._identity = ""
+        self._met: set[str] = set()
+        """Of whom it has had all."""
+
+    def look(self, client: StoreClient, identity: str, topics: Collection[str]) -> bool:
+        """Compare it with the others; tell it once it has had all of each, and whether that is so.
+
+        Args:
+            client: Its query port.
+            identity: What it calls itself.
+            topics: Of which it has to have all.
+
+        Raises:
+            QueryError: It does not answer.
+        """
+        if identity != self._identity:
+            self._identity, self._met = identity, set()
+        for endpoint in self._others:
+            if endpoint not in self._met and self._has_all_of(client, endpoint, topics):
+                self._met.add(endpoint)
+        if len(self._met) < len(self._others) or client.health().identity != identity:
+            return False
+        client.catch_up()
+        log.info("store has all that the others have", extra={"address": identity})
+        return True
+
+    def _has_all_of(self, client: StoreClient, endpoint: str, topics: Collection[str]) -> bool:
+        # The other one first: what it gets meanwhile is not asked for.
+        try:
+            with self._connect(endpoint, LOOK_TIMEOUT_MS, self._credentials) as other:
+                theirs = {
+                    place: kept for one in topics for place, kept in other.ranges(one).items()
+                }
+        except QueryError:
+            return False  # it is asked again; who follows it says that it is away
+        ends = {place: kept.stop for one in topics for place, kept in client.ranges(one).items()}
+        return all(ends.get(place, 0) >= kept.stop for place, kept in theirs.items() if kept)
