@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.records.batch import records_of
+from dafka.records.envelope import unpack
 from dafka.testing.nodes import kept
+from topology.copyflags import should_forward
 from topology.spread import spread
 
 if TYPE_CHECKING:
@@ -55,14 +57,26 @@ def all_has_come(world: SimWorld) -> bool:
 
 
 def _may_come(world: SimWorld, cluster: SimCluster, lacking: Mapping[Partition, int]) -> bool:
-    """Whether its own stores, or those from which links lead to it, keep what goes on there."""
-    sources = [world.clusters[one.link.source] for one in world.links if one.target is cluster]
-    logs = [store.log.extents() for one in (cluster, *sources) for store in one.stores]
-    return any(
-        (extent := extents.get(partition)) is not None and max(extent.start, end) <= extent.head
-        for extents in logs
-        for partition, end in lacking.items()
-    )
+    """Whether its own stores keep what goes on there, or a link to it has it to send."""
+    pulls = world.settings.link.repair_after_ms is not None
+    ways = [(0, store) for store in cluster.stores]
+    ways += [
+        (one.link.level, store)
+        for one in world.links
+        if one.target is cluster
+        for store in world.clusters[one.link.source].stores
+    ]
+    for level, store in ways:
+        for partition, end in lacking.items():
+            held = kept(store.log, partition) if partition in store.log.extents() else ()
+            batch = next((one for one in held if one.end > end), None)
+            if batch is None:
+                continue
+            envelope = unpack(batch.content)
+            assert envelope is not None
+            if not level or pulls or should_forward(envelope.copy_flags, level):
+                return True
+    return False
 
 
 def flags_tell_the_way(world: SimWorld, plan: Plan) -> list[str]:

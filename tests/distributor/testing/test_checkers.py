@@ -10,7 +10,8 @@ from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults
 from distributor.testing.checkers import all_has_come, flags_tell_the_way
-from distributor.testing.world import SimWorld
+from distributor.testing.world import REPAIRING, SimSettings, SimWorld
+from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
 
@@ -59,6 +60,19 @@ def test_what_retention_has_taken_on_every_way_is_not_waited_for():
     assert all_has_come(world), "the same of what goes on"
     first.log = MemoryLog("new")
     assert not all_has_come(world), "c3 brings it to c1"
+
+
+@pytest.mark.parametrize("pulls", [False, True])
+def test_who_keeps_what_another_was_to_bring_sends_it_if_links_pull(pulls):
+    row = plan(topology_of(tree_of((2, (1, "c1", "c2"), "c3"))))
+    world = SimWorld(row, seed=1, faults=Faults(), settings=REPAIRING if pulls else SimSettings())
+    partition = Partition("flights", "MADE")
+    flagged = Envelope(3, EVERY_FLAG)
+    for name in ("c2", "c3"):
+        world.clusters[name].store.log.append([batch(partition, [b"x"], flagged)])
+    assert not all_has_come(world), "nothing has been taken"
+    world.clusters["c3"].store.log.append((), trims={partition: 1})
+    assert all_has_come(world) is not pulls
 
 
 def test_who_has_no_link_lacks_what_nobody_has_taken():
