@@ -19,8 +19,9 @@ from dafka.gateway.wire import HEADER_BYTES, SIZE_BYTES, Api, parse
 from dafka.limits import REQUEST_BYTES_MAX
 
 if TYPE_CHECKING:
+    import ssl
     from asyncio import StreamReader, StreamWriter, Task
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dafka.gateway.session import Session
     from dafka.gateway.wire import Request
@@ -33,6 +34,9 @@ meanwhile: what is kept of them has bounds of its own, see `CoordinatorSettings`
 
 FETCH_BYTES_MAX = 512 * 1024
 """and this one: it names some ten thousand partitions."""
+
+BUFFER_BYTES = 32 * 1024
+"""What is read ahead of a connection, twice."""
 
 UNPROVEN_BYTES_MAX = 64 * 1024
 """Of a request of somebody who has not proven yet who it is."""
@@ -124,6 +128,7 @@ class Connection:
         settings: Its bounds.
         room: For requests of all clients.
         sends: Called with how many bytes the client has yet to read, and, below zero, has read.
+        context: For TLS, of which nothing has been said yet; None for none.
     """
 
     def __init__(
@@ -134,7 +139,14 @@ class Connection:
         settings: ServerSettings,
         room: Room,
         sends: Callable[[int], None],
+        context: ssl.SSLContext | None = None,
     ) -> None:
+        if context is not None:
+            # What the client says first is for TLS to read.
+            writer.transport.pause_reading()
+        self._context = context
+        self._plain: StreamWriter | None = None
+        """What TLS is over: thrown away, it would close that."""
         self._reader, self._writer, self._session = reader, writer, session
         self._settings, self._room, self._sends = settings, room, sends
         self._clock = asyncio.get_running_loop().time
@@ -188,9 +200,9 @@ class Connection:
         return peer or ("?", 0)
 
     @property
-    def proven(self) -> bool:
-        """Whether the client is somebody, or need not be."""
-        return self._session.proven
+    def is_unproven(self) -> bool:
+        """Whether the client has yet to prove who it is, and has not been disconnected."""
+        return not (self._session.proven or self._writer.transport.is_closing())
 
     @property
     def _client(self) -> str:
@@ -210,6 +222,8 @@ class Connection:
         self.abort()
 
     async def _run(self) -> None:
+        if self._context is not None:
+            await self._secure(self._context)
         try:
             while True:
                 await self._take()
@@ -220,6 +234,24 @@ class Connection:
             self._writer.close()
             with suppress(OSError):
                 await self._writer.wait_closed()
+
+    async def _secure(self, context: ssl.SSLContext) -> None:
+        """Shake hands: from here on everything is TLS."""
+        loop, plain = asyncio.get_running_loop(), self._writer
+        reader = asyncio.StreamReader(BUFFER_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        within_s = self._settings.unproven_s
+        transport = await loop.start_tls(
+            plain.transport, protocol, context, server_side=True, ssl_handshake_timeout=within_s
+        )
+        if transport is None:
+            raise ConnectionResetError("the client has gone in the middle of its handshake")
+        protocol.connection_made(transport)
+        self._reader = reader
+        self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        self._plain = plain
+        certificate = self._writer.get_extra_info("peercert") or {}
+        self._session.show_certificate(_common_name(certificate))
 
     async def _take(self) -> None:
         """Take one request in."""
@@ -298,3 +330,12 @@ class Connection:
 
     def _time_for(self, size: int) -> float:
         return self._settings.stalled_s + size / self._settings.bytes_per_s_min
+
+
+def _common_name(certificate: Mapping[str, Any]) -> str:
+    """Whom a certificate names; empty if nobody, or if none was shown."""
+    for name in certificate.get("subject", ()):
+        for what, value in name:
+            if what == "commonName":
+                return str(value)
+    return ""

@@ -75,14 +75,13 @@ class Session:
     Args:
         handlers: What answers who may do everything.
         users: Who may log in; None: nobody has to.
-        subject: The common name of the certificate that the client has shown; empty if none.
+        late_s: How long who has failed waits for its answer.
     """
 
     def __init__(
         self,
         handlers: Handlers,
         users: KafkaUsers | None = None,
-        subject: str = "",
         late_s: float = LATE_S,
     ) -> None:
         self._handlers, self._users, self._late_s = handlers, users, late_s
@@ -91,8 +90,11 @@ class Session:
         self._exchange: ScramExchange | None = None
         if users is None:
             self._lifecycle.become(SessionState.PROVEN)
-        elif subject and subject in users.users:
-            self._prove(users.users[subject])
+
+    def show_certificate(self, subject: str) -> None:
+        """The client has shown a certificate that names somebody; empty: none."""
+        if self._users is not None and subject in self._users.users:
+            self._prove(self._users.users[subject])
 
     @property
     def proven(self) -> bool:

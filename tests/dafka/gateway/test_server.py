@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,10 @@ import pytest
 from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.connection import ServerSettings
 from dafka.gateway.coordinator import CoordinatorSettings
+from dafka.gateway.users import load_users
 from dafka.gateway.wire import Api
 from dafka.limits import MEMBER_BYTES_MAX, REQUEST_BYTES_MAX
+from tests.support.certificates import write_users
 from tests.support.kafka_messages import client_batch, fetching, producing, request
 from tests.support.kafka_server import WAIT_S, served
 
@@ -232,6 +235,56 @@ def test_more_connections_than_may_be_are_closed():
         until(lambda: gateway.server.connections == 1)
         assert answers(gateway)
         clients[1].socket.close()
+
+
+def secured(gateway, directory):
+    """A client that speaks TLS."""
+    client = gateway.client()
+    context = ssl.create_default_context(cafile=str(directory / "ca.pem"))
+    client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+    return client
+
+
+@pytest.fixture
+def served_by_tls(tmp_path):
+    users = load_users(write_users(tmp_path, tls=True, shop={})[0])
+    return lambda settings: served(settings, users=users)
+
+
+def test_who_has_not_shaken_hands_counts_as_connection(served_by_tls, tmp_path):
+    with served_by_tls(ServerSettings(connections_max=3)) as gateway:
+        silent = [gateway.client() for _ in range(2)]
+        until(lambda: gateway.server.connections == 2)
+        with secured(gateway, tmp_path) as client:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+            with gateway.client() as more:
+                assert more.is_closed()
+            for one in silent:
+                one.socket.close()
+            until(lambda: gateway.server.connections == 1)
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+
+
+def test_those_who_never_shake_hands_keep_nobody_out(served_by_tls, tmp_path):
+    with served_by_tls(ServerSettings(unproven_max=3, unproven_s=3_600)) as gateway:
+        silent = [gateway.client() for _ in range(5)]
+        with secured(gateway, tmp_path) as client:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+            for one in silent[:3]:
+                assert one.is_closed()
+            until(lambda: gateway.server.connections == 3)
+        for one in silent:
+            one.socket.close()
+
+
+def test_a_handshake_that_takes_too_long_or_is_none_ends(served_by_tls, tmp_path):
+    with served_by_tls(ServerSettings(unproven_s=0.5)) as gateway:
+        with gateway.client() as silent, gateway.client() as other:
+            other.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert other.is_closed()
+            assert silent.is_closed()
+        with secured(gateway, tmp_path) as client:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
 
 
 def test_nobody_waits_for_a_client_that_has_gone(gateway):
