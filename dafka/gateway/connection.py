@@ -12,11 +12,12 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dafka.errors import RequestError
 from dafka.gateway.wire import HEADER_BYTES, SIZE_BYTES, Api, parse
 from dafka.limits import REQUEST_BYTES_MAX
+from dafka.process import metrics
 
 if TYPE_CHECKING:
     import ssl
@@ -78,6 +79,26 @@ class ServerSettings:
 
 
 SERVER_SETTINGS = ServerSettings()
+
+
+class ClientConnection(NamedTuple):
+    """A connection, for people.
+
+    Attributes:
+        client: Where the client is.
+        user: Whom it has proven to be; empty if nobody.
+        client_id: What it calls itself.
+        requests: How many it has sent.
+        seconds: How long it has been open.
+        unread_bytes: Of an answer that it has yet to read.
+    """
+
+    client: str
+    user: str
+    client_id: str
+    requests: int
+    seconds: float
+    unread_bytes: int
 
 
 class Room:
@@ -143,14 +164,17 @@ class Connection:
     ) -> None:
         if context is not None:
             # What the client says first is for TLS to read.
-            writer.transport.pause_reading()
+            cast("asyncio.Transport", writer.transport).pause_reading()
         self._context = context
         self._plain: StreamWriter | None = None
         """What TLS is over: thrown away, it would close that."""
         self._reader, self._writer, self._session = reader, writer, session
         self._settings, self._room, self._sends = settings, room, sends
         self._clock = asyncio.get_running_loop().time
-        self._unproven_due_s = self._clock() + settings.unproven_s
+        self._opened_s = self._clock()
+        self._unproven_due_s = self._opened_s + settings.unproven_s
+        self._requests = 0
+        self._client_id = ""
         self._slots = asyncio.Semaphore(settings.under_way_max)
         self._under_way: set[Task[None]] = set()
         self._last: Task[None] | None = None
@@ -177,6 +201,12 @@ class Connection:
             self.abort()
         elif self._asks_nothing and self._reader.at_eof():
             self.stop()
+
+    def describe(self) -> ClientConnection:
+        """As people are shown it."""
+        open_s = self._clock() - self._opened_s
+        asked = self._client_id, self._requests
+        return ClientConnection(self._client, self._session.user, *asked, open_s, self.unread)
 
     def stop(self) -> None:
         """Take nothing more in; what is under way is answered before it ends."""
@@ -266,6 +296,9 @@ class Connection:
         kept = False
         try:
             request = parse(await self._body(size))._replace(host=self._peer[0])
+            self._requests += 1
+            self._client_id = request.client
+            metrics.KAFKA_BYTES.labels(request.api.name.lower(), "in").inc(size)
             if request.api is Api.FETCH and size > FETCH_BYTES_MAX:
                 raise RequestError("size")
             if request.api in _WAIT_FOR_OTHERS:
@@ -278,7 +311,7 @@ class Connection:
             else:
                 self._asks_nothing = True
                 await self._answered()
-                await self._send(await self._session.answer(request))
+                await self._reply(request, None)
                 self._asks_nothing = False
         finally:
             if not kept:
@@ -302,22 +335,28 @@ class Connection:
     async def _answer(self, request: Request, size: int, before: Task[None] | None) -> None:
         """Answer one request when those before it are answered."""
         try:
-            pieces = await self._session.answer(request)
-            if before is not None and not before.done():
-                await asyncio.wait({before})
-            await self._send(pieces)
+            await self._reply(request, before)
         finally:
             self._slots.release()
             self._room.give(size)
+
+    async def _reply(self, request: Request, before: Task[None] | None) -> None:
+        began_s = self._clock()
+        pieces = await self._session.answer(request)
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        api = request.api.name.lower()
+        metrics.KAFKA_REQUEST_SECONDS.labels(api).observe(self._clock() - began_s)
+        if pieces is not None:
+            metrics.KAFKA_BYTES.labels(api, "out").inc(sum(map(len, pieces)))
+            await self._send(pieces)
 
     async def _answered(self) -> None:
         """Wait until nothing is under way."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
-    async def _send(self, pieces: list[bytes] | None) -> None:
-        if pieces is None:
-            return
+    async def _send(self, pieces: list[bytes]) -> None:
         self.since_s, self.unread = self._clock(), sum(map(len, pieces))
         self._sent_due_s = self.since_s + self._time_for(self.unread)
         self._sends(self.unread)

@@ -23,7 +23,7 @@ from dafka.gateway.produce import produce
 from dafka.gateway.wire import ADVERTISED_FROM, SERVED, Api, Request, answer_to
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from types import SimpleNamespace
 
     from dafka.gateway.broker import Broker
@@ -71,6 +71,7 @@ class Handlers:
         made: How topics are made.
         coordinated: How groups are coordinated,
         groups: unless it is said which there are.
+        refused: Called with each error that is answered.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Handlers:
         made: TopicSettings = TopicSettings(),
         coordinated: CoordinatorSettings = COORDINATOR_SETTINGS,
         groups: Coordinators | None = None,
+        refused: Callable[[Api, ErrorCode], None] = lambda _api, _error: None,
     ) -> None:
         self._broker: Broker = broker
+        self._refused = refused
         self._now_ms, self._made = now_ms, made
         self._groups = groups or Coordinators(broker, now_ms, coordinated)
 
@@ -89,7 +92,7 @@ class Handlers:
         """Return the same for a user, who may do so much."""
         broker = PermittedBroker(self._broker, rights)
         groups = self._groups.permitted(broker, rights)
-        return Handlers(broker, self._now_ms, self._made, groups=groups)
+        return Handlers(broker, self._now_ms, self._made, groups=groups, refused=self._refused)
 
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.
@@ -101,7 +104,11 @@ class Handlers:
             return answer_to(request, _versions(known=request.body is not None))
         assert request.body is not None
         fields = await self._fields(request, request.body)
-        return None if fields is None else answer_to(request, fields)
+        if fields is None:
+            return None
+        for error in _errors_in(fields):
+            self._refused(request.api, error)
+        return answer_to(request, fields)
 
     async def _fields(self, request: Request, body: SimpleNamespace) -> Mapping[str, Any] | None:
         broker, made, version = self._broker, self._made, request.version
@@ -137,6 +144,17 @@ class Handlers:
                 return admin.describe_cluster(self._broker)
             case _:
                 raise AssertionError(api)
+
+
+def _errors_in(fields: Mapping[str, Any]) -> Iterator[ErrorCode]:
+    """All errors of an answer; what is no table, as batches are, is passed over."""
+    for name, value in fields.items():
+        if name == "error_code":
+            if value:
+                yield ErrorCode(value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for row in value:
+                yield from _errors_in(row)
 
 
 @lru_cache

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from dafka.gateway.connection import BUFFER_BYTES, SERVER_SETTINGS, Connection, Room
 from dafka.gateway.session import Session
+from dafka.process import metrics
 
 if TYPE_CHECKING:
     import ssl
     from asyncio import StreamReader, StreamWriter, Task
 
-    from dafka.gateway.connection import ServerSettings
+    from dafka.gateway.connection import ClientConnection, ServerSettings
     from dafka.gateway.handlers import Handlers
     from dafka.gateway.users import KafkaUsers
 
@@ -52,6 +53,10 @@ class GatewayServer:
     def connections(self) -> int:
         """How many are open, those among them that have not shaken hands yet."""
         return len(self._connections)
+
+    def describe(self) -> list[ClientConnection]:
+        """All of them, as people are shown them."""
+        return [connection.describe() for connection in self._connections.values()]
 
     async def start(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which may be given as 0 for any.
@@ -96,7 +101,12 @@ class GatewayServer:
             reader, writer, session, self._settings, self._room, self._sends, self._context
         )
         self._connections[connection.task] = connection
-        connection.task.add_done_callback(self._connections.pop)
+        metrics.KAFKA_CONNECTIONS.inc()
+        connection.task.add_done_callback(self._left)
+
+    def _left(self, task: Task[None]) -> None:
+        del self._connections[task]
+        metrics.KAFKA_CONNECTIONS.dec()
 
     async def _look(self) -> None:
         while True:

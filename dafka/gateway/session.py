@@ -87,6 +87,8 @@ class Session:
         self._handlers, self._users, self._late_s = handlers, users, late_s
         self._lifecycle = Lifecycle(SESSION_STATES)
         self._mechanism = ""
+        self.user = ""
+        """Whom the client has proven to be; empty: nobody."""
         self._exchange: ScramExchange | None = None
         if users is None:
             self._lifecycle.become(SessionState.PROVEN)
@@ -167,6 +169,7 @@ class Session:
         return told
 
     def _prove(self, user: KafkaUser) -> None:
+        self.user = user.name
         self._handlers = self._handlers.permitted(user.rights)
         self._lifecycle.become(SessionState.PROVEN)
 

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from prometheus_client import REGISTRY
 
-from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.broker import ErrorCode, KafkaPartition
 from dafka.gateway.connection import ServerSettings
 from dafka.gateway.coordinator import CoordinatorSettings
 from dafka.gateway.users import load_users
@@ -285,6 +286,37 @@ def test_a_handshake_that_takes_too_long_or_is_none_ends(served_by_tls, tmp_path
             assert silent.is_closed()
         with secured(gateway, tmp_path) as client:
             assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+
+
+def sample(name, **labels):
+    return REGISTRY.get_sample_value(f"dafka_gateway_{name}", labels) or 0
+
+
+def test_requests_are_counted_with_their_bytes_and_errors():
+    errors = []
+    with served(refused=lambda api, error: errors.append((api, error))) as gateway:
+        gateway.create("orders")
+        before = [
+            sample("request_seconds_count", api="produce"),
+            sample("bytes_total", api="produce", direction="in"),
+            sample("bytes_total", api="produce", direction="out"),
+            sample("connections"),
+        ]
+        frame = request(Api.PRODUCE, 9, **producing(client_batch()))
+        with gateway.client() as client:
+            client.send_frame(frame)
+            client.receive(Api.PRODUCE, 9)
+            client.ask(Api.PRODUCE, 9, **producing(client_batch(), topic="other"))
+            (there,) = gateway.server.describe()
+            assert (there.user, there.client_id, there.requests) == ("", "me", 2)
+            assert there.client.startswith("127.0.0.1:")
+            assert sample("connections") == before[3] + 1
+        assert sample("request_seconds_count", api="produce") == before[0] + 2
+        came = sample("bytes_total", api="produce", direction="in") - before[1]
+        assert len(frame) < came < 2 * len(frame)
+        assert sample("bytes_total", api="produce", direction="out") > before[2]
+        until(lambda: sample("connections") == before[3])
+    assert errors == [(Api.PRODUCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 def test_nobody_waits_for_a_client_that_has_gone(gateway):
