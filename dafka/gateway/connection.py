@@ -291,6 +291,8 @@ class Connection:
         if not HEADER_BYTES <= size <= bound:
             raise RequestError("size")
         self._read_due_s, self._asks_nothing = float("inf"), True
+        while muted_s := self._session.muted_s:  # the client owes, by its quotas
+            await asyncio.sleep(muted_s)
         await self._room.take(size)
         self._asks_nothing = False
         kept = False

@@ -103,6 +103,11 @@ class Session:
         """Whether the client is somebody, or need not be."""
         return self._lifecycle.state is SessionState.PROVEN
 
+    @property
+    def muted_s(self) -> float:
+        """For how long the client is not to be read from."""
+        return self._handlers.muted_ms / 1_000
+
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.
 
@@ -170,7 +175,7 @@ class Session:
 
     def _prove(self, user: KafkaUser) -> None:
         self.user = user.name
-        self._handlers = self._handlers.permitted(user.rights)
+        self._handlers = self._handlers.permitted(user)
         self._lifecycle.become(SessionState.PROVEN)
 
 

@@ -11,6 +11,7 @@ from dafka.errors import MisuseError
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.handlers import Handlers
+from dafka.gateway.quotas import Quotas
 from dafka.gateway.server import GatewayServer
 from dafka.node.gateway import GatewayNode
 from dafka.node.gateway_observer import GatewayObserver
@@ -56,7 +57,10 @@ class KafkaServer:
     ) -> None:
         self._node = GatewayNode(cluster, *(reached_at or (host, port)))
         groups = Coordinators(self._node, now_ms, COORDINATOR_SETTINGS)
-        handlers = Handlers(self._node, now_ms, groups=groups, refused=_count_refused)
+        quotas = Quotas(now_ms, _count_throttled)
+        handlers = Handlers(
+            self._node, now_ms, groups=groups, refused=_count_refused, quotas=quotas
+        )
         self._server = GatewayServer(handlers, users=users)
         self._observer = GatewayObserver(self._node, groups)
         self._loop = asyncio.new_event_loop()
@@ -124,3 +128,7 @@ class KafkaServer:
 
 def _count_refused(api: Api, error: ErrorCode) -> None:
     metrics.KAFKA_ERRORS.labels(api.name.lower(), error.name.lower()).inc()
+
+
+def _count_throttled(user: str, quota: str, owes_ms: int) -> None:
+    metrics.KAFKA_THROTTLED.labels(user, quota).inc(owes_ms / 1_000)

@@ -48,6 +48,7 @@ def served(
     coordinated=COORDINATOR_SETTINGS,
     users=None,
     refused=lambda _api, _error: None,
+    quotas=None,
     **broker_settings,
 ):
     """Serve a broker in memory for as long as it is used."""
@@ -58,7 +59,7 @@ def served(
     async def begin():
         broker = MemoryBroker(**broker_settings)
         made = topics or TopicSettings()
-        handlers = Handlers(broker, now_ms, made, coordinated, refused=refused)
+        handlers = Handlers(broker, now_ms, made, coordinated, refused=refused, quotas=quotas)
         server = GatewayServer(handlers, settings or ServerSettings(), users)
         port = await server.start("127.0.0.1", 0)
         broker.endpoint = ("127.0.0.1", port)

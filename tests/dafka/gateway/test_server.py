@@ -333,6 +333,37 @@ def test_what_a_client_sent_before_it_went_is_stored(gateway):
     until(lambda: gateway.broker.offsets(ORDERS).end == 300)
 
 
+@pytest.fixture
+def mute(tmp_path):
+    """A gateway and a client that owes for ten seconds, and has sent more."""
+    file, passwords = write_users(tmp_path, shop={"write": ["*"]})
+    file.write_text(file.read_text() + "producer_byte_rate = 1\n")
+    with served(users=load_users(file)) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        client.ask(Api.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        shown = f"\0shop\0{passwords['shop']}".encode()
+        client.ask(Api.SASL_AUTHENTICATE, 2, auth_bytes=shown)
+        assert client.ask(Api.PRODUCE, 9, **producing(client_batch())).throttle_time_ms == 10_000
+        client.send(Api.PRODUCE, 9, **producing(client_batch()))
+        yield gateway, client
+
+
+def test_who_is_mute_is_answered_first_and_then_not_read_from(mute):
+    gateway, client = mute
+    client.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        client.receive(Api.PRODUCE, 9)
+    assert gateway.broker.offsets(ORDERS).end == 3
+
+
+def test_nobody_waits_at_the_end_for_who_is_mute(mute):
+    gateway, client = mute
+    began_s = time.monotonic()
+    gateway.stop()
+    assert client.is_closed()
+    assert time.monotonic() - began_s < 5
+
+
 def test_a_client_that_wants_no_answer_is_disconnected_where_nothing_was_stored(gateway):
     with gateway.client() as client:
         client.send(Api.PRODUCE, 9, **producing(client_batch(), topic="other", acks=0))
