@@ -15,6 +15,7 @@ from dafka.gateway.quotas import Quotas
 from dafka.gateway.server import GatewayServer
 from dafka.node.gateway import GatewayNode
 from dafka.node.gateway_observer import GatewayObserver
+from dafka.node.gateway_pages import GatewayPages
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 
@@ -64,6 +65,9 @@ class KafkaServer:
         self._server = GatewayServer(handlers, users=users)
         self._observer = GatewayObserver(self._node, groups)
         self._loop = asyncio.new_event_loop()
+        pages = GatewayPages(self._node, groups, self._server, self._observer)
+        self.pages = pages.served(self._loop)
+        """What people are shown, by path."""
         self._thread = threading.Thread(target=self._main, name="dafka-kafka", daemon=True)
         self._thread.start()
         try:
@@ -120,6 +124,7 @@ class KafkaServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._node.meter.close()
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
