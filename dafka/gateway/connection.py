@@ -300,7 +300,7 @@ class Connection:
             request = parse(await self._body(size))._replace(host=self._peer[0])
             self._requests += 1
             self._client_id = request.client
-            metrics.KAFKA_BYTES.labels(request.api.name.lower(), "in").inc(size)
+            metrics.kafka_requests(request.api.name.lower()).received.inc(size)
             if request.api is Api.FETCH and size > FETCH_BYTES_MAX:
                 raise RequestError("size")
             if request.api in _WAIT_FOR_OTHERS:
@@ -347,10 +347,10 @@ class Connection:
         pieces = await self._session.answer(request)
         if before is not None and not before.done():
             await asyncio.wait({before})
-        api = request.api.name.lower()
-        metrics.KAFKA_REQUEST_SECONDS.labels(api).observe(self._clock() - began_s)
+        series = metrics.kafka_requests(request.api.name.lower())
+        series.seconds.observe(self._clock() - began_s)
         if pieces is not None:
-            metrics.KAFKA_BYTES.labels(api, "out").inc(sum(map(len, pieces)))
+            series.sent.inc(sum(map(len, pieces)))
             await self._send(pieces)
 
     async def _answered(self) -> None:

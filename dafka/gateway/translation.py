@@ -80,7 +80,8 @@ class _GroupPlace:
 
     def behind(self, offered: Offsets) -> int | None:
         """Records that clients were told of and the group has not processed; None: no offset."""
-        newest = max(self.rows.values(), key=version_of, default=None)
+        rows = [self.rows[name] for name in (OFFSETS, REACHED) if name in self.rows]
+        newest = max(rows, key=version_of, default=None)  # of two as new, what was committed
         if newest is None or newest.position is None:
             return None
         return max(0, offered.end - max(newest.position, offered.start))

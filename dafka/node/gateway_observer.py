@@ -19,7 +19,7 @@ from dafka.process import metrics
 from dafka.process.clock import now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dafka.gateway.broker import Gateway, Topic
     from dafka.gateway.coordinators import Coordinators
@@ -35,10 +35,13 @@ class GatewayObserver:
     Args:
         node: The gateway's node.
         groups: What it coordinates.
+        clock_ms: Monotonic.
     """
 
-    def __init__(self, node: GatewayNode, groups: Coordinators) -> None:
-        self._node, self._groups = node, groups
+    def __init__(
+        self, node: GatewayNode, groups: Coordinators, clock_ms: Callable[[], int] = now_ms
+    ) -> None:
+        self._node, self._groups, self._now_ms = node, groups, clock_ms
         self.partitions = OwnedPartitions()
         self.lags: Mapping[str, int] = {}
         """Records that groups have not processed of what is served here."""
@@ -48,7 +51,7 @@ class GatewayObserver:
         self._states: set[str] = set()
         self._metered: set[str] = set()
         """Groups whose lag is told."""
-        self._looked_ms = now_ms()
+        self._looked_ms = self._now_ms()
 
     async def run(self) -> None:
         """Look again and again."""
@@ -60,25 +63,25 @@ class GatewayObserver:
         """See how things are, and tell."""
         self._divide()
         shown = self._node.shown
-        self.partitions.look(self._owned, shown.keys(), now_ms())
+        self.partitions.look(self._owned, shown.keys(), self._now_ms())
         self._node.meter.look(shown)
         self._tell()
         measured = await self._node.ask(MeasureLags)
         assert isinstance(measured, LagsMeasured)
         self.lags = measured.lags
         self._tell_lags()
-        self._looked_ms = now_ms()
+        self._looked_ms = self._now_ms()
 
     def unwell(self) -> str:
         """Why the front does not work, for people; empty if it does."""
-        silent_ms = now_ms() - self._looked_ms
+        silent_ms = self._now_ms() - self._looked_ms
         if silent_ms > STUCK_MS:
             return f"gateway's front has not turned for {silent_ms // 1_000} s"
         return ""
 
     def unready(self) -> str:
         """What keeps it from serving all that it owns, for people; empty if nothing does."""
-        return self.partitions.complaint(now_ms())
+        return self.partitions.complaint(self._now_ms())
 
     def _divide(self) -> None:
         """Work out what is this gateway's, if that may have changed."""
@@ -105,7 +108,7 @@ class GatewayObserver:
         metrics.KAFKA_PARTITIONS.labels(cluster, "serving").set(serving)
         metrics.KAFKA_PARTITIONS.labels(cluster, "beginning").set(beginning)
         metrics.KAFKA_CLUSTER_PARTITIONS.labels(cluster).set(self._all)
-        longest_s = self.partitions.longest_ms(now_ms()) / 1_000
+        longest_s = self.partitions.longest_ms(self._now_ms()) / 1_000
         metrics.KAFKA_BEGINNING_SECONDS.labels(cluster).set(longest_s)
         metrics.KAFKA_STORES_AWAY.labels(cluster).set(self._node.stores_away)
         groups = self._groups.peopled().values()

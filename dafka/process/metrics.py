@@ -7,7 +7,8 @@ what a gateway serves, of as many as `dafka.gateway.meter` says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
 
@@ -203,6 +204,21 @@ def traffic(role: str, direction: str) -> Tally:
     """A tally of batches going `in` or `out` in a role."""
     labels = role, direction
     return Tally(RECORDS.labels(*labels), BATCHES.labels(*labels), BYTES.labels(*labels))
+
+
+class RequestSeries(NamedTuple):
+    """The series of one of Kafka's APIs: to look them up takes longer than to count."""
+
+    seconds: Histogram
+    received: Counter
+    sent: Counter
+
+
+@cache
+def kafka_requests(api: str) -> RequestSeries:
+    """Return the series of an API."""
+    sizes = (KAFKA_BYTES.labels(api, direction) for direction in ("in", "out"))
+    return RequestSeries(KAFKA_REQUEST_SECONDS.labels(api), *sizes)
 
 
 def count_commits(commits: int, refused: int) -> None:

@@ -15,7 +15,6 @@ from dafka.gateway.machine import GROUP, node_number
 from dafka.gateway.meter import PartitionMeter
 from dafka.gateway.owned_partitions import SLOW_MS
 from dafka.groups.membership import Member
-from dafka.node import gateway_observer as module
 from dafka.node.gateway_observer import GatewayObserver
 from dafka.node.loop import STUCK_MS
 from dafka.wire.primitives import octets_of
@@ -54,11 +53,10 @@ class Groups:
 
 
 @pytest.fixture
-def observed(monkeypatch):
+def observed():
     now = [1_000]
-    monkeypatch.setattr(module, "now_ms", lambda: now[0])
     node, groups = Node(), Groups()
-    observer = GatewayObserver(node, groups)
+    observer = GatewayObserver(node, groups, lambda: now[0])
 
     def look(after_ms=0):
         now[0] += after_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import confluent_kafka
 import pytest
+from prometheus_client import REGISTRY
 
 from dafka.node.kafka_server import KafkaServer
 from tests.support.small_cluster import SmallCluster
@@ -49,11 +50,13 @@ def test_topics_ledgers_groups_and_clients(there, until):
     assert sum(one["records"] for one in ledger["last"]) == 3
     assert pages["/ledger"](ASKED | {"partition": "7"}) == {"error": "not_leader_or_follower"}
 
+    before = REGISTRY.get_sample_value("dafka_gateway_group_rebalances_total")
     group = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = confluent_kafka.Consumer(settings | group)
     consumer.subscribe(["orders"])
     first = consumer.consume(1, WAIT_S)[0]
     consumer.commit(first, asynchronous=False)
+    assert REGISTRY.get_sample_value("dafka_gateway_group_rebalances_total") == before + 1
     shown = pages["/groups"]({"group": "g"})
     assert (shown["state"], shown["protocol"]) == ("Stable", "range")
     assert shown["members"][0]["client_id"] == "me"
