@@ -105,6 +105,7 @@ def run_gateway(
     with KafkaServer(known, *place, reached_at, known_users) as running:
         log.info("gateway is up", extra={"address": running.node.address, "listen": listen})
         health.watch(running)
+        health.show(running.pages)
         run_until_told(running)
         end_within(shutdown_ms)
 

@@ -7,17 +7,20 @@ import re
 import tomllib
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dafka.errors import MisuseError
 from dafka.gateway.users import load_users, new_password, user_entry
-from dafka.process.files import replace_text, write_secret
+from dafka.process.files import locked, replace_text, write_secret
 from dafka.process.web_access import WEB_RIGHTS, entry, load_web_access, new_token
 from dafka.transport.access import rule
 from dafka.transport.keys import RULES, load_access, new_keys
 from topology.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CLUSTER = "cluster"
 ACCESS_FILE = "access.toml"
@@ -94,12 +97,8 @@ def _make_token(name: str, directory: Path, may: list[str], rules: dict[str, lis
     if any(rules.values()):
         raise MisuseError("a token is for HTTP alone: make a key for topics under another name")
     token_file, web_file = directory / f"{name}.token", directory / WEB_FILE
-    before = ""
-    if web_file.exists():
-        load_web_access(web_file)
-        before = web_file.read_text()
     token = new_token()
-    _write(token_file, token, web_file, before + entry(name, token, may))
+    _write(token_file, token, web_file, entry(name, token, may), load_web_access)
     say(f"{token_file}: keep it secret\n{web_file}: give it to every process with --web")
 
 
@@ -109,13 +108,9 @@ def _make_password(name: str, directory: Path, rules: dict[str, list[str]]) -> N
         rule(pattern)
     if rules["mirror"]:
         raise MisuseError("--mirror is for keys of distributors: Kafka clients write as themselves")
-    before = ""
-    if users_file.exists():
-        load_users(users_file)
-        before = users_file.read_text()
     password = new_password()
-    known = before + user_entry(name, password, rules)
-    _write(password_file, password, users_file, known, private=True)
+    known = user_entry(name, password, rules)
+    _write(password_file, password, users_file, known, load_users, private=True)
     say(f"{password_file}: keep it secret\n{users_file}: give it to every gateway with --users")
 
 
@@ -126,32 +121,55 @@ def _make_key(name: str, directory: Path, rules: dict[str, list[str]]) -> None:
     if name == CLUSTER:
         if any(rules.values()):
             raise MisuseError("the cluster's own key may do everything: it takes no rules")
-        before = ""
     else:
-        load_access(access_file)
-        before = access_file.read_text()
+        load_access(access_file)  # before a directory is made
     public, secret = new_keys()
-    _write(secret_file, secret, access_file, before + _entry(name, public, rules))
+    check = None if name == CLUSTER else load_access
+    _write(secret_file, secret, access_file, _entry(name, public, rules), check)
     say(f"{secret_file}: keep it secret\n{access_file}: give it to every node of the cluster")
 
 
 def _write(
-    secret_file: Path, secret: str, known_file: Path, known: str, *, private: bool = False
+    secret_file: Path,
+    secret: str,
+    known_file: Path,
+    added: str,
+    check: Callable[[Path], object] | None,
+    *,
+    private: bool = False,
 ) -> None:
-    """Write what its holder keeps, and what others know of it."""
+    """Write what its holder keeps, and add to what others know.
+
+    Args:
+        secret_file: What is kept.
+        secret: Its text.
+        known_file: What others have.
+        added: To its text.
+        check: Complains of one that is there and cannot be used; None: it is begun anew.
+        private: Whether only its owner may read it.
+    """
     name, directory = secret_file.stem, known_file.parent
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(directory):
+            known = added
+            if check is not None and known_file.exists():
+                check(known_file)
+                known = known_file.read_text(encoding="utf-8") + added
+            _refuse_doubled(name, known_file, known)
+            write_secret(secret_file, secret)
+            replace_text(known_file, known, private=private)
+    except OSError as error:
+        raise MisuseError(f"cannot write to {str(directory)!r}: {error.strerror}") from error
+
+
+def _refuse_doubled(name: str, known_file: Path, known: str) -> None:
     try:
         tomllib.loads(known)
     except tomllib.TOMLDecodeError as error:
         raise MisuseError(
             f"{name!r} is in {str(known_file)!r} already: take it out there first"
         ) from error
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_secret(secret_file, secret)
-        replace_text(known_file, known, private=private)
-    except OSError as error:
-        raise MisuseError(f"cannot write to {str(directory)!r}: {error.strerror}") from error
 
 
 def _entry(name: str, public: str, rules: dict[str, list[str]]) -> str:

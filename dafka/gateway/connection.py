@@ -12,15 +12,17 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dafka.errors import RequestError
 from dafka.gateway.wire import HEADER_BYTES, SIZE_BYTES, Api, parse
 from dafka.limits import REQUEST_BYTES_MAX
+from dafka.process import metrics
 
 if TYPE_CHECKING:
+    import ssl
     from asyncio import StreamReader, StreamWriter, Task
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dafka.gateway.session import Session
     from dafka.gateway.wire import Request
@@ -33,6 +35,9 @@ meanwhile: what is kept of them has bounds of its own, see `CoordinatorSettings`
 
 FETCH_BYTES_MAX = 512 * 1024
 """and this one: it names some ten thousand partitions."""
+
+BUFFER_BYTES = 32 * 1024
+"""What is read ahead of a connection, twice."""
 
 UNPROVEN_BYTES_MAX = 64 * 1024
 """Of a request of somebody who has not proven yet who it is."""
@@ -74,6 +79,26 @@ class ServerSettings:
 
 
 SERVER_SETTINGS = ServerSettings()
+
+
+class ClientConnection(NamedTuple):
+    """A connection, for people.
+
+    Attributes:
+        client: Where the client is.
+        user: Whom it has proven to be; empty if nobody.
+        client_id: What it calls itself.
+        requests: How many it has sent.
+        seconds: How long it has been open.
+        unread_bytes: Of an answer that it has yet to read.
+    """
+
+    client: str
+    user: str
+    client_id: str
+    requests: int
+    seconds: float
+    unread_bytes: int
 
 
 class Room:
@@ -124,6 +149,7 @@ class Connection:
         settings: Its bounds.
         room: For requests of all clients.
         sends: Called with how many bytes the client has yet to read, and, below zero, has read.
+        context: For TLS, of which nothing has been said yet; None for none.
     """
 
     def __init__(
@@ -134,11 +160,21 @@ class Connection:
         settings: ServerSettings,
         room: Room,
         sends: Callable[[int], None],
+        context: ssl.SSLContext | None = None,
     ) -> None:
+        if context is not None:
+            # What the client says first is for TLS to read.
+            cast("asyncio.Transport", writer.transport).pause_reading()
+        self._context = context
+        self._plain: StreamWriter | None = None
+        """What TLS is over: thrown away, it would close that."""
         self._reader, self._writer, self._session = reader, writer, session
         self._settings, self._room, self._sends = settings, room, sends
         self._clock = asyncio.get_running_loop().time
-        self._unproven_due_s = self._clock() + settings.unproven_s
+        self._opened_s = self._clock()
+        self._unproven_due_s = self._opened_s + settings.unproven_s
+        self._requests = 0
+        self._client_id = ""
         self._slots = asyncio.Semaphore(settings.under_way_max)
         self._under_way: set[Task[None]] = set()
         self._last: Task[None] | None = None
@@ -166,6 +202,12 @@ class Connection:
         elif self._asks_nothing and self._reader.at_eof():
             self.stop()
 
+    def describe(self) -> ClientConnection:
+        """As people are shown it."""
+        open_s = self._clock() - self._opened_s
+        asked = self._client_id, self._requests
+        return ClientConnection(self._client, self._session.user, *asked, open_s, self.unread)
+
     def stop(self) -> None:
         """Take nothing more in; what is under way is answered before it ends."""
         if not self._ends:
@@ -188,9 +230,9 @@ class Connection:
         return peer or ("?", 0)
 
     @property
-    def proven(self) -> bool:
-        """Whether the client is somebody, or need not be."""
-        return self._session.proven
+    def is_unproven(self) -> bool:
+        """Whether the client has yet to prove who it is, and has not been disconnected."""
+        return not (self._session.proven or self._writer.transport.is_closing())
 
     @property
     def _client(self) -> str:
@@ -210,6 +252,8 @@ class Connection:
         self.abort()
 
     async def _run(self) -> None:
+        if self._context is not None:
+            await self._secure(self._context)
         try:
             while True:
                 await self._take()
@@ -221,6 +265,24 @@ class Connection:
             with suppress(OSError):
                 await self._writer.wait_closed()
 
+    async def _secure(self, context: ssl.SSLContext) -> None:
+        """Shake hands: from here on everything is TLS."""
+        loop, plain = asyncio.get_running_loop(), self._writer
+        reader = asyncio.StreamReader(BUFFER_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        within_s = self._settings.unproven_s
+        transport = await loop.start_tls(
+            plain.transport, protocol, context, server_side=True, ssl_handshake_timeout=within_s
+        )
+        if transport is None:
+            raise ConnectionResetError("the client has gone in the middle of its handshake")
+        protocol.connection_made(transport)
+        self._reader = reader
+        self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        self._plain = plain
+        certificate = self._writer.get_extra_info("peercert") or {}
+        self._session.show_certificate(_common_name(certificate))
+
     async def _take(self) -> None:
         """Take one request in."""
         self._read_due_s = self._clock() + self._settings.idle_s
@@ -229,11 +291,16 @@ class Connection:
         if not HEADER_BYTES <= size <= bound:
             raise RequestError("size")
         self._read_due_s, self._asks_nothing = float("inf"), True
+        while muted_s := self._session.muted_s:  # the client owes, by its quotas
+            await asyncio.sleep(muted_s)
         await self._room.take(size)
         self._asks_nothing = False
         kept = False
         try:
             request = parse(await self._body(size))._replace(host=self._peer[0])
+            self._requests += 1
+            self._client_id = request.client
+            metrics.kafka_requests(request.api.name.lower()).received.inc(size)
             if request.api is Api.FETCH and size > FETCH_BYTES_MAX:
                 raise RequestError("size")
             if request.api in _WAIT_FOR_OTHERS:
@@ -246,7 +313,7 @@ class Connection:
             else:
                 self._asks_nothing = True
                 await self._answered()
-                await self._send(await self._session.answer(request))
+                await self._reply(request, None)
                 self._asks_nothing = False
         finally:
             if not kept:
@@ -270,22 +337,28 @@ class Connection:
     async def _answer(self, request: Request, size: int, before: Task[None] | None) -> None:
         """Answer one request when those before it are answered."""
         try:
-            pieces = await self._session.answer(request)
-            if before is not None and not before.done():
-                await asyncio.wait({before})
-            await self._send(pieces)
+            await self._reply(request, before)
         finally:
             self._slots.release()
             self._room.give(size)
+
+    async def _reply(self, request: Request, before: Task[None] | None) -> None:
+        began_s = self._clock()
+        pieces = await self._session.answer(request)
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        series = metrics.kafka_requests(request.api.name.lower())
+        series.seconds.observe(self._clock() - began_s)
+        if pieces is not None:
+            series.sent.inc(sum(map(len, pieces)))
+            await self._send(pieces)
 
     async def _answered(self) -> None:
         """Wait until nothing is under way."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
-    async def _send(self, pieces: list[bytes] | None) -> None:
-        if pieces is None:
-            return
+    async def _send(self, pieces: list[bytes]) -> None:
         self.since_s, self.unread = self._clock(), sum(map(len, pieces))
         self._sent_due_s = self.since_s + self._time_for(self.unread)
         self._sends(self.unread)
@@ -298,3 +371,12 @@ class Connection:
 
     def _time_for(self, size: int) -> float:
         return self._settings.stalled_s + size / self._settings.bytes_per_s_min
+
+
+def _common_name(certificate: Mapping[str, Any]) -> str:
+    """Whom a certificate names; empty if nobody, or if none was shown."""
+    for name in certificate.get("subject", ()):
+        for what, value in name:
+            if what == "commonName":
+                return str(value)
+    return ""

@@ -18,6 +18,7 @@ from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.group_events import ConsumerHeard, MemberHeard
 from dafka.gateway.held_commits import HeldCommits
 from dafka.groups.commit import checked_group
+from dafka.process import metrics
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
 from dafka.transport.access import EVERYTHING, Rights
@@ -75,6 +76,13 @@ class _Group:
         self.timer: asyncio.TimerHandle | None = None
         self.size = 0
         """Bytes that it held when somebody last looked."""
+
+    @property
+    def generation(self) -> int:
+        """How often its members have changed."""
+        if isinstance(self.machine, ConsumerGroupMachine):
+            return self.machine.epoch
+        return self.machine.generation
 
     def described(self) -> DescribedGroup:
         """As tools are shown it."""
@@ -260,6 +268,10 @@ class Coordinators:
                 found[name] = group.described()
         return found
 
+    def peopled(self) -> Mapping[str, DescribedGroup]:
+        """Those that have, or wait for, members, as they are known here: nobody is asked."""
+        return {name: group.described() for name, group in self._all.by_name.items()}
+
     def consumers(self, name: str) -> ConsumerGroupMachine | ErrorCode:
         """A group in which the coordinator assigns; `GROUP_ID_NOT_FOUND` if it is none."""
         group = self._owned(name)
@@ -294,10 +306,11 @@ class Coordinators:
         group.stop()
 
     def _tell(self, name: str, group: _Group, event: CoordinatorEvent) -> None:
-        now_ms = self._now_ms()
+        now_ms, before = self._now_ms(), group.generation
         for answer in group.machine.handle(event, now_ms):
             if answer.token in group.waiting:  # or the client has gone
                 _settle(group.waiting[answer.token][1], answer)
+        metrics.KAFKA_REBALANCES.inc(group.generation - before)
         if group.machine.is_empty:
             group.commits = HeldCommits()
         if group.machine.idle:

@@ -116,6 +116,13 @@ class ListGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureLags:
+    """Event: how far are groups behind in what is this gateway's? Answered by `LagsMeasured`."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitsTold:
     """Event: what groups have committed; `whole` if that is all that a store has."""
 
@@ -190,6 +197,14 @@ class GroupsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class LagsMeasured:
+    """Records that groups have not processed, of the partitions that are this gateway's."""
+
+    token: int
+    lags: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Coordinating:
     """Of which shares of groups this gateway is the coordinator, and since which epoch."""
 
@@ -228,7 +243,7 @@ class Shared:
     moved: Mapping[str, str]
 
 
-ClientEvent = AppendBatch | Locate | Survey | MakeTopic | CommitOffsets | ListGroups
+ClientEvent = AppendBatch | Locate | Survey | MakeTopic | CommitOffsets | ListGroups | MeasureLags
 GatewayEvent = (
     ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | CommitsTold | Close
 )

@@ -20,15 +20,16 @@ from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.fetch import fetch, list_offsets
 from dafka.gateway.permitted import PermittedBroker
 from dafka.gateway.produce import produce
+from dafka.gateway.quotas import Quotas, Throttle
 from dafka.gateway.wire import ADVERTISED_FROM, SERVED, Api, Request, answer_to
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from types import SimpleNamespace
 
     from dafka.gateway.broker import Broker
     from dafka.gateway.coordinator import CoordinatorSettings
-    from dafka.transport.access import Rights
+    from dafka.gateway.users import KafkaUser
 
 
 OF_GROUPS: Mapping[Api, Callable[[Coordinators, Request], Awaitable[Mapping[str, Any]]]] = {
@@ -71,6 +72,9 @@ class Handlers:
         made: How topics are made.
         coordinated: How groups are coordinated,
         groups: unless it is said which there are.
+        refused: Called with each error that is answered.
+        quotas: How fast users may go.
+        throttle: What holds who asks to them; None: nothing.
     """
 
     def __init__(
@@ -80,16 +84,34 @@ class Handlers:
         made: TopicSettings = TopicSettings(),
         coordinated: CoordinatorSettings = COORDINATOR_SETTINGS,
         groups: Coordinators | None = None,
+        refused: Callable[[Api, ErrorCode], None] = lambda _api, _error: None,
+        quotas: Quotas | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._broker: Broker = broker
+        self._refused = refused
+        self._quotas = quotas or Quotas(now_ms)
+        self._throttle = throttle or Throttle({}, now_ms)
         self._now_ms, self._made = now_ms, made
         self._groups = groups or Coordinators(broker, now_ms, coordinated)
 
-    def permitted(self, rights: Rights) -> Handlers:
-        """Return the same for a user, who may do so much."""
-        broker = PermittedBroker(self._broker, rights)
-        groups = self._groups.permitted(broker, rights)
-        return Handlers(broker, self._now_ms, self._made, groups=groups)
+    @property
+    def muted_ms(self) -> int:
+        """For how long who asks is not to be read from."""
+        return self._throttle.muted_ms
+
+    def permitted(self, user: KafkaUser) -> Handlers:
+        """Return the same for a connection of a user, who may do so much."""
+        broker = PermittedBroker(self._broker, user.rights)
+        return Handlers(
+            broker,
+            self._now_ms,
+            self._made,
+            groups=self._groups.permitted(broker, user.rights),
+            refused=self._refused,
+            quotas=self._quotas,
+            throttle=self._quotas.of(user),
+        )
 
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.
@@ -100,8 +122,16 @@ class Handlers:
         if request.api is Api.API_VERSIONS:
             return answer_to(request, _versions(known=request.body is not None))
         assert request.body is not None
+        throttle_ms = self._throttle.asked(request)
         fields = await self._fields(request, request.body)
-        return None if fields is None else answer_to(request, fields)
+        if fields is None:
+            return None
+        throttle_ms = max(throttle_ms, self._throttle.answered(request, fields))
+        if throttle_ms:
+            fields = {**fields, "throttle_time_ms": throttle_ms}
+        for error in _errors_in(fields):
+            self._refused(request.api, error)
+        return answer_to(request, fields)
 
     async def _fields(self, request: Request, body: SimpleNamespace) -> Mapping[str, Any] | None:
         broker, made, version = self._broker, self._made, request.version
@@ -137,6 +167,17 @@ class Handlers:
                 return admin.describe_cluster(self._broker)
             case _:
                 raise AssertionError(api)
+
+
+def _errors_in(fields: Mapping[str, Any]) -> Iterator[ErrorCode]:
+    """All errors of an answer; what is no table, as batches are, is passed over."""
+    for name, value in fields.items():
+        if name == "error_code":
+            if value:
+                yield ErrorCode(value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for row in value:
+                yield from _errors_in(row)
 
 
 @lru_cache

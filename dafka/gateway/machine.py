@@ -31,11 +31,13 @@ from dafka.gateway.effects import (
     CommitOffsets,
     CommitsTold,
     GroupsListed,
+    LagsMeasured,
     LedgersRead,
     ListGroups,
     Locate,
     Located,
     MakeTopic,
+    MeasureLags,
     OffsetsCommitted,
     Shared,
     StoreTold,
@@ -44,6 +46,7 @@ from dafka.gateway.effects import (
     TopicsOrdered,
 )
 from dafka.gateway.events import LeaseRenewed
+from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
@@ -162,6 +165,7 @@ class GatewayMachine:
         self._translation = OffsetTranslation(self.catalog.numbers)
         self._late_ms: int | None = None
         """When a share may have waited for long."""
+        self._lags = KafkaLags(lambda: self._translation.behind(self._owned()))
         self._followed: set[str] = set()
         """The stores whose commits have all been told."""
         self._greeted = False
@@ -182,7 +186,7 @@ class GatewayMachine:
                 return self._wake(now_ms)
             case Answered():
                 return self._agree(event, now_ms)
-            case LedgersRead() | StoreTold() | CommitsTold():
+            case LedgersRead() | StoreTold() | CommitsTold() | MeasureLags():
                 return self._told(event, now_ms)
             case MakeTopic() | TopicsOrdered() | CatalogRead():
                 return self._catalogue(event, now_ms)
@@ -265,9 +269,14 @@ class GatewayMachine:
                     effects += self._coordination.stored(effect.end, leased=leased)
         return effects
 
-    def _told(self, event: LedgersRead | StoreTold | CommitsTold, now_ms: int) -> list[object]:
+    def _told(
+        self, event: LedgersRead | StoreTold | CommitsTold | MeasureLags, now_ms: int
+    ) -> list[object]:
+        """What stores say, and what follows from that."""
         effects: list[object] = []
         match event:
+            case MeasureLags():
+                effects.append(LagsMeasured(event.token, self._lags.step()))
             case StoreTold():
                 for place, kept in event.kept.items():
                     effects += self._stored(event.store, place, kept, now_ms)
@@ -301,12 +310,15 @@ class GatewayMachine:
 
     def _translate(self) -> None:
         """Add what follows from commits, as owner of partitions."""
-        owned = {
+        self._coordination.publish(self._translation.work(self._owned()))
+
+    def _owned(self) -> dict[KafkaPartition, OwnedLedger]:
+        """What it serves."""
+        return {
             partition: OwnedLedger(share.machine.ledger, share.offered)
             for partition, share in self._shares.items()
             if share.offered is not None
         }
-        self._coordination.publish(self._translation.work(owned))
 
     def _stored(self, store: str, place: Partition, kept: range, now_ms: int) -> list[object]:
         """A store has something; whose it is."""

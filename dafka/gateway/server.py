@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from dafka.gateway.connection import SERVER_SETTINGS, Connection, Room
+from dafka.gateway.connection import BUFFER_BYTES, SERVER_SETTINGS, Connection, Room
 from dafka.gateway.session import Session
+from dafka.process import metrics
 
 if TYPE_CHECKING:
+    import ssl
     from asyncio import StreamReader, StreamWriter, Task
 
-    from dafka.gateway.connection import ServerSettings
+    from dafka.gateway.connection import ClientConnection, ServerSettings
     from dafka.gateway.handlers import Handlers
     from dafka.gateway.users import KafkaUsers
-
-_BUFFER_BYTES = 32 * 1024
-"""What is read ahead of a connection, twice."""
 
 _WAITING_MAX = 512
 """Connections that the kernel has accepted and we have not."""
@@ -43,6 +42,7 @@ class GatewayServer:
         self._users = users
         self._handlers, self._settings = handlers, settings
         self._room = Room(settings.requests_bytes_max)
+        self._context: ssl.SSLContext | None = None
         self._unread = 0
         self._connections: dict[Task[None], Connection] = {}
         self._server: asyncio.Server | None = None
@@ -51,8 +51,12 @@ class GatewayServer:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """How many are open, those among them that have not shaken hands yet."""
         return len(self._connections)
+
+    def describe(self) -> list[ClientConnection]:
+        """All of them, as people are shown them."""
+        return [connection.describe() for connection in self._connections.values()]
 
     async def start(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which may be given as 0 for any.
@@ -60,15 +64,9 @@ class GatewayServer:
         Raises:
             OSError: Nobody can listen there.
         """
-        context = None if self._users is None else self._users.context()
+        self._context = None if self._users is None else self._users.context()
         self._server = await asyncio.start_server(
-            self._accept,
-            host,
-            port,
-            limit=_BUFFER_BYTES,
-            backlog=_WAITING_MAX,
-            ssl=context,
-            ssl_handshake_timeout=None if context is None else self._settings.unproven_s,
+            self._accept, host, port, limit=BUFFER_BYTES, backlog=_WAITING_MAX
         )
         self._looking = asyncio.create_task(self._look())
         return int(self._server.sockets[0].getsockname()[1])
@@ -95,13 +93,20 @@ class GatewayServer:
         if self._stopped or len(self._connections) >= self._settings.connections_max:
             writer.transport.abort()
             return
-        unproven = [one for one in self._connections.values() if not one.proven]
+        unproven = [one for one in self._connections.values() if one.is_unproven]
         if len(unproven) >= self._settings.unproven_max:
             unproven[0].abort()
-        session = Session(self._handlers, self._users, _subject(writer))
-        connection = Connection(reader, writer, session, self._settings, self._room, self._sends)
+        session = Session(self._handlers, self._users)
+        connection = Connection(
+            reader, writer, session, self._settings, self._room, self._sends, self._context
+        )
         self._connections[connection.task] = connection
-        connection.task.add_done_callback(self._connections.pop)
+        metrics.KAFKA_CONNECTIONS.inc()
+        connection.task.add_done_callback(self._left)
+
+    def _left(self, task: Task[None]) -> None:
+        del self._connections[task]
+        metrics.KAFKA_CONNECTIONS.dec()
 
     async def _look(self) -> None:
         while True:
@@ -121,13 +126,3 @@ class GatewayServer:
             slowest = reading.pop()
             slowest.abort()
             left -= slowest.unread
-
-
-def _subject(writer: StreamWriter) -> str:
-    """The common name of the certificate that a client has shown; empty if it showed none."""
-    certificate = writer.get_extra_info("peercert") or {}
-    for name in certificate.get("subject", ()):
-        for what, value in name:
-            if what == "commonName":
-                return str(value)
-    return ""

@@ -75,29 +75,38 @@ class Session:
     Args:
         handlers: What answers who may do everything.
         users: Who may log in; None: nobody has to.
-        subject: The common name of the certificate that the client has shown; empty if none.
+        late_s: How long who has failed waits for its answer.
     """
 
     def __init__(
         self,
         handlers: Handlers,
         users: KafkaUsers | None = None,
-        subject: str = "",
         late_s: float = LATE_S,
     ) -> None:
         self._handlers, self._users, self._late_s = handlers, users, late_s
         self._lifecycle = Lifecycle(SESSION_STATES)
         self._mechanism = ""
+        self.user = ""
+        """Whom the client has proven to be; empty: nobody."""
         self._exchange: ScramExchange | None = None
         if users is None:
             self._lifecycle.become(SessionState.PROVEN)
-        elif subject and subject in users.users:
-            self._prove(users.users[subject])
+
+    def show_certificate(self, subject: str) -> None:
+        """The client has shown a certificate that names somebody; empty: none."""
+        if self._users is not None and subject in self._users.users:
+            self._prove(self._users.users[subject])
 
     @property
     def proven(self) -> bool:
         """Whether the client is somebody, or need not be."""
         return self._lifecycle.state is SessionState.PROVEN
+
+    @property
+    def muted_s(self) -> float:
+        """For how long the client is not to be read from."""
+        return self._handlers.muted_ms / 1_000
 
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.
@@ -165,7 +174,8 @@ class Session:
         return told
 
     def _prove(self, user: KafkaUser) -> None:
-        self._handlers = self._handlers.permitted(user.rights)
+        self.user = user.name
+        self._handlers = self._handlers.permitted(user)
         self._lifecycle.become(SessionState.PROVEN)
 
 

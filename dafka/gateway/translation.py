@@ -25,7 +25,7 @@ from dafka.limits import POSITIONS_MAX
 from dafka.model import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from dafka.gateway.broker import KafkaPartition, Offsets
     from dafka.gateway.ledger import Ledger
@@ -77,6 +77,14 @@ class _GroupPlace:
         if before is not None and (commit.position or 0) < (before.position or 0):
             self.below = 0
         return before
+
+    def behind(self, offered: Offsets) -> int | None:
+        """Records that clients were told of and the group has not processed; None: no offset."""
+        rows = [self.rows[name] for name in (OFFSETS, REACHED) if name in self.rows]
+        newest = max(rows, key=version_of, default=None)  # of two as new, what was committed
+        if newest is None or newest.position is None:
+            return None
+        return max(0, offered.end - max(newest.position, offered.start))
 
     def known(self, place: Partition) -> Commit | None:
         """What holds at a place."""
@@ -156,6 +164,14 @@ class OffsetTranslation:
                 added.append((CommitKey(group, place), commit))
                 self._note(group, standing, place, commit)
         return added
+
+    def behind(self, owned: Mapping[KafkaPartition, OwnedLedger]) -> Iterator[tuple[str, int]]:
+        """How many records groups are behind, partition by partition."""
+        for partition, (_, offered) in owned.items():
+            for group, standing in tuple(self._standings.get(partition, {}).items()):
+                records = standing.behind(offered)
+                if records is not None:
+                    yield group, records
 
     def _look_at(self, owned: Mapping[KafkaPartition, OwnedLedger]) -> None:
         """See what is new of the partitions: they are this gateway's, or clients see more."""

@@ -5,6 +5,7 @@
 | `users.NAME` | a user |
 | its `scram-sha-256`, `scram-sha-512` | what is kept of its password |
 | its `read`, `write`, `groups` | rules |
+| its `producer_byte_rate`, `consumer_byte_rate` | quotas, in bytes a second at each gateway |
 | `certificate`, `certificate_key` | files, relative to this one; with them everything is TLS |
 | `client_ca` | a file: who shows a certificate that it has signed is the user whom that names |
 
@@ -36,8 +37,11 @@ if TYPE_CHECKING:
 USERS_MAX = 1_000
 
 _FILE_BYTES_MAX = 1024 * 1024
+_RATE_MAX = 10**12
 _PASSWORD_BYTES = 24
 _RULES = "read", "write", "groups"
+_RATES = "producer_byte_rate", "consumer_byte_rate"
+"""Quotas, by Kafka's names."""
 _FILES = "certificate", "certificate_key", "client_ca"
 
 
@@ -49,11 +53,15 @@ class KafkaUser:
         name: As the file calls it.
         rights: What it may read, write, and be a member of.
         verifiers: By mechanism, what is kept of its password; none for who has only a certificate.
+        producer_byte_rate: Bytes a second of what it may produce; None for as many as there are.
+        consumer_byte_rate: The same of what it may fetch.
     """
 
     name: str
     rights: Rights
     verifiers: Mapping[str, Verifier]
+    producer_byte_rate: int | None = None
+    consumer_byte_rate: int | None = None
 
 
 ANYBODY = KafkaUser("", Rights(EVERYTHING, EVERYTHING), {})
@@ -165,7 +173,7 @@ def _user(name: str, table: object) -> KafkaUser:
         raise _UsersFileError(f"user {name!r} must be a table")
     if not name:
         raise _UsersFileError("a user needs a name")
-    unknown = table.keys() - {*kept, *_RULES}
+    unknown = table.keys() - {*kept, *_RULES, *_RATES}
     if unknown:
         raise _UsersFileError(f"unknown key {min(unknown)!r} of user {name!r}")
     verifiers: dict[str, Verifier] = {}
@@ -176,7 +184,14 @@ def _user(name: str, table: object) -> KafkaUser:
             raise _UsersFileError(f"{key} of user {name!r} is no verifier") from error
     read, write, groups = (_prefixes(name, what, table.get(what, [])) for what in _RULES)
     rights = Rights(read, write, groups=groups)
-    return KafkaUser(name, rights, verifiers)
+    producer_rate, consumer_rate = (_rate(name, what, table.get(what)) for what in _RATES)
+    return KafkaUser(name, rights, verifiers, producer_rate, consumer_rate)
+
+
+def _rate(name: str, what: str, rate: object) -> int | None:
+    if rate is None or (type(rate) is int and 0 < rate <= _RATE_MAX):
+        return rate
+    raise _UsersFileError(f"{what} of user {name!r} must be bytes a second, 1 to {_RATE_MAX:,}")
 
 
 def _prefixes(name: str, what: str, patterns: object) -> tuple[str, ...]:

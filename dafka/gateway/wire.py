@@ -105,6 +105,7 @@ class Request(NamedTuple):
         client: What the client calls itself.
         body: Its fields; None if a client asks for versions in a version that nobody serves.
         host: Where the client is; empty if nobody has said.
+        size: How many bytes it had.
     """
 
     api: Api
@@ -113,6 +114,7 @@ class Request(NamedTuple):
     client: str
     body: SimpleNamespace | None
     host: str = ""
+    size: int = 0
 
 
 def parse(frame: bytes) -> Request:
@@ -136,7 +138,7 @@ def parse(frame: bytes) -> Request:
     client = reader.octets(max(0, size)).decode("utf-8", "replace")
     if layout.flexible:
         reader.pass_tags()
-    return Request(api, version, correlation, client, layout.read(reader))
+    return Request(api, version, correlation, client, layout.read(reader), size=len(frame))
 
 
 def answer_to(request: Request, fields: Mapping[str, Any]) -> list[bytes]:

@@ -44,6 +44,7 @@ from dafka.gateway.effects import (
     Close,
     Coordinating,
     GroupsListed,
+    LagsMeasured,
     Locate,
     Located,
     MakeTopic,
@@ -64,6 +65,7 @@ from dafka.gateway.machine import (
     share_of,
     share_of_groups,
 )
+from dafka.gateway.meter import PartitionMeter
 from dafka.gateway.served import served
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
@@ -88,7 +90,9 @@ if TYPE_CHECKING:
     from dafka.transport.sockets import Pollable
 
     NodeEvent = Event | GatewayEvent | Answered
-    Told = Answer | Located | TopicMade | OffsetsCommitted | GroupsListed | OffsetsShown
+    Told = (
+        Answer | Located | TopicMade | OffsetsCommitted | GroupsListed | LagsMeasured | OffsetsShown
+    )
 
 T = TypeVar("T")
 
@@ -168,6 +172,7 @@ class GatewayNode:
         self._shared = Shared(0, {}, {})
         self._coordinating = Coordinating({})
         self._groups = KafkaGroups(self)
+        self.meter = PartitionMeter(self.cluster_id)
         self._shown: dict[KafkaPartition, Offsets] = {}
         self._late: Mapping[KafkaPartition, str] = {}
         """What it waits for where a takeover takes long."""
@@ -264,7 +269,13 @@ class GatewayNode:
         placed = self._asking(lambda token: AppendBatch(token, partition, batch, acks))
         late = Placed(ErrorCode.REQUEST_TIMED_OUT)
         timer = placed.get_loop().call_later(timeout_s, _settle, placed, late)
-        placed.add_done_callback(lambda _: timer.cancel())
+
+        def note(done: asyncio.Future[object]) -> None:
+            timer.cancel()
+            if not done.cancelled() and cast("Placed", done.result()).error is ErrorCode.NONE:
+                self.meter.produced(partition, batch)
+
+        placed.add_done_callback(note)
         return cast("Awaitable[Placed]", placed)
 
     async def fetch(self, partition: KafkaPartition, offset: int, bytes_max: int) -> Fetched:
@@ -283,6 +294,7 @@ class GatewayNode:
         except (QueryError, RecordError) as error:
             log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
             return Fetched(ErrorCode.KAFKA_STORAGE_ERROR, located.offsets)
+        self.meter.fetched(partition, batches)
         return Fetched(ErrorCode.NONE, located.offsets, batches)
 
     def offsets(self, partition: KafkaPartition) -> Offsets | ErrorCode:
@@ -369,6 +381,21 @@ class GatewayNode:
         """See `Broker`."""
         return await self._groups.forget_group(group)
 
+    @property
+    def division(self) -> tuple[Shared, Mapping[str, Topic]]:
+        """What follows who owns what: two values that are replaced when they change."""
+        return self._shared, self._topics
+
+    @property
+    def shown(self) -> Mapping[KafkaPartition, Offsets]:
+        """What clients may be told of what is served, at this moment."""
+        return dict(self._shown)
+
+    @property
+    def stores_away(self) -> int:
+        """How many stores do not answer."""
+        return sum(watch.away for watch in self._watches)
+
     def numbers(self, topic: str) -> int:
         """See `GroupsPort`."""
         there = self._topics.get(topic)
@@ -454,7 +481,14 @@ class GatewayNode:
     def _perform(self, effect: object) -> None:
         """In the node's thread."""
         match effect:
-            case Answer() | Located() | TopicMade() | OffsetsCommitted() | GroupsListed():
+            case (
+                Answer()
+                | Located()
+                | TopicMade()
+                | OffsetsCommitted()
+                | GroupsListed()
+                | LagsMeasured()
+            ):
                 self._tell(effect)
             case OffsetsShown() | PartitionLate():
                 self._show(effect)

@@ -5,19 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dafka.errors import MisuseError
+from dafka.gateway.coordinator import COORDINATOR_SETTINGS
+from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.handlers import Handlers
+from dafka.gateway.quotas import Quotas
 from dafka.gateway.server import GatewayServer
 from dafka.node.gateway import GatewayNode
+from dafka.node.gateway_observer import GatewayObserver
+from dafka.node.gateway_pages import GatewayPages
+from dafka.process import metrics
 from dafka.process.clock import now_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from concurrent.futures import Future
     from typing import Self
 
     from dafka.cluster import Cluster
+    from dafka.gateway.broker import ErrorCode
     from dafka.gateway.users import KafkaUsers
+    from dafka.gateway.wire import Api
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +57,21 @@ class KafkaServer:
         users: KafkaUsers | None = None,
     ) -> None:
         self._node = GatewayNode(cluster, *(reached_at or (host, port)))
-        self._server = GatewayServer(Handlers(self._node, now_ms), users=users)
+        groups = Coordinators(self._node, now_ms, COORDINATOR_SETTINGS)
+        quotas = Quotas(now_ms, _count_throttled)
+        handlers = Handlers(
+            self._node, now_ms, groups=groups, refused=_count_refused, quotas=quotas
+        )
+        self._server = GatewayServer(handlers, users=users)
+        self._observer = GatewayObserver(self._node, groups)
         self._loop = asyncio.new_event_loop()
+        pages = GatewayPages(self._node, groups, self._server, self._observer)
+        self.pages = pages.served(self._loop)
+        """What people are shown, by path."""
         self._thread = threading.Thread(target=self._main, name="dafka-kafka", daemon=True)
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._server.start(host, port), self._loop).result()
+            self._call(self._server.start(host, port)).result()
         except MisuseError:
             self._end()
             raise
@@ -59,6 +80,7 @@ class KafkaServer:
             raise MisuseError(
                 f"cannot listen for Kafka clients at {host}:{port}: {error}"
             ) from error
+        self._observing = self._call(self._observer.run())
 
     @property
     def node(self) -> GatewayNode:
@@ -71,15 +93,20 @@ class KafkaServer:
 
     def unwell(self) -> str:
         """See `LongRunning`."""
-        return self._node.unwell() or ("" if self._thread.is_alive() else "gateway has ended")
+        if not self._thread.is_alive():
+            return "gateway has ended"
+        if self._observing.done() and not self._observing.cancelled():
+            return f"gateway is not looked at: {self._observing.exception()}"
+        return self._node.unwell() or self._observer.unwell()
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        return self._node.unready()
+        return self._node.unready() or self._observer.unready()
 
     def close(self) -> None:
         """Take no more requests, answer those that are under way, leave the cluster."""
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result()
+        self._observing.cancel()
+        self._call(self._server.stop()).result()
         self._end()
 
     def __enter__(self) -> Self:
@@ -88,12 +115,25 @@ class KafkaServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _call(self, what: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin something in the front's loop."""
+        return asyncio.run_coroutine_threadsafe(what, self._loop)
+
     def _end(self) -> None:
         self._node.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._node.meter.close()
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+
+def _count_refused(api: Api, error: ErrorCode) -> None:
+    metrics.KAFKA_ERRORS.labels(api.name.lower(), error.name.lower()).inc()
+
+
+def _count_throttled(user: str, quota: str, owes_ms: int) -> None:
+    metrics.KAFKA_THROTTLED.labels(user, quota).inc(owes_ms / 1_000)

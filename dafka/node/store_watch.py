@@ -81,7 +81,8 @@ class StoreWatch:
         self._commits: CommitReader | None = None
         self._committing = True
         """Whether there may be commits that are not read yet."""
-        self._away = False
+        self.away = False
+        """Whether the store does not answer."""
         self._failure: BaseException | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="dafka-watch", daemon=True)
@@ -200,7 +201,7 @@ class StoreWatch:
         self._committing = bool(commits)
 
     def _note(self, *, away: bool) -> None:
-        if away != self._away:
-            self._away = away
+        if away != self.away:
+            self.away = away
             says = "store does not answer: ask it again" if away else "store answers"
             log.warning(says, extra={"store": self._endpoint})

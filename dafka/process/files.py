@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+    from typing import TextIO
 
 
 OWNER_ONLY = 0o700
 """The mode of a directory that nobody else can enter."""
+
+LOCK_WAIT_S = 10.0
+"""How long a directory is waited for that another process has locked."""
+
+_LOCK_AGAIN_S = 0.02
 
 
 def text_of(file: Path, bytes_max: int, *, private: bool = False) -> str:
@@ -58,6 +68,8 @@ def write_secret(file: Path, secret: str) -> None:
         raise MisuseError(f"cannot write key file {str(file)!r}: {error.strerror}") from error
     with os.fdopen(descriptor, "w") as opened:
         opened.write(secret + "\n")
+        _sync(opened)
+    _sync_directory(file.parent)
 
 
 def private_directory(path: Path) -> None:
@@ -83,17 +95,79 @@ def private_directory(path: Path) -> None:
         )
 
 
+@contextmanager
+def locked(directory: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
+    """Keep other processes of ours from changing files of a directory meanwhile.
+
+    Args:
+        directory: The lock is on it itself, so that nothing is left there.
+        wait_s: How long to wait for one that has it.
+
+    Raises:
+        MisuseError: It cannot be opened, or another process keeps it for longer.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise MisuseError(f"cannot open directory {str(directory)!r}: {error.strerror}") from error
+    try:
+        until_s = time.monotonic() + wait_s
+        while not _lock(descriptor):
+            if time.monotonic() >= until_s:
+                raise MisuseError(
+                    f"another process is changing files of {str(directory)!r}: try again"
+                )
+            time.sleep(_LOCK_AGAIN_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def replace_text(file: Path, text: str, *, private: bool = False) -> None:
-    """Write a file whole or not at all: processes may be reading it.
+    """Write a file whole or not at all, also if power fails: processes may be reading it.
+
+    One that is there keeps its owner and mode, as far as that is ours to give. Of several that
+    write the same file each has to have its directory `locked`.
 
     Args:
         file: It need not be there.
         text: All of it.
         private: Whether only its owner may read it.
+
+    Raises:
+        OSError: It cannot be written.
     """
     draft = file.with_suffix(".new")
-    draft.touch(0o600 if private else 0o666)
-    if private:
-        draft.chmod(0o600)
-    draft.write_text(text)
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        if file.exists():
+            found = file.stat()
+            with suppress(PermissionError):  # not everybody may give files away
+                os.fchown(descriptor, found.st_uid, found.st_gid)
+            os.fchmod(descriptor, 0o600 if private else stat.S_IMODE(found.st_mode))
+        opened.write(text)
+        _sync(opened)
     draft.replace(file)
+    _sync_directory(file.parent)
+
+
+def _sync(opened: TextIO) -> None:
+    opened.flush()
+    os.fsync(opened.fileno())
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,16 +3,20 @@
 `/health` says whether the process does what it is there for: if not, restarting it may help.
 `/ready` says whether it has found what it needs to be of use: if not, something else is missing.
 Each answers 200 and `ok`, or 503 and one reason a line. Where only holders of tokens may read
-metrics, strangers get the status without the reasons.
+metrics, strangers get the status without the reasons. A process may have more pages, of JSON, for
+who may read metrics.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from socket import AF_INET6, socket
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Thread
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from dafka.errors import MisuseError
@@ -32,15 +36,30 @@ REQUEST_TIMEOUT_S = 10
 """A client that says nothing for this long is cut off: each holds a thread."""
 
 
+FIELDS_MAX = 10
+"""What may be asked of a page."""
+
+Page = Callable[[Mapping[str, str]], object]
+"""What a page says, as plain values, by what it is asked; `ValueError` and `TimeoutError` if it
+cannot."""
+
+
 class Health:
     """What a process has to say about itself. Until it watches something, it is not ready."""
 
     def __init__(self) -> None:
         self._watched: tuple[LongRunning, ...] = ()
 
+        self.pages: Mapping[str, Page] = {}
+        """By path, such as `/groups`."""
+
     def watch(self, *running: LongRunning) -> None:
         """Answer for these from now on."""
         self._watched = running
+
+    def show(self, pages: Mapping[str, Page]) -> None:
+        """Serve these, too, from now on."""
+        self.pages = pages
 
     def unwell(self) -> list[str]:
         """Why the process does not work; nothing if it does."""
@@ -137,6 +156,8 @@ def _application(health: Health, access: WebAccess | None) -> WSGIApplication:
             return _answer(states[page](), start_response, told=told)
         if refused is not None:
             return _refuse(refused, start_response)
+        if page in health.pages:
+            return _show(health.pages[page], environ.get("QUERY_STRING", ""), start_response)
         return metrics.application(environ, start_response)
 
     return answer
@@ -147,6 +168,17 @@ def _answer(reasons: list[str], start_response: StartResponse, *, told: bool) ->
     start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
     said = reasons if told else ["no"] * bool(reasons)
     return ["\n".join(said or ["ok"]).encode(errors="replace") + b"\n"]
+
+
+def _show(page: Page, query: str, start_response: StartResponse) -> Iterable[bytes]:
+    try:
+        status, found = HTTPStatus.OK, page(dict(parse_qsl(query, max_num_fields=FIELDS_MAX)))
+    except ValueError as error:
+        status, found = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+    except TimeoutError:
+        status, found = HTTPStatus.SERVICE_UNAVAILABLE, {"error": "no answer in time"}
+    start_response(f"{status} {status.phrase}", [("Content-Type", "application/json")])
+    return [json.dumps(found).encode() + b"\n"]
 
 
 def _refuse(refused: Denial, start_response: StartResponse) -> Iterable[bytes]:

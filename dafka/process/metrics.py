@@ -1,12 +1,14 @@
 """What a process tells Prometheus: the only importer of `prometheus_client` in this package.
 
 The label `role` is one of producer, consumer, store, mirror, link, tower, control. Partitions and
-addresses are never labels: there may be a hundred thousand of them.
+addresses are never labels: there may be a hundred thousand of them. Kafka partitions are labels of
+what a gateway serves, of as many as `dafka.gateway.meter` says.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
 
@@ -82,6 +84,66 @@ WEB_REFUSED = Counter(
 KAFKA_LOGINS_FAILED = Counter(
     "dafka_gateway_logins_failed", "Kafka clients that did not prove who they are", ["mechanism"]
 )
+KAFKA_CONNECTIONS = Gauge("dafka_gateway_connections", "Connections of Kafka clients that are open")
+KAFKA_REQUEST_SECONDS = Histogram(
+    "dafka_gateway_request_seconds",
+    "From a Kafka request's last byte to its answer, waiting for records and members included",
+    ["api"],
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
+)
+KAFKA_BYTES = Counter(
+    "dafka_gateway_bytes", "Bytes of Kafka requests and answers", ["api", "direction"]
+)
+KAFKA_ERRORS = Counter(
+    "dafka_gateway_errors", "Errors in answers to Kafka clients", ["api", "error"]
+)
+KAFKA_THROTTLED = Counter(
+    "dafka_gateway_throttled_seconds",
+    "How long Kafka clients were told to wait, by their user's quotas",
+    ["user", "quota"],
+)
+KAFKA_PARTITIONS = Gauge(
+    "dafka_gateway_partitions", "Partitions a gateway owns, by how far it is", ["cluster", "state"]
+)
+KAFKA_CLUSTER_PARTITIONS = Gauge(
+    "dafka_gateway_cluster_partitions", "Partitions that gateways are to serve", ["cluster"]
+)
+KAFKA_BEGINNING_SECONDS = Gauge(
+    "dafka_gateway_beginning_seconds",
+    "How long a gateway owns the partition that it has not served for longest; 0 for none",
+    ["cluster"],
+)
+KAFKA_STORES_AWAY = Gauge(
+    "dafka_gateway_stores_away", "Stores that do not answer a gateway", ["cluster"]
+)
+_PARTITION = ["cluster", "topic", "partition"]
+KAFKA_HIGH_WATERMARK = Gauge(
+    "dafka_gateway_partition_high_watermark", "Where what clients may read ends", _PARTITION
+)
+KAFKA_LOG_START = Gauge(
+    "dafka_gateway_partition_log_start", "The first offset that is kept", _PARTITION
+)
+KAFKA_PARTITION_RECORDS = Counter(
+    "dafka_gateway_partition_records",
+    "Records that clients have produced and fetched",
+    [*_PARTITION, "direction"],
+)
+KAFKA_PARTITION_BATCHES = Counter(
+    "dafka_gateway_partition_batches", "Batches they are in", [*_PARTITION, "direction"]
+)
+KAFKA_PARTITION_BYTES = Counter(
+    "dafka_gateway_partition_bytes", "Bytes of these batches", [*_PARTITION, "direction"]
+)
+KAFKA_GROUPS = Gauge(
+    "dafka_gateway_groups", "Kafka groups that a gateway coordinates", ["cluster", "state"]
+)
+KAFKA_MEMBERS = Gauge("dafka_gateway_group_members", "Members of these groups", ["cluster"])
+KAFKA_REBALANCES = Counter("dafka_gateway_group_rebalances", "Generations of Kafka groups")
+KAFKA_GROUP_LAG = Gauge(
+    "dafka_gateway_group_lag_records",
+    "Records that a group has not processed of what a gateway serves; its lag is the sum",
+    ["cluster", "group"],
+)
 
 
 def count_dropped(role: str, reason: Reason) -> None:
@@ -142,6 +204,21 @@ def traffic(role: str, direction: str) -> Tally:
     """A tally of batches going `in` or `out` in a role."""
     labels = role, direction
     return Tally(RECORDS.labels(*labels), BATCHES.labels(*labels), BYTES.labels(*labels))
+
+
+class RequestSeries(NamedTuple):
+    """The series of one of Kafka's APIs: to look them up takes longer than to count."""
+
+    seconds: Histogram
+    received: Counter
+    sent: Counter
+
+
+@cache
+def kafka_requests(api: str) -> RequestSeries:
+    """Return the series of an API."""
+    sizes = (KAFKA_BYTES.labels(api, direction) for direction in ("in", "out"))
+    return RequestSeries(KAFKA_REQUEST_SECONDS.labels(api), *sizes)
 
 
 def count_commits(commits: int, refused: int) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dafka.errors import DafkaError
 from dafka.process.clock import wall_ms
 from distributor.link.meter import hop_buckets, link_totals, quantile
+from distributor.local.processes import ProcessKind
+from distributor.operations.meter import GatewayTotals, gateway_totals
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import status_of
 from distributor.verify.compare import verify
@@ -98,6 +100,14 @@ class Watcher:
         for link, total in totals.items():
             counters[(*link, "records")] = total.records
             counters[(*link, "bytes")] = total.size
+        gateways = [
+            (process, gateway_totals(process.exposition))
+            for process in vitals
+            if process.process.kind is ProcessKind.GATEWAY
+        ]
+        for process, told in gateways:
+            for what in _GATEWAY_COUNTERS if process.exposition else ():
+                counters[process.process.name, what] = getattr(told, what)
         rates = self._rates.update(counters, time.monotonic())
         hops = {
             link: quantile(buckets, 0.99)
@@ -116,6 +126,7 @@ class Watcher:
         return {
             "at_ms": wall_ms(),
             **status,
+            "gateways": [_gateway(process, told, rates) for process, told in gateways],
             "processes": [_process(process) for process in vitals],
             "comparison": self.comparison(),
         }
@@ -186,6 +197,21 @@ def _tree(tree: Tree) -> str | dict[str, Any]:
     if isinstance(tree, Branch):
         return {"level": tree.level, "children": [_tree(child) for child in tree.children]}
     return tree
+
+
+_GATEWAY_COUNTERS = "requests", "received_bytes", "sent_bytes"
+
+
+def _gateway(
+    vitals: Vitals, told: GatewayTotals, rates: Mapping[Hashable, float]
+) -> dict[str, Any]:
+    """A gateway; what it does not tell is None."""
+    name = vitals.process.name
+    row = told._asdict() if vitals.exposition else dict.fromkeys(told._fields)
+    for what in _GATEWAY_COUNTERS:
+        del row[what]
+        row[f"{what}_per_s"] = rates.get((name, what))
+    return {"name": name, "cluster": vitals.process.cluster, "state": vitals.state, **row}
 
 
 def _process(vitals: Vitals) -> dict[str, Any]:

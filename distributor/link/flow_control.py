@@ -1,25 +1,15 @@
-"""How much a link may have under way: what is not acknowledged yet, and how fast it may send.
-
-Every batch costs time, the longer of what its bytes and its records cost, on one virtual clock.
-`Rate` knows when all that was sent is paid for; a link may go on while that lies less than a burst
-ahead. Source: the generic cell rate algorithm, ITU-T I.371: a token bucket without a timer.
-"""
+"""How much a link has under way: what is not acknowledged yet."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.model import Partition
-
-
-BURST_MS = 250
-"""What may be sent at once is worth this long: short against a second, long against a batch."""
 
 
 @dataclass(slots=True)
@@ -93,32 +83,3 @@ class Hops:
     def forget(self, partition: Partition) -> None:
         """Those of a partition do not count any more."""
         self._under_way.pop(partition, None)
-
-
-class Rate:
-    """One link's allowance.
-
-    Args:
-        bytes_per_s: None for as many as there are.
-        records_per_s: The same.
-    """
-
-    def __init__(self, bytes_per_s: int | None = None, records_per_s: int | None = None) -> None:
-        self._bytes_per_s = bytes_per_s
-        self._records_per_s = records_per_s
-        self._paid_ms = 0.0
-        """When all that was sent is paid for."""
-
-    def sent(self, size: int, records: int, now_ms: int) -> None:
-        """So much has been sent."""
-        cost_s = 0.0
-        if self._bytes_per_s is not None:
-            cost_s = size / self._bytes_per_s
-        if self._records_per_s is not None:
-            cost_s = max(cost_s, records / self._records_per_s)
-        self._paid_ms = max(self._paid_ms, now_ms) + cost_s * 1_000
-
-    @property
-    def due_ms(self) -> int:
-        """When more may be sent."""
-        return ceil(self._paid_ms - BURST_MS)

@@ -22,6 +22,7 @@ from dafka.model import Batch
 from dafka.protocol.effects import Deliver, Dropped, Effect, Lost, PartitionFound, Stored, Wanted
 from dafka.protocol.events import Consumed, Mirrored, Received, Seek, Woke
 from dafka.protocol.machine import Lifecycle, earliest
+from dafka.protocol.rate import Rate
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.wire.messages import Head
@@ -42,7 +43,7 @@ from distributor.link.events import (
     Stopped,
     Stops,
 )
-from distributor.link.flow_control import Hops, InflightBatch, Rate
+from distributor.link.flow_control import Hops, InflightBatch
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""What heartbeats tell Prometheus, and what stores tell of their clocks."""
+"""What heartbeats tell Prometheus, and what other processes tell that people are shown."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
@@ -65,6 +65,60 @@ def towers_away(exposition: str) -> set[str]:
 def unread_meshes(exposition: str) -> int:
     """In how many meshes a process says nothing, as nobody else there writes as it does."""
     return int(sum(sample.value for sample in _samples(exposition, "dafka_unread_meshes")))
+
+
+class GatewayTotals(NamedTuple):
+    """What a gateway tells.
+
+    Attributes:
+        requests: Of Kafka clients, so far.
+        received_bytes: So far.
+        sent_bytes: So far.
+        connections: Open now.
+        serving: Partitions that it serves.
+        beginning: Those that it is taking over.
+        groups: That it coordinates and that have members, or wait for some.
+        members: Theirs.
+        lag_records: What all groups have not processed of what it serves.
+    """
+
+    requests: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    connections: int = 0
+    serving: int = 0
+    beginning: int = 0
+    groups: int = 0
+    members: int = 0
+    lag_records: int = 0
+
+
+def gateway_totals(exposition: str) -> GatewayTotals:
+    """Read what a gateway tells back from the text of `/metrics`."""
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            kind = sample.labels.get("state", sample.labels.get("direction", ""))
+            field = _GATEWAY_FIELDS.get((sample.name, kind)) or _GATEWAY_FIELDS.get(
+                (sample.name, "")
+            )
+            if field is not None:
+                sums[field] = sums.get(field, 0) + sample.value
+    return GatewayTotals()._replace(**{field: int(value) for field, value in sums.items()})
+
+
+_GATEWAY_FIELDS = {
+    ("dafka_gateway_request_seconds_count", ""): "requests",
+    ("dafka_gateway_bytes_total", "in"): "received_bytes",
+    ("dafka_gateway_bytes_total", "out"): "sent_bytes",
+    ("dafka_gateway_connections", ""): "connections",
+    ("dafka_gateway_partitions", "serving"): "serving",
+    ("dafka_gateway_partitions", "beginning"): "beginning",
+    ("dafka_gateway_groups", ""): "groups",
+    ("dafka_gateway_group_members", ""): "members",
+    ("dafka_gateway_group_lag_records", ""): "lag_records",
+}
+"""By series, and its label `state` or `direction` if that counts."""
 
 
 def _samples(exposition: str, name: str) -> Iterator[Sample]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
+import urllib.error
+import urllib.request
+from contextlib import closing
 from functools import partial
 
 import confluent_kafka
@@ -10,7 +14,7 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.gateway_processes import WAIT_S, Producing, create
+from tests.support.gateway_processes import WAIT_S, KafkaCluster, Producing, create
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -54,6 +58,37 @@ def test_kafka_clients_and_dafka_nodes_read_each_other(make_cluster, free_ports)
     producer.send("orders", b"from dafka")
     producer.flush(WAIT_S)
     assert consume(endpoint, "orders", 2) == [(0, b"from kafka"), (1, b"from dafka")]
+
+
+def page(port, path):
+    """The status and text of what a process says of itself."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_a_gateway_says_how_it_is(tmp_path, free_ports, reopened, until):
+    cluster = KafkaCluster(tmp_path, free_ports, reopened, until=until)
+    with closing(cluster):
+        cluster.start_tower()
+        store = cluster.store()
+        metrics = free_ports(1)
+        endpoint = cluster.gateway(free_ports(1), "--metrics", f"127.0.0.1:{metrics}")
+        until(lambda: page(metrics, "/ready") == (200, "ok\n"), WAIT_S)
+        create(endpoint, "orders", 3)
+        served = 'dafka_gateway_partitions{cluster="c1",state="serving"} 4.0'
+        until(lambda: served in page(metrics, "/metrics")[1], WAIT_S)
+        assert json.loads(page(metrics, "/topics")[1]) == {"orders": 3}
+        until(lambda: json.loads(page(metrics, "/connections")[1]) == [], WAIT_S)
+        store.close()
+        until(lambda: page(metrics, "/ready")[0] == 503, WAIT_S)
+        assert "no lease yet" in page(metrics, "/ready")[1]
+        assert page(metrics, "/health") == (200, "ok\n"), "to start it again would not help"
+        away = 'dafka_gateway_stores_away{cluster="c1"} 1.0'
+        until(lambda: away in page(metrics, "/metrics")[1], WAIT_S)
 
 
 @pytest.mark.parametrize("stores", [1, 3])

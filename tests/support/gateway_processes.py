@@ -29,11 +29,11 @@ class GatewayProcesses:
         self._until = until
         self.running = {}
 
-    def start(self, port):
+    def start(self, port, *options):
         """Start one; where it listens."""
         listen = f"127.0.0.1:{port}"
         self.running[listen] = subprocess.Popen(
-            [*self._command, "--listen", listen],
+            [*self._command, "--listen", listen, *options],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         self._until(lambda: listens(port), WAIT_S)

@@ -43,7 +43,13 @@ class ServedBroker:
 
 @contextmanager
 def served(
-    settings=None, topics=None, coordinated=COORDINATOR_SETTINGS, users=None, **broker_settings
+    settings=None,
+    topics=None,
+    coordinated=COORDINATOR_SETTINGS,
+    users=None,
+    refused=lambda _api, _error: None,
+    quotas=None,
+    **broker_settings,
 ):
     """Serve a broker in memory for as long as it is used."""
     loop = asyncio.new_event_loop()
@@ -52,7 +58,8 @@ def served(
 
     async def begin():
         broker = MemoryBroker(**broker_settings)
-        handlers = Handlers(broker, now_ms, topics or TopicSettings(), coordinated)
+        made = topics or TopicSettings()
+        handlers = Handlers(broker, now_ms, made, coordinated, refused=refused, quotas=quotas)
         server = GatewayServer(handlers, settings or ServerSettings(), users)
         port = await server.start("127.0.0.1", 0)
         broker.endpoint = ("127.0.0.1", port)

@@ -201,6 +201,7 @@ function show(look) {
     if (origin !== null) trace(origin);
   }
   showLinks(look.links);
+  showGateways(look.gateways);
   showProcesses(look.processes);
   showComparison(look.comparison);
   paint();
@@ -241,6 +242,24 @@ function fill(table, lines) {
 }
 
 const WORDS = { ok: "ok", "not ready": "warn", unwell: "bad", "no answer": "bad", hangs: "bad", refused: "warn", unknown: "unknown" };
+
+function showGateways(gateways) {
+  const labels = ["Gateway", "State", "Connections", "Requests/s", "In", "Out", "Partitions", "Members", "Lag"];
+  const known = (value) => (value == null ? "–" : count.format(value));
+  $("gateways-card").hidden = gateways.length === 0;
+  fill("gateways", gateways.map((one) => {
+    const begins = one.beginning ? ` + ${count.format(one.beginning)} beginning` : "";
+    const cells = [
+      el("td", {}, named(one.name)),
+      el("td", {}, el("span", { data: { state: WORDS[one.state] }, textContent: one.state })),
+      ...[known(one.connections), rate(one.requests_per_s), bytes(one.received_bytes_per_s), bytes(one.sent_bytes_per_s),
+        known(one.serving) + begins, known(one.members), known(one.lag_records),
+      ].map((text) => el("td", { className: "number", textContent: text })),
+    ];
+    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
+    return cells;
+  }));
+}
 
 function showProcesses(processes) {
   const clusters = new Map();

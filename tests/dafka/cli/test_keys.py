@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from dafka.gateway.scram import MECHANISMS, proves
@@ -109,3 +111,12 @@ def test_key_and_access_belong_together(refused, tmp_path):
 
 def test_a_server_without_keys_stays_on_this_machine(refused):
     assert "`dafka keys`" in refused(2, "tower", "--endpoint", "tcp://0.0.0.0:5556")
+
+
+def test_keys_that_are_made_at_once_are_all_there(dafka, tmp_path):
+    words = ("--dir", str(tmp_path), "--kafka", "--read", "*")
+    names = [f"user-{number}" for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda name: dafka("keys", name, *words), names))
+    assert [one.returncode for one in made] == [0] * 4, [one.stderr for one in made]
+    assert set(load_users(tmp_path / "kafka.toml").users) == set(names)

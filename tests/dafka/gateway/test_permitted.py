@@ -7,6 +7,7 @@ import pytest
 from dafka.gateway.broker import ErrorCode, KafkaCommit, KafkaPartition
 from dafka.gateway.handlers import Handlers
 from dafka.gateway.permitted import PermittedBroker
+from dafka.gateway.users import KafkaUser
 from dafka.gateway.wire import Api
 from dafka.process.clock import now_ms
 from dafka.testing.broker import MemoryBroker
@@ -99,7 +100,7 @@ GROUP_RIGHTS = Rights(read=("orders",), write=("",), groups=("g",))
 def asked():
     """Ask a group's coordinator as a user who may read one topic and write all."""
     broker = MemoryBroker()
-    handlers = Handlers(broker, now_ms).permitted(GROUP_RIGHTS)
+    handlers = Handlers(broker, now_ms).permitted(KafkaUser("shop", GROUP_RIGHTS, {}))
 
     async def ask_all(*questions):
         for topic in ("orders", "secret"):

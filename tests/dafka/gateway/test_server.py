@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from prometheus_client import REGISTRY
 
-from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.broker import ErrorCode, KafkaPartition
 from dafka.gateway.connection import ServerSettings
 from dafka.gateway.coordinator import CoordinatorSettings
+from dafka.gateway.users import load_users
 from dafka.gateway.wire import Api
 from dafka.limits import MEMBER_BYTES_MAX, REQUEST_BYTES_MAX
+from tests.support.certificates import write_users
 from tests.support.kafka_messages import client_batch, fetching, producing, request
 from tests.support.kafka_server import WAIT_S, served
 
@@ -234,6 +238,87 @@ def test_more_connections_than_may_be_are_closed():
         clients[1].socket.close()
 
 
+def secured(gateway, directory):
+    """A client that speaks TLS."""
+    client = gateway.client()
+    context = ssl.create_default_context(cafile=str(directory / "ca.pem"))
+    client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+    return client
+
+
+@pytest.fixture
+def served_by_tls(tmp_path):
+    users = load_users(write_users(tmp_path, tls=True, shop={})[0])
+    return lambda settings: served(settings, users=users)
+
+
+def test_who_has_not_shaken_hands_counts_as_connection(served_by_tls, tmp_path):
+    with served_by_tls(ServerSettings(connections_max=3)) as gateway:
+        silent = [gateway.client() for _ in range(2)]
+        until(lambda: gateway.server.connections == 2)
+        with secured(gateway, tmp_path) as client:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+            with gateway.client() as more:
+                assert more.is_closed()
+            for one in silent:
+                one.socket.close()
+            until(lambda: gateway.server.connections == 1)
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+
+
+def test_those_who_never_shake_hands_keep_nobody_out(served_by_tls, tmp_path):
+    with served_by_tls(ServerSettings(unproven_max=3, unproven_s=3_600)) as gateway:
+        silent = [gateway.client() for _ in range(5)]
+        with secured(gateway, tmp_path) as client:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+            for one in silent[:3]:
+                assert one.is_closed()
+            until(lambda: gateway.server.connections == 3)
+        for one in silent:
+            one.socket.close()
+
+
+def test_a_handshake_that_takes_too_long_or_is_none_ends(served_by_tls, tmp_path):
+    with served_by_tls(ServerSettings(unproven_s=0.5)) as gateway:
+        with gateway.client() as silent, gateway.client() as other:
+            other.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert other.is_closed()
+            assert silent.is_closed()
+        with secured(gateway, tmp_path) as client:
+            assert client.ask(Api.API_VERSIONS, 0).error_code == 0
+
+
+def sample(name, **labels):
+    return REGISTRY.get_sample_value(f"dafka_gateway_{name}", labels) or 0
+
+
+def test_requests_are_counted_with_their_bytes_and_errors():
+    errors = []
+    with served(refused=lambda api, error: errors.append((api, error))) as gateway:
+        gateway.create("orders")
+        before = [
+            sample("request_seconds_count", api="produce"),
+            sample("bytes_total", api="produce", direction="in"),
+            sample("bytes_total", api="produce", direction="out"),
+            sample("connections"),
+        ]
+        frame = request(Api.PRODUCE, 9, **producing(client_batch()))
+        with gateway.client() as client:
+            client.send_frame(frame)
+            client.receive(Api.PRODUCE, 9)
+            client.ask(Api.PRODUCE, 9, **producing(client_batch(), topic="other"))
+            (there,) = gateway.server.describe()
+            assert (there.user, there.client_id, there.requests) == ("", "me", 2)
+            assert there.client.startswith("127.0.0.1:")
+            assert sample("connections") == before[3] + 1
+        assert sample("request_seconds_count", api="produce") == before[0] + 2
+        came = sample("bytes_total", api="produce", direction="in") - before[1]
+        assert len(frame) < came < 2 * len(frame)
+        assert sample("bytes_total", api="produce", direction="out") > before[2]
+        until(lambda: sample("connections") == before[3])
+    assert errors == [(Api.PRODUCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
 def test_nobody_waits_for_a_client_that_has_gone(gateway):
     with gateway.client() as client:
         client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
@@ -246,6 +331,37 @@ def test_what_a_client_sent_before_it_went_is_stored(gateway):
         for _ in range(100):
             client.send(Api.PRODUCE, 9, **producing(client_batch(), acks=0))
     until(lambda: gateway.broker.offsets(ORDERS).end == 300)
+
+
+@pytest.fixture
+def mute(tmp_path):
+    """A gateway and a client that owes for ten seconds, and has sent more."""
+    file, passwords = write_users(tmp_path, shop={"write": ["*"]})
+    file.write_text(file.read_text() + "producer_byte_rate = 1\n")
+    with served(users=load_users(file)) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        client.ask(Api.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        shown = f"\0shop\0{passwords['shop']}".encode()
+        client.ask(Api.SASL_AUTHENTICATE, 2, auth_bytes=shown)
+        assert client.ask(Api.PRODUCE, 9, **producing(client_batch())).throttle_time_ms == 10_000
+        client.send(Api.PRODUCE, 9, **producing(client_batch()))
+        yield gateway, client
+
+
+def test_who_is_mute_is_answered_first_and_then_not_read_from(mute):
+    gateway, client = mute
+    client.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        client.receive(Api.PRODUCE, 9)
+    assert gateway.broker.offsets(ORDERS).end == 3
+
+
+def test_nobody_waits_at_the_end_for_who_is_mute(mute):
+    gateway, client = mute
+    began_s = time.monotonic()
+    gateway.stop()
+    assert client.is_closed()
+    assert time.monotonic() - began_s < 5
 
 
 def test_a_client_that_wants_no_answer_is_disconnected_where_nothing_was_stored(gateway):

@@ -29,7 +29,8 @@ class Client:
     """One connection's session, and what it answers."""
 
     def __init__(self, users, subject=""):
-        self.session = Session(Handlers(MemoryBroker(), lambda: 0), users, subject, late_s=0.0)
+        self.session = Session(Handlers(MemoryBroker(), lambda: 0), users, late_s=0.0)
+        self.session.show_certificate(subject)
 
     def ask(self, api, version, **values):
         asked = parse(request(api, version, **values))

@@ -168,3 +168,21 @@ def test_only_so_many_commits_are_followed():
     owner.translation.take([position("C", 1, 9), position("A", 2, 2)])
     assert owner.translation.full
     assert owner.translation.epoch_of(GROUP) == 2
+
+
+def test_how_far_a_group_is_behind_what_clients_were_told_of(owner):
+    def behind():
+        owned = {FIRST: OwnedLedger(owner.ledger, Offsets(2, owner.shown))}
+        return list(owner.translation.behind(owned))
+
+    assert behind() == []
+    owner.told(offset(3))
+    assert behind() == [(GROUP, 5)]
+    owner.told(offset(1, commit_ms=2))
+    assert behind() == [(GROUP, 6)]  # retention has taken the rest
+    owner.told(offset(9, commit_ms=3))
+    assert behind() == [(GROUP, 0)]
+    owner.told(position("A", 4, 2), position("B", 1, 2))
+    assert behind() == [(GROUP, 5)]  # by the offset that positions amount to
+    owner.told(offset(None, epoch=3))
+    assert behind() == []

@@ -43,6 +43,14 @@ def test_nobody_learns_who_is_known(tmp_path):
         assert again.stored_key != made_up.stored_key, "nothing that could be guessed"
 
 
+def test_quotas_have_the_names_of_kafkas(tmp_path):
+    rates = "producer_byte_rate = 1000\nconsumer_byte_rate = 5\n"
+    known = load_users(write(tmp_path, KEPT + rates)).users["a"]
+    assert (known.producer_byte_rate, known.consumer_byte_rate) == (1_000, 5)
+    known = load_users(write(tmp_path, KEPT)).users["a"]
+    assert (known.producer_byte_rate, known.consumer_byte_rate) == (None, None)
+
+
 def test_certificates_name_users_where_an_authority_is_given(tmp_path):
     file, _ = write_users(tmp_path, tls=True, shop={})
     context = load_users(file).context()
@@ -69,6 +77,12 @@ def test_certificates_name_users_where_an_authority_is_given(tmp_path):
         ("certificate = 'c'" + KEPT, "`certificate` and `certificate_key` belong together"),
         ("certificate = 5\ncertificate_key = 5" + KEPT, "are paths"),
         ("client_ca = 'c'" + KEPT, "`client_ca` needs `certificate`"),
+        (KEPT + "producer_byte_rate = 0", "producer_byte_rate of user 'a' must be bytes a second"),
+        (
+            KEPT + "consumer_byte_rate = 1.5",
+            "consumer_byte_rate of user 'a' must be",
+        ),
+        (KEPT + "consumer_byte_rate = true", "consumer_byte_rate of user 'a' must be"),
         ("not toml", "cannot be used"),
     ],
 )

@@ -6,6 +6,7 @@ import socket
 
 import confluent_kafka
 import pytest
+from prometheus_client import REGISTRY
 
 from dafka.errors import MisuseError
 from dafka.node.kafka_server import KafkaServer
@@ -14,6 +15,12 @@ from tests.support.small_cluster import SmallCluster
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 WAIT_S = 60
+ORDERS = {"topic": "orders", "partition": "0"}
+
+
+def sample(name, **labels):
+    labels = {"cluster": "dafka", **labels}
+    return REGISTRY.get_sample_value(f"dafka_gateway_{name}", labels)
 
 
 @pytest.fixture
@@ -35,6 +42,10 @@ def test_a_topic_is_made_when_it_is_first_written_to(place, free_ports, until):
         assert producer.flush(WAIT_S) == 0
         ((error, message),) = placed
         assert (error, message.offset()) == (None, 0)
+        until(lambda: sample("partition_records_total", direction="in", **ORDERS) == 1)
+        until(lambda: sample("partition_high_watermark", **ORDERS) == 1)
+        assert sample("partitions", state="beginning") == 0
+        assert sample("partitions", state="serving") == sample("cluster_partitions") == 2
         assert not server.unwell()
         assert not server.join(0)
 

@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.process.files import private_directory, replace_text, text_of, write_secret
+from dafka.process.files import (
+    locked,
+    private_directory,
+    replace_text,
+    text_of,
+    write_secret,
+)
 
 
 def test_a_secret_is_its_owners_and_is_never_written_over(tmp_path):
@@ -59,3 +68,90 @@ def test_a_text_is_replaced_as_a_whole(tmp_path):
     replace_text(file, "two")
     assert file.read_text() == "two"
     assert [path.name for path in tmp_path.iterdir()] == ["web.toml"]
+
+
+def test_what_is_replaced_keeps_its_mode_and_what_is_private_is_private(tmp_path):
+    file = tmp_path / "web.toml"
+    file.write_text("")
+    file.chmod(0o640)
+    replace_text(file, "one")
+    assert file.stat().st_mode & 0o777 == 0o640
+    replace_text(file, "two", private=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+    replace_text(tmp_path / "kafka.toml", "three", private=True)
+    assert (tmp_path / "kafka.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_draft_that_somebody_has_left_open_to_all_is_not_used(tmp_path):
+    (tmp_path / "kafka.new").touch(0o666)
+    with (tmp_path / "kafka.new").open() as opened:
+        replace_text(tmp_path / "kafka.toml", "secret", private=True)
+        assert opened.read() == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_is_replaced_keeps_its_owner(tmp_path):
+    file = tmp_path / "kafka.toml"
+    file.touch()
+    os.chown(file, 1234, 2345)
+    replace_text(file, "one", private=True)
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 2345)
+
+
+def test_who_may_not_give_files_away_owns_what_he_writes(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    file = tmp_path / "web.toml"
+    replace_text(file, "one")
+    replace_text(file, "two")
+    assert file.read_text() == "two"
+
+
+def test_what_is_written_is_on_disk_before_it_is_there(tmp_path, monkeypatch):
+    done = []
+    sync = os.fsync
+
+    def noted_sync(descriptor):
+        done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    replace_text(tmp_path / "web.toml", "one")
+    assert done == ["web.new", tmp_path.name]
+
+
+def add_lines(directory, file, lines):
+    for line in lines:
+        with locked(directory):
+            before = file.read_text() if file.exists() else ""
+            replace_text(file, f"{before}{line}\n")
+
+
+def test_processes_that_change_one_file_at_once_lose_nothing(tmp_path):
+    file = tmp_path / "kafka.toml"
+    processes = [
+        multiprocessing.get_context("fork").Process(
+            target=add_lines, args=(tmp_path, file, range(first, first + 20))
+        )
+        for first in (0, 20, 40)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert sorted(map(int, file.read_text().split())) == list(range(60))
+    assert [path.name for path in tmp_path.iterdir()] == ["kafka.toml"]
+
+
+def test_a_directory_that_stays_locked_is_not_waited_for_without_end(tmp_path):
+    taken = pytest.raises(MisuseError, match="another process is changing files")
+    with locked(tmp_path), taken, locked(tmp_path, wait_s=0.05):
+        pass
+    with suppress(KeyError), locked(tmp_path):
+        raise KeyError
+    with locked(tmp_path, wait_s=0):
+        pass
+    with pytest.raises(MisuseError, match="cannot open directory"), locked(tmp_path / "none"):
+        pass

@@ -83,6 +83,30 @@ def test_every_reason_is_a_line(serve):
     assert page("/ready") == (503, "a is stuck\nno tower ?\n")
 
 
+def failing(error):
+    def page(_asked):
+        raise error
+
+    return page
+
+
+def test_a_process_may_have_more_pages(serve):
+    health = Health()
+    page = serve(health)
+    health.show(
+        {
+            "/groups": lambda asked: {"asked": asked},
+            "/wrong": failing(ValueError("no topic 'x'")),
+            "/late": failing(TimeoutError()),
+        }
+    )
+    assert page("/groups?group=a%20b&x=1") == (200, '{"asked": {"group": "a b", "x": "1"}}\n')
+    assert page("/groups?" + "a=1&" * 50)[0] == 400
+    assert page("/wrong") == (400, '{"error": "no topic \'x\'"}\n')
+    assert page("/late") == (503, '{"error": "no answer in time"}\n')
+    assert page("/health") == (200, "ok\n")
+
+
 def test_a_client_that_says_nothing_holds_up_nobody_and_is_cut_off(free_ports, monkeypatch):
     monkeypatch.setattr(module._Handler, "timeout", 0.2)
     port = free_ports(1)
@@ -170,6 +194,10 @@ def test_only_who_has_the_right_reads_metrics_and_reasons(closed, tls):
     assert status == 200
     assert "dafka_records_total" in text
     assert ask("/anything")[0] == 401
+    health.show({"/groups": lambda _: {}})
+    assert ask("/groups")[0] == 401
+    assert ask("/groups", tokens["shop"])[0] == 403
+    assert ask("/groups", tokens["prom"]) == (200, "{}\n")
     assert ask("/health") == (503, "no\n"), "who restarts it needs to know no more"
     assert ask("/health", "made up") == (503, "no\n")
     assert ask("/health", tokens["prom"]) == (503, "a is stuck\n")

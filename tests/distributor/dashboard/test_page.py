@@ -14,6 +14,8 @@ from dafka.model import Partition
 from dafka.process.files import write_secret
 from distributor.dashboard import watcher
 from distributor.dashboard.server import Dashboard
+from distributor.local.processes import Process, ProcessKind
+from distributor.operations.probe import Vitals
 from distributor.operations.status import LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
 from tests.support.certificates import write_web
@@ -88,6 +90,19 @@ def test_it_shows_clusters_links_and_the_way_of_a_record(running, show):
     expect(page.locator(".flags").nth(1)).to_have_text("0001")
     first.click()
     expect(page.locator("#way")).to_be_empty()
+
+
+def test_gateways_have_a_card_where_there_are_some(running, show, monkeypatch):
+    expect(show().locator("#gateways-card")).to_be_hidden()
+    gateway = Process(
+        name="c1-gateway-1", kind=ProcessKind.GATEWAY, cluster="c1", command=(), metrics="one:1"
+    )
+    told = "# TYPE dafka_gateway_connections gauge\ndafka_gateway_connections 3\n"
+    monkeypatch.setattr(watcher, "probe", lambda _: [Vitals(gateway, "ok", exposition=told)])
+    cells = show().locator("#gateways tbody tr td")
+    expect(cells.nth(0)).to_have_text("c1-gateway-1")
+    expect(cells.nth(1)).to_have_text("ok")
+    expect(cells.nth(2)).to_have_text("3")
 
 
 def test_a_browser_asks_for_the_token(running, opened, tmp_path):

@@ -10,10 +10,27 @@ from hypothesis import strategies as st
 from dafka.errors import QueryError
 from distributor.dashboard import watcher as module
 from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
+from distributor.local.processes import Process, ProcessKind
+from distributor.operations.probe import Vitals
 from distributor.operations.status import LinkStatus, Status
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict
 from topology import load, plan, spread
 
+EXPOSITION = """
+# TYPE dafka_gateway_connections gauge
+dafka_gateway_connections 3
+# TYPE dafka_gateway_partitions gauge
+dafka_gateway_partitions{cluster="c1",state="serving"} 5
+dafka_gateway_partitions{cluster="c1",state="beginning"} 1
+# TYPE dafka_gateway_groups gauge
+dafka_gateway_groups{cluster="c1",state="Stable"} 1
+dafka_gateway_groups{cluster="c1",state="Empty"} 1
+# TYPE dafka_gateway_group_members gauge
+dafka_gateway_group_members{cluster="c1"} 7
+# TYPE dafka_gateway_group_lag_records gauge
+dafka_gateway_group_lag_records{cluster="c1",group="a"} 10
+dafka_gateway_group_lag_records{cluster="c1",group="b"} 1
+"""
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 
 
@@ -86,6 +103,37 @@ def test_links_are_shown_towards_the_targets_they_serve(monkeypatch):
     assert told[link.source, link.level] == link.targets[1]
     hops = spread(watcher.plan, link.source).hops
     assert {hop.target for hop in hops if hop.level == link.level} == {link.targets[1]}
+
+
+def test_gateways_are_shown_by_what_they_tell(monkeypatch):
+    gateway = Process(
+        name="c1-gateway-1", kind=ProcessKind.GATEWAY, cluster="c1", command=(), metrics="one:1"
+    )
+    told = [Vitals(gateway, "ok", exposition=EXPOSITION), Vitals(gateway, "no answer")]
+    the_plan = plan(load(FOUR))
+    rows = [LinkStatus(one.source, one.target, one.level) for one in the_plan.links]
+    monkeypatch.setattr(module, "probe", lambda _: told)
+    monkeypatch.setattr(module, "status_of", lambda *_: Status([], rows))
+    there, away = Watcher(the_plan, []).look()["gateways"]
+    assert there == {
+        "name": "c1-gateway-1",
+        "cluster": "c1",
+        "state": "ok",
+        "connections": 3,
+        "serving": 5,
+        "beginning": 1,
+        "groups": 2,
+        "members": 7,
+        "lag_records": 11,
+        "requests_per_s": None,
+        "received_bytes_per_s": None,
+        "sent_bytes_per_s": None,
+    }
+    assert away == dict.fromkeys(there) | {
+        "name": "c1-gateway-1",
+        "cluster": "c1",
+        "state": "no answer",
+    }
 
 
 def compared(monkeypatch, until, verify):

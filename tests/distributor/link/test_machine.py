@@ -9,6 +9,7 @@ import pytest
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
+from dafka.protocol.rate import BURST_MS
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.wire import messages
@@ -23,7 +24,6 @@ from distributor.link.events import (
     Side,
     Skipped,
 )
-from distributor.link.flow_control import BURST_MS
 from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkSettings, LinkState
 from tests.support.lifecycles import assert_follows
 from tests.support.link_bench import (

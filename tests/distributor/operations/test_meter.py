@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, generate_latest
 
-from distributor.operations.meter import HeartbeatMeter
+from dafka.process import metrics
+from distributor.operations.meter import GatewayTotals, HeartbeatMeter, gateway_totals
 
 PATH = {"origin": "m1", "cluster": "m2"}
 
@@ -24,3 +25,32 @@ def test_how_long_heartbeats_take_is_counted():
     before = heard()
     meter.heard("m1", 250)
     assert heard() == before + 0.25
+
+
+def test_what_a_gateway_tells_is_read_back():
+    def told():
+        return gateway_totals(generate_latest().decode())
+
+    before = told()
+    metrics.KAFKA_CONNECTIONS.inc(2)
+    for _ in range(3):
+        metrics.KAFKA_REQUEST_SECONDS.labels("fetch").observe(0.1)
+    metrics.KAFKA_BYTES.labels("fetch", "in").inc(10)
+    metrics.KAFKA_BYTES.labels("fetch", "out").inc(20)
+    metrics.KAFKA_PARTITIONS.labels("told", "serving").set(4)
+    metrics.KAFKA_PARTITIONS.labels("told", "beginning").set(1)
+    metrics.KAFKA_GROUPS.labels("told", "Stable").set(5)
+    metrics.KAFKA_MEMBERS.labels("told").set(6)
+    metrics.KAFKA_GROUP_LAG.labels("told", "a").set(7)
+    after = told()
+    assert [there - was for there, was in zip(after, before, strict=True)] == [
+        *(3, 10, 20, 2),
+        *(4, 1, 5, 6, 7),
+    ]
+    assert gateway_totals("") == GatewayTotals()
+    metrics.KAFKA_CONNECTIONS.dec(2)
+    metrics.KAFKA_PARTITIONS.remove("told", "serving")
+    metrics.KAFKA_PARTITIONS.remove("told", "beginning")
+    metrics.KAFKA_GROUPS.remove("told", "Stable")
+    metrics.KAFKA_MEMBERS.remove("told")
+    metrics.KAFKA_GROUP_LAG.remove("told", "a")
