@@ -321,9 +321,11 @@ class GatewayNode:
             return Found(located.error, start)
         if timestamp_ms == LATEST_MS:
             return Found(ErrorCode.NONE, end)
-        if timestamp_ms == MAX_TIMESTAMP_MS:
-            return Found(ErrorCode.UNSUPPORTED_VERSION)
         try:
+            if timestamp_ms == MAX_TIMESTAMP_MS:
+                return await self.in_pool(
+                    lambda reader: reader.newest(partition.topic, located.entries)
+                )
             return await self.in_pool(
                 lambda reader: reader.find(partition.topic, located.entries, timestamp_ms)
             )
