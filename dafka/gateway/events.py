@@ -149,6 +149,13 @@ class RecordsGone:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsDeleted:
+    """A client wants offsets to begin here, at what was offered at most; the records are kept."""
+
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadStores:
     """Ask every store what it has, again and again until it answers."""
 
@@ -179,6 +186,7 @@ LedgerEvent = (
     | RecordsSent
     | RecordsStored
     | RecordsGone
+    | RecordsDeleted
     | Woke
 )
 LedgerEffect = ReadStores | WriteLines | Offered

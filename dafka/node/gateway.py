@@ -43,6 +43,7 @@ from dafka.gateway.effects import (
     Catalogued,
     Close,
     Coordinating,
+    DeleteRecords,
     GroupsListed,
     Locate,
     Located,
@@ -251,7 +252,7 @@ class GatewayNode:
         """See `Broker`. Nothing is deleted: other clusters have the topic, too."""
         if name not in self._topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.TOPIC_DELETION_DISABLED
 
     def append(
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
@@ -332,6 +333,18 @@ class GatewayNode:
         except (QueryError, RecordError) as error:
             log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
             return Found(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def delete_records(
+        self, partition: KafkaPartition, start: int, timeout_s: float
+    ) -> Offsets | ErrorCode:
+        """See `Broker`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                begun = await self.ask(lambda token: DeleteRecords(token, partition, start))
+        except TimeoutError:
+            return ErrorCode.REQUEST_TIMED_OUT
+        assert isinstance(begun, Located)
+        return begun.offsets if begun.error is ErrorCode.NONE else begun.error
 
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`. Drawn: of so many bits that nobody draws one twice."""

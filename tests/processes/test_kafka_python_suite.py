@@ -62,13 +62,7 @@ _NO_REPLICAS = "how many stores keep a record is the cluster's matter: clients m
 _NO_TRANSACTIONS = "there are no transactions"
 _BY_NEWER_API = "DescribeTopicPartitions is not served: all clients ask by Metadata as well"
 
-_LATER = "not served yet"
-
 FAILURES = {
-    f"{ADMIN}::test_describe_configs_mixed_resources_returns_configs": _LATER,
-    f"{ADMIN}::test_describe_configs_broker_resource_returns_configs": _LATER,
-    f"{ADMIN}::test_delete_records": _LATER,
-    f"{ADMIN}::test_delete_records_with_errors": _LATER,
     f"{ADMIN}::test_create_describe_delete_acls": "who may do what is a file at the gateway",
     f"{ADMIN}::test_create_delete_topics": "a topic is every cluster's: no cluster deletes it",
     f"{ADMIN}::test_create_partitions": "the number says which records are in which partition",

@@ -41,6 +41,7 @@ def test_runs_have_takeovers_answers_holes_and_a_log_start():
     assert any(name == HOLE for one in runs for name, _ in one.shown.names.values())
     assert any(one.shown.start for one in runs)
     assert sum(one.shown.repeated for one in runs) > 5
+    assert sum(one.shown.deleted for one in runs) > 5
 
 
 def without_a_lease(offer):
@@ -145,6 +146,15 @@ def nothing_closed(listed):
     return lambda chains: listed(chains)._replace(closed=[])
 
 
+def a_later_beginning_told_at_once(begin_later):
+    def begun(self):
+        effects = begin_later(self)
+        self._trims.append((-1, self._trims.pop()[1]))
+        return effects
+
+    return begun
+
+
 def everything_in_the_list(offer):
     def offered(self, now_ms):
         found = offer(self, now_ms)
@@ -173,12 +183,15 @@ FAULTS = [
     lambda patch: patch.setattr(Machine, "_offer", everything_in_the_list(Machine._offer)),
     lambda patch: patch.setattr(module, "listed", nothing_closed(module.listed)),
     lambda patch: patch.setattr(Machine, "_came", lambda self, line: False),
+    lambda patch: patch.setattr(
+        Machine, "_begin_later", a_later_beginning_told_at_once(Machine._begin_later)
+    ),
 ]
 NAMES = [
     *("no lease", "the lease before", "one store read", "one store enough", "no mark"),
     *("no holes", "lines alone", "records alone", "served at once", "gone forgotten"),
     *("what has none", "any epoch", "an old chain", "a short chain", "all of the list"),
-    *("a twin that came late", "batches forgotten"),
+    *("a twin that came late", "batches forgotten", "a later beginning told at once"),
 ]
 
 
