@@ -137,7 +137,7 @@ def test_a_topic_that_is_kept_is_refused_with_the_reason():
     )
     (refused,) = answer.responses
     assert refused.error_code == ErrorCode.TOPIC_DELETION_DISABLED
-    assert "on every cluster" in refused.error_message
+    assert "other clusters" in refused.error_message
 
 
 @pytest.mark.parametrize("version", SERVED[Api.CREATE_PARTITIONS])
