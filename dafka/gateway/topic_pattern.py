@@ -74,7 +74,7 @@ class _Repeat(NamedTuple):
 _Node = _Set | _Sequence | _Choice | _Repeat
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern."""
 
     def __init__(self, pattern: str) -> None:
@@ -316,7 +316,7 @@ class TopicPattern:
         if len(pattern) > PATTERN_CHARACTERS_MAX:
             raise MisuseError(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
         positions = _Positions()
-        ends = positions.make(_Reader(pattern).read())
+        ends = positions.make(_PatternReader(pattern).read())
         # What all positions treat alike is looked at once.
         alike: dict[int, list[str]] = {}
         for character in CHARACTERS:
