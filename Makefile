@@ -33,6 +33,12 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[dev]'
 	touch $@
 
+$(VENV)/suites: $(LOCK) | $(VENV)/installed-dev
+	# Tests that others wrote for servers like ours; of what is installed.
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --constraint $(LOCK) \
+	  --no-deps --no-binary kafka-python --dest $@ kafka-python
+	touch $@
+
 install: $(VENV)/installed  ## Make .venv with the three commands: dafka, topology, distributor
 
 tools:  ## What tests of page, deployment and Kafka clients use beside PyPI's packages, from Debian; as root
@@ -61,7 +67,7 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 # Three at once for two cores: tests of processes mostly wait.
-unit: $(VENV)/installed-dev $(VENV)/installed-data
+unit: $(VENV)/installed-dev $(VENV)/installed-data $(VENV)/suites
 	$(BIN)/python -m pytest -n 3 --seeds $(SEEDS)
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like

@@ -65,6 +65,7 @@ class ErrorCode(IntEnum):
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
+    TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -79,6 +80,7 @@ class ErrorCode(IntEnum):
     UNRELEASED_INSTANCE_ID = 111
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
+    INVALID_REGULAR_EXPRESSION = 128
 
 
 class KafkaPartition(NamedTuple):
@@ -192,6 +194,9 @@ class KafkaCommit(NamedTuple):
     metadata: str = ""
 
 
+HIGH_WATERMARK = -1
+"""Instead of an offset."""
+
 LATEST_MS, EARLIEST_MS, MAX_TIMESTAMP_MS = -1, -2, -3
 """Instead of a time: the high watermark, the log start, the record with the largest timestamp."""
 
@@ -230,7 +235,7 @@ class Broker(Protocol):
         """Make a topic; the name, the number and the configs have been checked."""
 
     async def delete(self, name: str) -> ErrorCode:
-        """Delete a topic."""
+        """Delete a topic, or say `TOPIC_DELETION_DISABLED`."""
 
     def append(
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
@@ -269,6 +274,20 @@ class Broker(Protocol):
         """Return the first record whose time is `timestamp_ms` or later.
 
         Also `LATEST_MS`, `EARLIEST_MS` and `MAX_TIMESTAMP_MS`.
+        """
+
+    async def delete_records(
+        self, partition: KafkaPartition, start: int, timeout_s: float
+    ) -> Offsets | ErrorCode:
+        """Let a partition's offsets begin later; they never begin earlier again.
+
+        Args:
+            partition: Any.
+            start: The first offset that may name a record, or `HIGH_WATERMARK`.
+            timeout_s: After how long the answer is `REQUEST_TIMED_OUT`; it may happen still.
+
+        Returns:
+            What there is then, once that is kept as safely as the offsets are.
         """
 
     async def producer_id(self) -> tuple[int, int] | ErrorCode:

@@ -1,4 +1,4 @@
-"""The configs of a topic that mean something here, by Kafka's names.
+"""The configs of topics and gateways that mean something here, by Kafka's names.
 
 What a client sets and we would not heed is refused rather than dropped.
 """
@@ -13,6 +13,8 @@ from dafka.limits import CLIENT_BATCH_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from dafka.gateway.broker import Gateway
+
 MESSAGE_BYTES_MAX = "max.message.bytes"
 _UNBOUNDED = -1
 
@@ -20,6 +22,7 @@ _UNBOUNDED = -1
 class ConfigKind(IntEnum):
     """Kafka's number for what a value is."""
 
+    BOOLEAN = 1
     STRING = 2
     INT = 3
     LONG = 5
@@ -30,6 +33,7 @@ class ConfigSource(IntEnum):
     """Kafka's number for who set a value."""
 
     TOPIC = 1
+    GATEWAY = 4
     DEFAULT = 5
 
 
@@ -101,3 +105,20 @@ def described(
                 "config_type": config.kind,
                 "documentation": None,
             }
+
+
+def gateway_configs(
+    gateway: Gateway, partitions: int, *, on_demand: bool
+) -> Iterator[tuple[str, ConfigKind, str]]:
+    """Yield name, kind and value of what a gateway does; clients can change nothing of it.
+
+    Args:
+        gateway: Which.
+        partitions: Of topics for which no number is given.
+        on_demand: Whether topics are made when a client asks for them.
+    """
+    yield "advertised.listeners", ConfigKind.LIST, f"GATEWAY://{gateway.host}:{gateway.port}"
+    yield "auto.create.topics.enable", ConfigKind.BOOLEAN, str(on_demand).lower()
+    yield "delete.topic.enable", ConfigKind.BOOLEAN, "false"
+    yield "message.max.bytes", ConfigKind.INT, str(CLIENT_BATCH_BYTES_MAX)
+    yield "num.partitions", ConfigKind.INT, str(partitions)

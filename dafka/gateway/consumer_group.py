@@ -54,7 +54,9 @@ class AssignedMember:
         said: Bytes of what it has told.
         rebalance_ms: How long it may take to give something up.
         expires_ms: When it is taken for dead.
-        topics: Those it wants.
+        named: The topics that it wants by name.
+        pattern: Of others that it wants; empty for none.
+        topics: All that it wants.
         assignor: The one it prefers.
         epoch: Of the group, as far as it follows.
         before: The epoch that it had before, in case an answer was lost.
@@ -70,6 +72,8 @@ class AssignedMember:
     expires_ms: int
     said: int = 0
     rebalance_ms: int = 0
+    named: frozenset[str] = frozenset()
+    pattern: str = ""
     topics: frozenset[str] = frozenset()
     assignor: str | None = None
     epoch: int = 0
@@ -218,7 +222,9 @@ class ConsumerGroupMachine:
             self._remove(old)
         if namesake is not None and namesake is not old:
             self._remove(namesake)
-        member = AssignedMember(event.who, event.client, now_ms, topics=event.topics or frozenset())
+        member = AssignedMember(event.who, event.client, now_ms)
+        member.named = event.topics or frozenset()
+        member.topics = member.named | event.matched
         self.members[name] = member
         if instance is not None:
             self._instances[instance] = name
@@ -246,7 +252,11 @@ class ConsumerGroupMachine:
         if event.rebalance_ms >= 0:
             member.rebalance_ms = event.rebalance_ms
         member.said = max(member.said, event.size)
-        topics = member.topics if event.topics is None else event.topics
+        if event.topics is not None:
+            member.named = event.topics
+        if event.pattern is not None:
+            member.pattern = event.pattern
+        topics = member.named | event.matched
         assignor = member.assignor if event.assignor is None else event.assignor
         changed = (topics, assignor) != (member.topics, member.assignor)
         member.topics, member.assignor = topics, assignor

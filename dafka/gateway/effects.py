@@ -49,6 +49,21 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    """Event: let offsets begin later; answered by `Located` once they do, without entries.
+
+    Attributes:
+        token: Of the question.
+        partition: Which.
+        start: The first that may name a record; `HIGH_WATERMARK` for that.
+    """
+
+    token: int
+    partition: KafkaPartition
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class MakeTopic:
     """Event: make a topic; answered by `TopicMade` once the controller has decided."""
 
@@ -243,8 +258,17 @@ class Shared:
     moved: Mapping[str, str]
 
 
-ClientEvent = AppendBatch | Locate | Survey | MakeTopic | CommitOffsets | ListGroups | MeasureLags
+ClientEvent = (
+    AppendBatch
+    | Locate
+    | Survey
+    | DeleteRecords
+    | MakeTopic
+    | CommitOffsets
+    | ListGroups
+    | MeasureLags
+)
 GatewayEvent = (
     ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | CommitsTold | Close
 )
-ShareEffect = ReadLedger | Answer | OffsetsShown | PartitionLate
+ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate

@@ -164,6 +164,13 @@ class Restate:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsDeleted:
+    """A client wants offsets to begin here, at what was offered at most; the records are kept."""
+
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadStores:
     """Ask every store what it has, again and again until it answers."""
 
@@ -202,6 +209,7 @@ LedgerEvent = (
     | RecordsStored
     | RecordsGone
     | Restate
+    | RecordsDeleted
     | Woke
 )
 LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered

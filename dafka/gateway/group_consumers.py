@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dafka.errors import MisuseError
 from dafka.gateway.admin import by_id
 from dafka.gateway.broker import ErrorCode, KafkaPartition
 from dafka.gateway.coordinators import new_member_id
 from dafka.gateway.group_events import JOINS, ConsumerHeard, GroupIdentity
+from dafka.gateway.topic_pattern import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,10 +27,14 @@ _CONSUMER_TYPE = 1
 async def consumer_group_heartbeat(groups: Coordinators, request: Request) -> dict[str, Any]:
     """Take down what a member says of itself; the answer is what it should have."""
     body: Any = request.body
-    if getattr(body, "subscribed_topic_regex", None):
-        why = "topics have to be named: patterns are not served"
-        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}
-    topics = body.subscribed_topic_names
+    topics, pattern = body.subscribed_topic_names, getattr(body, "subscribed_topic_regex", None)
+    if body.member_epoch == JOINS:  # it says all that it wants
+        pattern = pattern or ""
+        topics = () if topics is None and pattern else topics
+    try:
+        matched = _matched(groups, body.group_id, body.member_id, pattern)
+    except MisuseError as misuse:
+        return {"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION, "error_message": str(misuse)}
     hidden = [name for name in topics or () if not groups.may_read(name)]
     if hidden:
         why = f"topic {hidden[0]!r} may not be read by this user"
@@ -48,6 +54,8 @@ async def consumer_group_heartbeat(groups: Coordinators, request: Request) -> di
             topics=None if topics is None else frozenset(topics),
             assignor=body.server_assignor,
             owned=owned,
+            pattern=pattern,
+            matched=matched,
         ),
     )
     assignment = None
@@ -60,6 +68,19 @@ async def consumer_group_heartbeat(groups: Coordinators, request: Request) -> di
         "heartbeat_interval_ms": answer.heartbeat_ms,
         "assignment": assignment,
     }
+
+
+def _matched(groups: Coordinators, group: str, member: str, pattern: str | None) -> frozenset[str]:
+    """The topics that a member's pattern matches now, of those that its user may read."""
+    if pattern is None:
+        there = groups.consumers(group)
+        known = None if isinstance(there, ErrorCode) else there.members.get(member)
+        pattern = "" if known is None else known.pattern
+    if not pattern:
+        return frozenset()
+    wanted = pattern_of(pattern)
+    names = (topic.name for topic in groups.broker.topics())
+    return frozenset(name for name in names if wanted.matches(name) and groups.may_read(name))
 
 
 def _partitions(
@@ -118,7 +139,8 @@ def _member(groups: Coordinators, member: AssignedMember) -> dict[str, Any]:
         "member_epoch": member.epoch,
         "client_id": member.client[0],
         "client_host": f"/{member.client[1]}",
-        "subscribed_topic_names": sorted(filter(groups.may_read, member.topics)),
+        "subscribed_topic_names": sorted(filter(groups.may_read, member.named)),
+        "subscribed_topic_regex": member.pattern or None,
         "assignment": _assignment(groups.broker, member.has),
         "target_assignment": _assignment(groups.broker, member.target),
         "member_type": _CONSUMER_TYPE,

@@ -133,9 +133,11 @@ class ConsumerHeard:
         epoch: That it follows; or `JOINS`, `LEAVES`, `PAUSES`.
         client: The client's name for itself, and where it is.
         rebalance_ms: How long it may take to give partitions up; -1: as before.
-        topics: Those it wants; None: as before.
+        topics: Those it wants by name; None: as before.
         assignor: The one it prefers; None: as before.
         owned: What it has; None: as before.
+        pattern: Of topics that it wants, too; empty for none, None: as before.
+        matched: Those that its pattern matches now.
     """
 
     token: int
@@ -146,11 +148,13 @@ class ConsumerHeard:
     topics: frozenset[str] | None
     assignor: str | None
     owned: frozenset[KafkaPartition] | None
+    pattern: str | None = None
+    matched: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:
         """Bytes."""
-        texts = (*self.who, *self.client, *(self.topics or ()))
+        texts = (*self.who, *self.client, *(self.topics or ()), self.pattern)
         return sum(len(text) for text in texts if text)
 
     def refused(self, error: ErrorCode) -> ConsumerAnswer:

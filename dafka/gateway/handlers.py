@@ -18,6 +18,7 @@ from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.fetch import fetch, list_offsets
+from dafka.gateway.log_start import delete_records
 from dafka.gateway.permitted import PermittedBroker
 from dafka.gateway.produce import produce
 from dafka.gateway.quotas import Quotas, Throttle
@@ -151,6 +152,8 @@ class Handlers:
                 return await topics.create_topics(broker, body, made.partitions)
             case Api.DELETE_TOPICS:
                 return await topics.delete_topics(broker, body)
+            case Api.DELETE_RECORDS:
+                return await delete_records(broker, body)
             case _ if request.api in OF_GROUPS:
                 return await OF_GROUPS[request.api](self._groups, request)
             case _:
@@ -160,7 +163,10 @@ class Handlers:
         """What is answered at once."""
         match api:
             case Api.DESCRIBE_CONFIGS:
-                return topics.describe_configs(self._broker, body)
+                made = self._made
+                return topics.describe_configs(
+                    self._broker, body, made.partitions, on_demand=made.on_demand
+                )
             case Api.CREATE_PARTITIONS:
                 return topics.create_partitions(self._broker, body)
             case Api.DESCRIBE_CLUSTER:

@@ -30,6 +30,7 @@ from dafka.gateway.effects import (
     Close,
     CommitOffsets,
     CommitsTold,
+    DeleteRecords,
     GroupsListed,
     LagsMeasured,
     LedgersRead,
@@ -174,7 +175,14 @@ class GatewayMachine:
     def handle(self, event: Event | GatewayEvent | Answered, now_ms: int) -> list[object]:
         """Take one event in; see `Machine`."""
         match event:
-            case AppendBatch() | Locate() | Survey() | CommitOffsets() | ListGroups():
+            case (
+                AppendBatch()
+                | Locate()
+                | Survey()
+                | DeleteRecords()
+                | CommitOffsets()
+                | ListGroups()
+            ):
                 return self._serve(event, now_ms)
             case Received():
                 return self._receive(event.message, now_ms)
@@ -219,7 +227,9 @@ class GatewayMachine:
         return share.epoch, tuple(share.entries(start, end, len(share.machine.ledger)))
 
     def _serve(
-        self, wanted: AppendBatch | Locate | Survey | CommitOffsets | ListGroups, now_ms: int
+        self,
+        wanted: AppendBatch | Locate | Survey | DeleteRecords | CommitOffsets | ListGroups,
+        now_ms: int,
     ) -> list[object]:
         """What clients want of a partition or group, if it is certain that it is this gateway's."""
         if isinstance(wanted, (CommitOffsets, ListGroups)):
@@ -233,6 +243,10 @@ class GatewayMachine:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+            case DeleteRecords() if self._unstored > UNSTORED_BYTES_MAX:
+                return [Located(wanted.token, ErrorCode.NOT_ENOUGH_REPLICAS)]
+            case DeleteRecords():
+                return [*share.delete(wanted, offered, now_ms)]
             case AppendBatch():
                 return [*share.append(wanted, offered, now_ms)]
             case Locate():

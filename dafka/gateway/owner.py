@@ -22,6 +22,7 @@ from dafka.gateway.events import (
     Offered,
     Owned,
     ReadStores,
+    RecordsDeleted,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -182,7 +183,9 @@ class LedgerMachine:
             assert entry.end > self._offered.end, (line, entry)
 
     def _follow(
-        self, event: LinesStored | RecordsSent | RecordsStored | RecordsGone, now_ms: int
+        self,
+        event: LinesStored | RecordsSent | RecordsStored | RecordsGone | RecordsDeleted,
+        now_ms: int,
     ) -> list[LedgerEffect]:
         """Records and lines come, are stored, and go."""
         match event:
@@ -196,6 +199,8 @@ class LedgerMachine:
                 return self._store(event, now_ms)
             case RecordsGone():
                 return self._trim(event)
+            case RecordsDeleted():
+                return self._delete(event)
             case _:
                 assert_never(event)
 
@@ -354,8 +359,18 @@ class LedgerMachine:
         if self.state is OwnerState.READING:
             return []
         self._gone[event.address] = max(event.start, self._gone.get(event.address, 0))
-        if not self.ledger.trim(self._gone):
+        return self._begin_later() if self.ledger.trim(self._gone) else []
+
+    def _delete(self, event: RecordsDeleted) -> list[LedgerEffect]:
+        assert self._offered is not None
+        assert event.start <= self._offered.end
+        if event.start <= self.ledger.start:
             return []
+        self.ledger.cut(event.start)
+        return self._begin_later()
+
+    def _begin_later(self) -> list[LedgerEffect]:
+        """Say where the list begins from now on."""
         self._trims.append((self._lines, self.ledger.start))
         return [WriteLines((self._line(LineKind.TRIM, self.ledger.start),))]
 

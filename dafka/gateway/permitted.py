@@ -108,6 +108,14 @@ class PermittedBroker:
             return Found(_DENIED)
         return await self._broker.find(partition, timestamp_ms)
 
+    async def delete_records(
+        self, partition: KafkaPartition, start: int, timeout_s: float
+    ) -> Offsets | ErrorCode:
+        """See `Broker`."""
+        if not self._rights.may_write(partition.topic):
+            return _DENIED
+        return await self._broker.delete_records(partition, start, timeout_s)
+
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`."""
         return await self._broker.producer_id()

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.gateway.broker import ErrorCode, Offsets, Placed
+from dafka.gateway.broker import HIGH_WATERMARK, ErrorCode, Offsets, Placed
 from dafka.gateway.effects import Answer, Located, OffsetsShown, PartitionLate, ReadLedger
 from dafka.gateway.events import (
     LinesStored,
@@ -14,6 +14,7 @@ from dafka.gateway.events import (
     Owned,
     Produced,
     ReadStores,
+    RecordsDeleted,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -38,13 +39,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dafka.gateway.broker import KafkaPartition
-    from dafka.gateway.effects import AppendBatch, Locate, ShareEffect, Survey
+    from dafka.gateway.effects import AppendBatch, DeleteRecords, Locate, ShareEffect, Survey
     from dafka.gateway.events import LedgerEvent, LedgerLine, StoreRead
     from dafka.gateway.ledger import LedgerEntry
     from dafka.gateway.recent import RecentBatches
 
 ENTRIES_MAX = 64
 """Entries of a ledger that one fetch reads at most."""
+
+DELETING_MAX = 1_000
+"""Clients that wait for offsets to begin later."""
 
 NO_TIME_MS = -1
 """Of records of our own: to a store their time is when they arrive."""
@@ -86,6 +90,8 @@ class Share:
         self._next = 0
         """Sequence of what is taken in next."""
         self._waiting: deque[_Waiting] = deque()
+        self._deleting: list[DeleteRecords] = []
+        """Answered once offsets begin there."""
         self._producers = Producers()
         self._line_ends = StoredEnds(blocking_of(stores), STORES_MAX)
         self._record_ends = StoredEnds(blocking_of(stores), STORES_MAX)
@@ -189,6 +195,18 @@ class Share:
             return []
         return [Answer(wanted.token, known._replace(start=offered.start))]
 
+    def delete(self, wanted: DeleteRecords, offered: Offsets, now_ms: int) -> list[ShareEffect]:
+        """A client wants offsets to begin later."""
+        start = offered.end if wanted.start == HIGH_WATERMARK else wanted.start
+        if not 0 <= start <= offered.end:
+            return [Located(wanted.token, ErrorCode.OFFSET_OUT_OF_RANGE, offered)]
+        if start <= offered.start:
+            return [Located(wanted.token, ErrorCode.NONE, offered)]
+        if len(self._deleting) >= DELETING_MAX:
+            return [Located(wanted.token, ErrorCode.NOT_ENOUGH_REPLICAS, offered)]
+        self._deleting.append(replace(wanted, start=start))
+        return self.feed(RecordsDeleted(start), now_ms)
+
     def flush(self) -> list[Batch]:
         """What is to be published: lines first, so that no store has records without theirs."""
         published = self._of_lines() + self._batches
@@ -197,10 +215,12 @@ class Share:
 
     def disown(self) -> list[ShareEffect]:
         """It is another's: who waits has to ask that one. What is not published never was."""
-        effects: list[ShareEffect] = [
-            Answer(one.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)) for one in self._waiting
+        elsewhere = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return [
+            *(Answer(one.token, Placed(elsewhere)) for one in self._waiting),
+            *(Located(one.token, elsewhere) for one in self._deleting),
+            OffsetsShown(self.partition, None),
         ]
-        return [*effects, OffsetsShown(self.partition, None)]
 
     def locate(self, wanted: Locate, offered: Offsets, recent: RecentBatches) -> Located:
         """Where the records are that a client wants to read."""
@@ -245,6 +265,9 @@ class Share:
             done = self._waiting.popleft()
             placed = Placed(ErrorCode.NONE, done.offset, offered.start)
             effects.append(Answer(done.token, placed))
+        for asked in [one for one in self._deleting if one.start <= offered.start]:
+            self._deleting.remove(asked)
+            effects.append(Located(asked.token, ErrorCode.NONE, self.offered))
         return effects
 
     def _of_lines(self) -> list[Batch]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.admin import TOPIC_NAME, by_id
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.configs import described, refusal
+from dafka.gateway.catalog import INTERNAL
+from dafka.gateway.configs import ConfigSource, described, gateway_configs, refusal
 from dafka.limits import TOPIC_BYTES_MAX
 from dafka.model import SLOTS
 
@@ -23,6 +24,11 @@ _COPIES = 1
 """Replicas that clients are told of: how many stores keep a record is the cluster's matter."""
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+
+_KEPT = (
+    "other clusters have the topic, too, and write it: DeleteRecords lets it begin later here, and "
+    "an operator may delete it at each store"
+)
 
 
 async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) -> dict[str, Any]:
@@ -82,6 +88,11 @@ def _creation_refusal(
             f"1 to {TOPIC_BYTES_MAX} letters, digits, dots, underscores and hyphens are a name",
         ),
         (
+            asked.name.startswith(INTERNAL),
+            ErrorCode.INVALID_TOPIC,
+            "topics whose names begin with an underscore are the cluster's own",
+        ),
+        (
             broker.topic(asked.name) is not None,
             ErrorCode.TOPIC_ALREADY_EXISTS,
             f"topic {asked.name!r} is there already",
@@ -112,10 +123,7 @@ def _creation_refusal(
 async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     """Delete topics, by name or by id."""
     if hasattr(body, "topic_names"):
-        answers = [
-            {"name": name, "error_code": await broker.delete(name)} for name in body.topic_names
-        ]
-        return {"responses": answers}
+        return {"responses": [await _delete(broker, name) for name in body.topic_names]}
     ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
     answers = []
     for one in body.topics:
@@ -127,9 +135,14 @@ async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]
             )
             answers.append({"name": one.name, "topic_id": one.topic_id, "error_code": unknown})
         else:
-            error = await broker.delete(topic.name)
-            answers.append({"name": topic.name, "topic_id": topic.id, "error_code": error})
+            answers.append(await _delete(broker, topic.name) | {"topic_id": topic.id})
     return {"responses": answers}
+
+
+async def _delete(broker: Broker, name: str) -> dict[str, Any]:
+    error = await broker.delete(name)
+    kept = error is ErrorCode.TOPIC_DELETION_DISABLED
+    return {"name": name, "error_code": error, "error_message": _KEPT if kept else None}
 
 
 def create_partitions(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
@@ -148,20 +161,60 @@ def create_partitions(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def describe_configs(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
-    """Return the configs of topics; gateways have none that Kafka has a name for."""
-    return {"results": [_described(broker, one) for one in body.resources]}
+def describe_configs(
+    broker: Broker, body: SimpleNamespace, partitions: int, *, on_demand: bool
+) -> dict[str, Any]:
+    """Return the configs of topics and gateways.
+
+    Args:
+        broker: The node.
+        body: What is asked for.
+        partitions: Of topics for which no number is given.
+        on_demand: Whether topics are made when a client asks for them.
+    """
+    answers = []
+    for asked in body.resources:
+        answer = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
+        if asked.resource_type == _BROKER_RESOURCE:
+            answer |= _of_gateway(broker, asked, partitions, on_demand=on_demand)
+        else:
+            answer |= _of_topic(broker, asked)
+        answers.append(answer)
+    return {"results": answers}
 
 
-def _described(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:
+def _of_gateway(
+    broker: Broker, asked: SimpleNamespace, partitions: int, *, on_demand: bool
+) -> dict[str, Any]:
+    if not asked.resource_name:
+        return {}  # what can be changed of all of them: nothing
+    for gateway in broker.gateways():
+        if str(gateway.node) == asked.resource_name:
+            rows = gateway_configs(gateway, partitions, on_demand=on_demand)
+            return {
+                "configs": [
+                    {
+                        "name": name,
+                        "value": value,
+                        "read_only": True,
+                        "config_source": ConfigSource.GATEWAY,
+                        "config_type": kind,
+                        "documentation": None,
+                    }
+                    for name, kind, value in rows
+                    if asked.configuration_keys is None or name in asked.configuration_keys
+                ]
+            }
+    why = f"there is no gateway {asked.resource_name!r}"
+    return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}
+
+
+def _of_topic(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:
     kind, name = asked.resource_type, asked.resource_name
-    answer = {"resource_type": kind, "resource_name": name}
-    if kind == _BROKER_RESOURCE:
-        return answer
     topic = broker.topic(name) if kind == _TOPIC_RESOURCE else None
     if topic is not None:
-        return answer | {"configs": list(described(topic.configs, asked.configuration_keys))}
+        return {"configs": list(described(topic.configs, asked.configuration_keys))}
     if kind == _TOPIC_RESOURCE:
-        return answer | {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     why = "topics and brokers have configs"
-    return answer | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}
+    return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}

@@ -49,6 +49,7 @@ class Api(IntEnum):
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
@@ -78,6 +79,7 @@ SERVED = {
     Api.API_VERSIONS: range(5),
     Api.CREATE_TOPICS: range(2, 8),
     Api.DELETE_TOPICS: range(1, 7),
+    Api.DELETE_RECORDS: range(3),
     Api.INIT_PRODUCER_ID: range(6),
     Api.DESCRIBE_CONFIGS: range(1, 5),
     Api.SASL_AUTHENTICATE: range(3),

@@ -43,6 +43,7 @@ from dafka.gateway.effects import (
     Catalogued,
     Close,
     Coordinating,
+    DeleteRecords,
     GroupsListed,
     LagsMeasured,
     Locate,
@@ -260,7 +261,7 @@ class GatewayNode:
         """See `Broker`. Nothing is deleted: other clusters have the topic, too."""
         if name not in self._topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.TOPIC_DELETION_DISABLED
 
     def append(
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
@@ -337,15 +338,29 @@ class GatewayNode:
             return Found(located.error, start)
         if timestamp_ms == LATEST_MS:
             return Found(ErrorCode.NONE, end)
-        if timestamp_ms == MAX_TIMESTAMP_MS:
-            return Found(ErrorCode.UNSUPPORTED_VERSION)
         try:
+            if timestamp_ms == MAX_TIMESTAMP_MS:
+                return await self.in_pool(
+                    lambda reader: reader.newest(partition.topic, located.entries)
+                )
             return await self.in_pool(
                 lambda reader: reader.find(partition.topic, located.entries, timestamp_ms)
             )
         except (QueryError, RecordError) as error:
             log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
             return Found(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def delete_records(
+        self, partition: KafkaPartition, start: int, timeout_s: float
+    ) -> Offsets | ErrorCode:
+        """See `Broker`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                begun = await self.ask(lambda token: DeleteRecords(token, partition, start))
+        except TimeoutError:
+            return ErrorCode.REQUEST_TIMED_OUT
+        assert isinstance(begun, Located)
+        return begun.offsets if begun.error is ErrorCode.NONE else begun.error
 
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`. Drawn: of so many bits that nobody draws one twice."""

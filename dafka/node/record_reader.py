@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import QueryError
 from dafka.gateway.broker import ErrorCode, Found
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+_TIMES_END_MS = 2**62
+"""No record is so late."""
+
+
+class _Place(NamedTuple):
+    """A record: its offset, and the entry it lies in."""
+
+    offset: int
+    entry: LedgerEntry
 
 
 class RecordReader:
@@ -70,19 +81,31 @@ class RecordReader:
             QueryError: A store does not answer, and no other has one.
             RecordError: A batch cannot be read.
         """
-        best: tuple[LedgerEntry, int] | None = None
-        for address in {entry.address for entry in entries}:
-            sequence = self._sequence_at(Partition(topic, address), timestamp_ms)
-            for entry in entries if sequence is not None else ():
-                assert sequence is not None
-                if entry.address == address and entry.first + entry.records > sequence:
-                    offset = entry.offset + max(0, sequence - entry.first)
-                    if best is None or offset < best[1]:
-                        best = entry, offset
-                    break
+        best: _Place | None = None
+        for listed in _by_address(entries):
+            sequence = self._sequence_at(Partition(topic, listed[0].address), timestamp_ms)
+            place = None if sequence is None else _place_of(sequence, listed)
+            if place is not None and (best is None or place.offset < best.offset):
+                best = place
         if best is None:
             return Found(ErrorCode.NONE)
-        return Found(ErrorCode.NONE, best[1], self._time_of(topic, *best))
+        return Found(ErrorCode.NONE, best.offset, self._time_of(topic, best))
+
+    def newest(self, topic: str, entries: Sequence[LedgerEntry]) -> Found:
+        """Return the first of those records of some entries whose time is the largest.
+
+        A store is asked three times for each address at most, and some sixty times more where the
+        largest so far is outdone: it can be searched by time.
+
+        Raises:
+            QueryError: A store does not answer, and no other has one.
+            RecordError: A batch cannot be read.
+        """
+        best = Found(ErrorCode.NONE)
+        for listed in reversed(_by_address(entries)):
+            found = self._newest_of(Partition(topic, listed[0].address), listed, best.timestamp_ms)
+            best = max(best, found, key=lambda one: (one.timestamp_ms, -one.offset))
+        return best
 
     def values(self, topic: str, entry: LedgerEntry) -> Iterator[bytes | None]:
         """Yield the values of an entry's records, as far as they are there and can be read.
@@ -133,13 +156,15 @@ class RecordReader:
     def _sequence_at(self, place: Partition, timestamp_ms: int) -> int | None:
         return self._first_with(lambda store: store.find(place, timestamp_ms))
 
-    def _time_of(self, topic: str, entry: LedgerEntry, offset: int) -> int:
+    def _newest_of(self, log_of: Partition, entries: Sequence[LedgerEntry], least_ms: int) -> Found:
+        """Of one address, if there is one that is no older than `least_ms`."""
+        found = self._first_with(lambda store: _newest_in(store, log_of, entries, max(0, least_ms)))
+        return found or Found(ErrorCode.NONE)
+
+    def _time_of(self, topic: str, place: _Place) -> int:
+        entry, offset = place.entry, place.offset
         sequence = entry.sequence_of(offset)
-        for batch in self._read(topic, entry, sequence, 0)[:1]:
-            for record in raw_records(batch.content):
-                if record.sequence >= sequence:
-                    return record.timestamp_ms
-        return -1
+        return _time_in(self._read(topic, entry, sequence, 0), sequence)
 
     def close(self) -> None:
         """Release the connections."""
@@ -160,6 +185,58 @@ class RecordReader:
         if failure is not None:
             raise failure
         return None
+
+
+def _newest_in(
+    store: StoreClient, log_of: Partition, entries: Sequence[LedgerEntry], least_ms: int
+) -> Found | None:
+    """Of one address in one store; None if the store does not have all of it."""
+    last = entries[-1].first + entries[-1].records - 1
+    if not any(batch.sequence <= last < batch.end for batch in store.read(log_of, last, 1, 1)):
+        return None
+
+    def is_older(time_ms: int) -> bool:
+        sequence = store.find(log_of, time_ms)
+        return sequence is None or sequence > last
+
+    if is_older(least_ms):
+        return Found(ErrorCode.NONE)
+    if not is_older(least_ms + 1):
+        least_ms = bisect_left(range(_TIMES_END_MS), True, least_ms + 2, key=is_older) - 1
+    # What is as late may not be listed any more: then the last stands for those that are.
+    for sequence in (store.find(log_of, least_ms), last):
+        place = None if sequence is None else _place_of(sequence, entries)
+        if place is not None:
+            there = place.entry.sequence_of(place.offset)
+            time_ms = _time_in(store.read(log_of, there, 1, 1), there)
+            if time_ms >= least_ms or sequence == last:
+                return Found(ErrorCode.NONE, place.offset, time_ms)
+    return None
+
+
+def _place_of(sequence: int, entries: Sequence[LedgerEntry]) -> _Place | None:
+    """Where a record of an address is, or else the first behind it; None if none is listed."""
+    for entry in entries:
+        if entry.first + entry.records > sequence:
+            return _Place(entry.offset + max(0, sequence - entry.first), entry)
+    return None
+
+
+def _time_in(batches: Sequence[Batch], sequence: int) -> int:
+    """The time of a record, or of the first behind it; -1 if there is none."""
+    for batch in batches[:1]:
+        for record in raw_records(batch.content):
+            if record.sequence >= sequence:
+                return record.timestamp_ms
+    return -1
+
+
+def _by_address(entries: Sequence[LedgerEntry]) -> list[list[LedgerEntry]]:
+    """Entries, those of an address together, in the order in which addresses appear."""
+    found: dict[str, list[LedgerEntry]] = {}
+    for entry in entries:
+        found.setdefault(entry.address, []).append(entry)
+    return [*found.values()]
 
 
 def _passed_over(batch: Batch, sequence: int) -> None:

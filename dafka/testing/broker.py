@@ -11,6 +11,7 @@ from uuid import UUID
 
 from dafka.gateway.broker import (
     EARLIEST_MS,
+    HIGH_WATERMARK,
     LATEST_MS,
     MAX_TIMESTAMP_MS,
     ErrorCode,
@@ -77,7 +78,7 @@ class _Log:
         if timestamp_ms == MAX_TIMESTAMP_MS and records:
             timestamp_ms = max(record.timestamp_ms for record in records)
         for record in records:
-            if record.timestamp_ms >= timestamp_ms >= 0:
+            if record.sequence >= self.start and record.timestamp_ms >= timestamp_ms >= 0:
                 return Found(ErrorCode.NONE, record.sequence, record.timestamp_ms)
         return Found(ErrorCode.NONE)
 
@@ -212,6 +213,19 @@ class MemoryBroker:
         if timestamp_ms == EARLIEST_MS:
             return Found(ErrorCode.NONE, log.start)
         return log.find(timestamp_ms)
+
+    async def delete_records(
+        self, partition: KafkaPartition, start: int, timeout_s: float
+    ) -> Offsets | ErrorCode:
+        """See `Broker`."""
+        log = self._log(partition)
+        if isinstance(log, ErrorCode):
+            return log
+        start = log.shown if start == HIGH_WATERMARK else start
+        if not 0 <= start <= log.shown:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        log.start = max(start, log.start)
+        return Offsets(log.start, log.shown)
 
     async def producer_id(self) -> tuple[int, int] | ErrorCode:
         """See `Broker`."""

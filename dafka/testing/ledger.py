@@ -24,6 +24,7 @@ from dafka.gateway.events import (
     Owned,
     Produced,
     ReadStores,
+    RecordsDeleted,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -79,6 +80,10 @@ class SimGateway:
         """How many records it has published, by the address of each ownership."""
         self._producers = Producers()
         self._poll_token = 0
+        self.offered: Offered | None = None
+        """What its clients were told last."""
+        self._deleting: list[int] = []
+        """Where clients want offsets to begin, and have not been told that they do."""
         self._waiting: list[tuple[int, int, int]] = []
         """Batches that are answered once they are offered: their offset, the one behind, which."""
 
@@ -150,6 +155,14 @@ class SimGateway:
             self.crash()
         elif run.chance.random() < 0.5:
             self._publish()  # else a moment later
+
+    def delete(self) -> None:
+        """A client lets offsets begin later."""
+        serves = self.machine is not None and self.machine.state is OwnerState.SERVING
+        if serves and not self.frozen and self.offered is not None:
+            start = self._run.chance.randint(self.offered.start, self.offered.end)
+            self._deleting.append(start)
+            self._handle(RecordsDeleted(start))
 
     def tick(self, incarnation: int) -> None:
         """Publish again what may have got lost, and ask stores how far they are."""
@@ -252,6 +265,8 @@ class SimGateway:
             self.lease_ms = event.lease_ms
         if isinstance(event, (Owned, Disowned)):
             self._unanswered()
+            self.offered = None
+            self._deleting.clear()
         reading = self.machine.state is OwnerState.READING
         for effect in self.machine.handle(event, self._run.world.now_ms):
             if self.machine is not None:
@@ -282,7 +297,10 @@ class SimGateway:
             case TakeoverLate():
                 self._run.late += 1
             case Offered():
+                self.offered = effect
                 self._run.shown.offered(self.machine, effect, self._run.is_kept)
+                self._run.shown.deleted += sum(one <= effect.start for one in self._deleting)
+                self._deleting = [one for one in self._deleting if one > effect.start]
                 for waiting in [one for one in self._waiting if one[1] <= effect.end]:
                     self._waiting.remove(waiting)
                     offset, _, batch = waiting
@@ -305,6 +323,8 @@ class LedgerRun:
         self.shelves = [Shelf(f"S{number}") for number in range(chance.choice((1, 2, 3, 3, 5)))]
         self.ends: dict[str, tuple[dict[int, int], dict[str, range]] | None] = {}
         self.shown = Shown()
+        self.deletes = seed % 4 == 3
+        """Whether clients let offsets begin later, in place of retention."""
         self.session_ms = chance.choice((200, 500))
         self.gateways = [SimGateway(self, f"G{number}") for number in range(chance.randint(2, 3))]
         self.natives = {f"P{number}": 0 for number in range(chance.randint(0, 3))}
@@ -405,6 +425,8 @@ class LedgerRun:
             shelf.tidy()
         elif what == "lose" and len(self.shelves) > 2:
             self._lose(shelf)
+        elif what == "retain" and self.deletes and self.owner is not None:
+            self.owner.delete()
         elif what == "retain" and shelf.up and shelf.kept:
             self._retain(shelf)
         else:

@@ -29,6 +29,8 @@ class Shown:
     answered: int = 0
     repeated: int = 0
     """Answers to batches that were there already."""
+    deleted: int = 0
+    """Clients that were told that offsets begin where they wanted it."""
 
     def offered(
         self, machine: LedgerMachine, offered: Offered, is_kept: Callable[[str, int], bool]

@@ -91,6 +91,29 @@ def test_a_gateway_says_how_it_is(tmp_path, free_ports, reopened, until):
         until(lambda: away in page(metrics, "/metrics")[1], WAIT_S)
 
 
+def test_what_a_client_deleted_stays_so_when_the_owner_is_killed(make_cluster, free_ports, until):
+    cluster = make_cluster(stores=3)
+    first = free_ports(2)
+    endpoints = [cluster.gateway(first), cluster.gateway(first + 1)]
+    bootstrap = ",".join(endpoints)
+    create(bootstrap, "orders")
+    producing = Producing(bootstrap, "orders")
+    producing.start()
+    until(lambda: len(producing.placed) > 100, WAIT_S)
+    producing.stop()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    place = confluent_kafka.TopicPartition("orders", 0, 70)
+    (begun,) = admin.delete_records([place]).values()
+    assert begun.result(WAIT_S).low_watermark == 70
+    owner = until(partial(owner_of, bootstrap, "orders"), WAIT_S)
+    cluster.kill(owner)
+    (other,) = set(endpoints) - {owner}
+    there = consume(other, "orders", producing.sent - 70)
+    assert there[0] == (70, b"70")
+    native = cluster.consumer("orders")
+    assert native.poll(WAIT_S).value == b"0", "no store has forgotten anything"
+
+
 @pytest.mark.parametrize("stores", [1, 3])
 def test_another_gateway_goes_on_where_the_owner_was_killed(
     make_cluster, free_ports, until, stores

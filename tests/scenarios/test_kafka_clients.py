@@ -286,6 +286,25 @@ def test_offsets_are_found_by_time_record_by_record(gateway):
     assert latest.result(WAIT_S).offset == RECORDS - 1
 
 
+def test_offsets_begin_where_librdkafka_says(gateway):
+    gateway.create("orders")
+    Librdkafka.produce(gateway.endpoint, "orders", values_of("d"))
+    admin = AdminClient({"bootstrap.servers": gateway.endpoint})
+
+    def begin_at(offset):
+        place = confluent_kafka.TopicPartition("orders", 0, offset)
+        (begun,) = admin.delete_records([place]).values()
+        return begun.result(WAIT_S).low_watermark
+
+    assert begin_at(100) == begin_at(50) == 100
+    found = Librdkafka.consume(gateway.endpoint, "orders", 1, confluent_kafka.OFFSET_BEGINNING)
+    assert found == [(100, values_of("d")[100])]
+    with pytest.raises(KafkaException) as refused:
+        begin_at(RECORDS + 1)
+    assert refused.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE
+    assert begin_at(confluent_kafka.OFFSET_END) == RECORDS
+
+
 def test_librdkafka_administers_topics(gateway):
     admin = AdminClient({"bootstrap.servers": gateway.endpoint})
     made = NewTopic("orders", 4, config={"retention.ms": "60000"})

@@ -67,13 +67,51 @@ def test_members_are_told_what_they_have_in_every_version(version):
     run(play())
 
 
-def test_a_member_without_an_id_is_given_one_and_patterns_are_refused():
+def test_a_member_without_an_id_is_given_one():
     async def play():
         groups = await with_topic()
         assert (await groups.hear("", JOINS, version=0)).member_id.startswith("me-")
-        refused = await groups.hear("b", JOINS, subscribed_topic_regex="orders.*")
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-        assert "patterns" in refused.error_message
+
+    run(play())
+
+
+def by_pattern(pattern, names=None):
+    return {"subscribed_topic_regex": pattern, "subscribed_topic_names": names}
+
+
+def test_a_pattern_takes_in_topics_as_they_come():
+    async def play():
+        groups = await with_topic()
+        first = await groups.hear("a", JOINS, **by_pattern("order.+"))
+        assert assigned(first) == {1: [0, 1, 2, 3]}
+        await groups.broker.create("payments", 1, {})
+        assert (await groups.hear("a", 1)).assignment is None
+        await groups.broker.create("orders-eu", 2, {})
+        more = await groups.hear("a", 1)
+        assert (more.member_epoch, assigned(more)) == (2, {1: [0, 1, 2, 3], 3: [0, 1]})
+        both = await groups.hear("a", 2, **by_pattern(None, ["payments"]))
+        assert assigned(both) == {1: [0, 1, 2, 3], 2: [0], 3: [0, 1]}
+        groups_told = await groups.ask(Api.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["g"])
+        (member,) = groups_told.groups[0].members
+        assert (member.subscribed_topic_regex, member.subscribed_topic_names) == (
+            "order.+",
+            ["payments"],
+        )
+        await groups.hear("a", 3, **by_pattern(""))
+        kept = [{"topic_id": groups.broker.topic("payments").id, "partitions": [0]}]
+        assert assigned(await groups.hear("a", 3, topic_partitions=kept)) == {2: [0]}
+
+    run(play())
+
+
+def test_what_is_no_pattern_is_refused_with_the_reason():
+    async def play():
+        groups = await with_topic()
+        refused = await groups.hear("b", JOINS, **by_pattern("order("))
+        assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert "not closed" in refused.error_message
+        nothing = await groups.hear("b", JOINS, **by_pattern("", None))
+        assert nothing.error_code == ErrorCode.INVALID_REQUEST
 
     run(play())
 

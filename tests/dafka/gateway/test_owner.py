@@ -14,6 +14,7 @@ from dafka.gateway.events import (
     Owned,
     Produced,
     ReadStores,
+    RecordsDeleted,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -164,6 +165,22 @@ def test_where_the_list_begins_is_told_once_that_is_stored():
     assert bench.give(RecordsGone("A", 5)) != []
     assert bench.give(RecordsGone("A", 5)) == []
     assert bench.store() == [Offered(5, 7)]
+
+
+def test_what_a_client_deleted_stays_so_under_the_next_owner_though_stores_keep_it():
+    before, kept = {1: chain(1, ("A", 0, 5), ("B", 0, 2))}, {"A": range(5), "B": range(2)}
+    first = Bench(before, kept)
+    first.give(RecordsStored("A", 5))
+    first.give(RecordsStored("B", 2))
+    first.store()
+    assert first.give(RecordsDeleted(6)) != []
+    assert first.give(RecordsDeleted(3)) == []
+    assert first.store() == [Offered(6, 7)]
+    second = Bench({2: first.lines}, kept)
+    assert list(second.machine.ledger) == [LedgerEntry(6, "B", 1, 1)]
+    second.give(RecordsStored("A", 5))
+    assert second.give(RecordsStored("B", 2)) == []
+    assert second.store() == [Offered(6, 7)]
 
 
 def test_what_is_trimmed_gets_no_other_offset_from_the_next_owner():

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
-from dafka.gateway.effects import AppendBatch, Locate, OffsetsShown, ReadLedger
+from dafka.gateway.effects import (
+    AppendBatch,
+    DeleteRecords,
+    Locate,
+    Located,
+    OffsetsShown,
+    ReadLedger,
+)
 from dafka.gateway.events import StoreRead
 from dafka.gateway.ledger import CLOSED
 from dafka.gateway.lines import LEDGER, chain_of
 from dafka.gateway.recent import RecentBatches
-from dafka.gateway.share import Share, batches_of
+from dafka.gateway.share import DELETING_MAX, Share, batches_of
 from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, checked_count, values_of
@@ -81,6 +88,41 @@ def test_what_is_at_hand_is_found_and_what_is_not_has_to_be_read():
     assert [(one.address, one.records) for one in unread.entries] == [("C", 3), (OWN, 2)]
     out = share.locate(Locate(1, ORDERS, 9, 100), share.offered, recent)
     assert (out.error, out.offsets) == (ErrorCode.OFFSET_OUT_OF_RANGE, Offsets(0, 5))
+
+
+def test_offsets_begin_later_once_stores_have_the_line_that_says_so():
+    share = share_that_serves()
+    assert share.delete(DeleteRecords(1, ORDERS, 2), share.offered, 0) == []
+    assert share.offered == Offsets(0, 3)
+    (line,) = share.flush()
+    assert share.lines_stored("S0", line.end, 0) == [
+        OffsetsShown(ORDERS, Offsets(2, 3)),
+        Located(1, ErrorCode.NONE, Offsets(2, 3)),
+    ]
+    again = Located(2, ErrorCode.NONE, Offsets(2, 3))
+    assert share.delete(DeleteRecords(2, ORDERS, 1), share.offered, 0) == [again]
+    beyond = Located(3, ErrorCode.OFFSET_OUT_OF_RANGE, Offsets(2, 3))
+    assert share.delete(DeleteRecords(3, ORDERS, 4), share.offered, 0) == [beyond]
+    assert share.flush() == []
+
+
+def test_who_waits_for_offsets_to_begin_later_is_sent_to_the_next_owner():
+    share = share_that_serves()
+    assert share.delete(DeleteRecords(1, ORDERS, -1), share.offered, 0) == []
+    assert share.delete(DeleteRecords(2, ORDERS, 3), share.offered, 0) == []
+    assert share.disown() == [
+        Located(1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        Located(2, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        OffsetsShown(ORDERS, None),
+    ]
+
+
+def test_only_so_many_wait_for_offsets_to_begin_later():
+    share = share_that_serves()
+    for token in range(DELETING_MAX):
+        assert share.delete(DeleteRecords(token, ORDERS, 3), share.offered, 0) == []
+    refused = share.delete(DeleteRecords(DELETING_MAX, ORDERS, 3), share.offered, 0)
+    assert [one.error for one in refused] == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
 def test_many_lines_are_several_batches():

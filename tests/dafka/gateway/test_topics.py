@@ -73,6 +73,7 @@ def test_a_topic_without_a_number_has_that_of_the_settings():
     [
         (topic("orders"), ErrorCode.TOPIC_ALREADY_EXISTS, "is there already"),
         (topic("a/b"), ErrorCode.INVALID_TOPIC, "are a name"),
+        (topic("_own"), ErrorCode.INVALID_TOPIC, "the cluster's own"),
         (topic(partitions=0), ErrorCode.INVALID_PARTITIONS, "1 to 4096"),
         (topic(partitions=-2), ErrorCode.INVALID_PARTITIONS, "1 to 4096"),
         (topic(partitions=4_097), ErrorCode.INVALID_PARTITIONS, "1 to 4096"),
@@ -125,6 +126,20 @@ def test_topics_are_deleted_by_id():
     assert broker.topics() == []
 
 
+def test_a_topic_that_is_kept_is_refused_with_the_reason():
+    class Keeping(MemoryBroker):
+        async def delete(self, name):
+            return ErrorCode.TOPIC_DELETION_DISABLED
+
+    handlers = Handlers(Keeping(), now_ms)
+    answer = asyncio.run(
+        ask(handlers, Api.DELETE_TOPICS, 5, topic_names=["orders"], timeout_ms=1_000)
+    )
+    (refused,) = answer.responses
+    assert refused.error_code == ErrorCode.TOPIC_DELETION_DISABLED
+    assert "other clusters" in refused.error_message
+
+
 @pytest.mark.parametrize("version", SERVED[Api.CREATE_PARTITIONS])
 def test_the_number_of_partitions_does_not_change(version):
     topics = [{"name": name, "count": 8, "assignments": None} for name in ("orders", "other")]
@@ -155,7 +170,19 @@ def test_configs_of_a_topic_are_described(version):
 
 
 @pytest.mark.parametrize("version", SERVED[Api.DESCRIBE_CONFIGS])
+def test_configs_of_a_gateway_are_described(version):
+    error, configs = described(version, 4, "1")
+    assert error == 0
+    assert configs["advertised.listeners"].value == "GATEWAY://127.0.0.1:0"
+    assert configs["num.partitions"].value == "3"
+    assert configs["delete.topic.enable"].value == "false"
+    assert all(one.read_only and one.config_source == 4 for one in configs.values())
+    assert described(version, 4, "1", ["num.partitions"])[1].keys() == {"num.partitions"}
+
+
+@pytest.mark.parametrize("version", SERVED[Api.DESCRIBE_CONFIGS])
 def test_other_things_have_no_configs(version):
-    assert described(version, 4, "1") == (0, {})
+    assert described(version, 4, "") == (0, {})
+    assert described(version, 4, "99") == (ErrorCode.INVALID_REQUEST, {})
     assert described(version, 2, "other") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, {})
     assert described(version, 9, "orders") == (ErrorCode.INVALID_REQUEST, {})

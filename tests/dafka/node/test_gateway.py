@@ -7,7 +7,15 @@ import time
 
 import pytest
 
-from dafka.gateway.broker import EARLIEST_MS, LATEST_MS, ErrorCode, Found, KafkaPartition, Offsets
+from dafka.gateway.broker import (
+    EARLIEST_MS,
+    LATEST_MS,
+    MAX_TIMESTAMP_MS,
+    ErrorCode,
+    Found,
+    KafkaPartition,
+    Offsets,
+)
 from dafka.gateway.effects import OffsetsShown, PartitionLate
 from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
@@ -214,6 +222,7 @@ def test_the_first_record_of_a_time_or_later_is_found(gateway):
         assert await broker.find(ORDERS, 2_001) == Found(ErrorCode.NONE)
         assert (await broker.find(ORDERS, EARLIEST_MS)).offset == 0
         assert (await broker.find(ORDERS, LATEST_MS)).offset == 3
+        assert await broker.find(ORDERS, MAX_TIMESTAMP_MS) == Found(ErrorCode.NONE, 2, 2_000)
 
     asyncio.run(scenario())
 

@@ -80,6 +80,30 @@ def test_the_first_offset_of_a_time_is_found(cluster, reader):
     assert reader.find("orders", entries[:1], 500) == Found(ErrorCode.NONE, 10, 1_000)
 
 
+def test_the_record_with_the_largest_time_is_found(cluster, reader):
+    cluster.store(0)
+    cluster.store(1)
+    one, other = cluster.producer(linger_ms=0), cluster.producer(linger_ms=0)
+    for producer, time_ms in (
+        (one, 2_000),
+        (one, 4_000),
+        (one, 1_000),
+        (one, 4_000),
+        (other, 4_000),
+    ):
+        producer.send("orders", b"x", timestamp_ms=time_ms)
+        producer.flush(30)
+    last = LedgerEntry(10, other.address, 0, 1)
+    assert reader.newest("orders", []) == Found(ErrorCode.NONE)
+    assert reader.newest("orders", [LedgerEntry(20, "GONE", 0, 9), last]).offset == 10
+    whole = [LedgerEntry(0, one.address, 0, 4), last]
+    assert reader.newest("orders", whole) == Found(ErrorCode.NONE, 1, 4_000)
+    beyond = [LedgerEntry(0, one.address, 0, 1), last]
+    assert reader.newest("orders", beyond) == Found(ErrorCode.NONE, 10, 4_000)
+    behind = [LedgerEntry(2, one.address, 2, 1)]
+    assert reader.newest("orders", behind) == Found(ErrorCode.NONE, 2, 1_000)
+
+
 def test_values_that_nobody_can_read_are_passed_over(cluster, reader):
     cluster.store(0)
     cluster.store(1)

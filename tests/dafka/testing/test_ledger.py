@@ -47,6 +47,7 @@ def test_runs_have_takeovers_answers_holes_and_a_log_start():
     assert sum(one.shown.repeated for one in runs) > 5
     assert sum(one.restated for one in runs) > 5
     assert sum(shelf.dropped for one in runs for shelf in one.shelves) > 100
+    assert sum(one.shown.deleted for one in runs) > 5
 
 
 def without_a_lease(offer):
@@ -180,6 +181,15 @@ def nothing_closed(listed):
     return lambda chains: listed(chains)._replace(closed=[])
 
 
+def a_later_beginning_told_at_once(begin_later):
+    def begun(self):
+        effects = begin_later(self)
+        self._trims.append((-1, self._trims.pop()[1]))
+        return effects
+
+    return begun
+
+
 def everything_in_the_list(offer):
     def offered(self, now_ms):
         found = offer(self, now_ms)
@@ -216,6 +226,7 @@ FAULTS = {
     "dropped for what others have": (282, Shelf, "copy", what_others_have),
     "a new disk counts": (260, Machine, "_has_read_enough", lambda _: new_or_not(Machine)),
     "batches not repeated": (6, Producers, "taken", lambda _: lambda self: []),
+    "a later beginning told at once": (0, Machine, "_begin_later", a_later_beginning_told_at_once),
     "gone not repeated": (2, Ledger, "skips", lambda _: lambda self: []),
 }
 """Each with a seed that has shown it, what is replaced, and by what."""
