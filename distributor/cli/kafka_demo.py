@@ -59,9 +59,7 @@ def kafka_job(
     console.print(
         f"{run.published.rows:,} rows written in {run.published.seconds:.1f} s; the gateway was "
         f"killed with signal 9, and the group read on {silent_s:.1f} s later\n"
-        f"{run.reading.twice:,} records read twice, none of which was committed"
-        if not run.reading.again
-        else f"{run.reading.again:,} records read again though they were committed",
+        f"{run.reading.twice:,} records read twice, {run.reading.again:,} of them committed before",
         highlight=False,
         soft_wrap=True,
     )
