@@ -11,10 +11,10 @@ ROUNDS ?= 50
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo drill test lint types imports unit sim fuzz chaos mutants bench screenshot lock clean
+.PHONY: help install tools demo kafka-demo drill test lint types imports unit sim fuzz chaos mutants bench screenshot lock clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, $(PYTHON) is {v.major}.{v.minor}: make PYTHON=python3.12 ...")'
@@ -50,6 +50,10 @@ tools:  ## What tests of page, deployment and Kafka clients use beside PyPI's pa
 
 demo: $(VENV)/installed-data  ## Four clusters, one tree, a real data set everywhere; KEEP=1 leaves it up
 	$(BIN)/distributor demo config/four-clusters.yaml $(if $(KEEP),--keep)
+
+kafka-demo: $(VENV)/installed-data  ## The same from a Kafka producer to a Kafka group, whose gateway is killed
+	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[kafka]'
+	$(BIN)/distributor demo config/kafka.yaml --kafka $(if $(KEEP),--keep)
 
 drill: $(VENV)/installed  ## Lose a cluster under load and get it back, with nothing lost
 	$(BIN)/distributor drill config/four-clusters.yaml

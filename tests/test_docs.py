@@ -113,7 +113,7 @@ def test_the_readme_shows_what_prove_prints(monkeypatch, capsys):
 
 
 def test_the_python_example_of_the_readme_runs(tmp_path, free_ports, capsys):
-    example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    example = re.search(r"```python\n(from dafka import .*?)```", README, re.DOTALL)
     assert example is not None
     first = free_ports(4)
     code = example[1].replace("tcp://127.0.0.1:5556", f"tcp://127.0.0.1:{first}")

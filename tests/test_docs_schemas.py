@@ -65,7 +65,7 @@ def running(topology_file):
 def test_the_example_of_schemas_on_every_cluster_runs(running, topology_file, until, capsys):
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    (example,) = [block for block in blocks if "confluent_kafka" in block]
+    (example,) = [block for block in blocks if "confluent_kafka.schema_registry" in block]
     example = example.replace("config/schemas.yaml", str(topology_file))
     with ExitStack() as opened:
         sites = sites_of(running)

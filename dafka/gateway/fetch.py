@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dafka.gateway.admin import by_id
 from dafka.gateway.broker import (
     EARLIEST_MS,
     ErrorCode,
@@ -85,16 +86,26 @@ async def fetch(broker: Broker, body: SimpleNamespace, now_ms: Callable[[], int]
     if getattr(body, "session_id", 0):
         return {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
     until_ms = now_ms() + max(0, min(body.max_wait_ms, CLIENT_WAIT_MS_MAX))
-    topics = [
-        (topic.topic, [_Read(broker, topic.topic, one) for one in topic.partitions])
-        for topic in body.topics
-    ]
+    topics = [_topic(broker, topic) for topic in body.topics]
     await _fill(broker, [read for _, reads in topics for read in reads], body, until_ms, now_ms)
     return {
         "responses": [
-            {"topic": name, "partitions": [read.fields for read in reads]} for name, reads in topics
+            which | {"partitions": [read.fields for read in reads]} for which, reads in topics
         ]
     }
+
+
+def _topic(broker: Broker, asked: SimpleNamespace) -> tuple[dict[str, Any], list[_Read]]:
+    """What is read of a topic, and which that is: from version 13 on it is asked for by its id."""
+    name = getattr(asked, "topic", None)
+    if name is not None:
+        return {"topic": name}, [_Read(broker, name, one) for one in asked.partitions]
+    topic = by_id(broker).get(asked.topic_id)
+    reads = [_Read(broker, topic.name if topic else "", one) for one in asked.partitions]
+    if topic is None:
+        for read in reads:
+            read.error = ErrorCode.UNKNOWN_TOPIC_ID
+    return {"topic_id": asked.topic_id}, reads
 
 
 async def _fill(

@@ -63,7 +63,7 @@ class Api(IntEnum):
 
 SERVED = {
     Api.PRODUCE: range(3, 13),
-    Api.FETCH: range(4, 13),
+    Api.FETCH: range(4, 14),
     Api.LIST_OFFSETS: range(1, 10),
     Api.METADATA: range(13),
     Api.OFFSET_COMMIT: range(2, 10),
@@ -90,7 +90,8 @@ SERVED = {
     Api.CONSUMER_GROUP_HEARTBEAT: range(2),
     Api.CONSUMER_GROUP_DESCRIBE: range(2),
 }
-"""The versions of each: up to the last that names topics, and not their ids, where records go."""
+"""The versions of each: up to the last that names topics, and not their ids, where records go; they
+come by either, as one client reads by id alone."""
 
 ADVERTISED_FROM = {Api.PRODUCE: 0}
 """Where more is said than is served: librdkafka up to 2.8 compresses only for whom has Produce 0

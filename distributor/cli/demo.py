@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dafka.process.signals import stop_event
 from distributor.cli.judge import verdict_view
+from distributor.cli.kafka_demo import kafka_job
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.up import supervisor_of, watch
 from distributor.demo import drill as steps
@@ -43,12 +44,20 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running at the end, until Ctrl-C.")
     ] = False,
+    kafka: Annotated[
+        bool,
+        typer.Option(
+            "--kafka",
+            help="From a Kafka producer at the first cluster's gateway to a group at the last's.",
+        ),
+    ] = False,
     logs: Logs = DEFAULT_LOGS,
 ) -> None:
     """Publish a real data set on all clusters and prove that all of it arrives on each, once.
 
     336,776 flights and 26,115 hours of weather, dealt to a producer on every cluster. Exit code 1
-    if anything is lost, duplicated, out of order or different.
+    if anything is lost, duplicated, out of order or different. With --kafka one Kafka producer
+    sends it, and a group reads it at the other end, whose gateway is killed meanwhile.
 
     Example: distributor demo config/four-clusters.yaml
     """
@@ -59,7 +68,10 @@ def demo(
     began = time.monotonic()
     supervisor.start()
     try:
-        good = _job(the_plan, supervisor, rows, console, began)
+        if kafka:
+            good = kafka_job(the_plan.topology, supervisor, rows, console)
+        else:
+            good = _job(the_plan, supervisor, rows, console, began)
         if keep and good:
             console.print(f"\nrunning; try: distributor status {file}   (Ctrl-C stops all)")
             watch(the_plan, supervisor, console, stop_event())

@@ -35,6 +35,9 @@ class DatasetRow(NamedTuple):
 _FILES = (("flights", "flights.csv.zip", "carrier"), ("weather", "weather.csv", "origin"))
 """Topic, file, and the column that is the key."""
 
+TOPICS = tuple(topic for topic, _, _ in _FILES)
+"""In the order of their rows."""
+
 _NUMBER = re.compile(r"-?[0-9]+((?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)")
 """`float` would take more: "inf" and "nan", which JSON has not, and "1_000"."""
 

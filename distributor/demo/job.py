@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dafka.model import Record
     from distributor.local.supervisor import Supervisor
     from topology.model import ClusterSpec, Topology
+
+_T = TypeVar("_T")
 
 READY_S = 30.0
 """How long the stores may take to answer after the start."""
@@ -147,9 +149,9 @@ def publish(topology: Topology, limit: int | None, advance: Callable[[int], None
     return published
 
 
-def in_background(work: Callable[[], Published]) -> Future[Published]:
+def in_background(work: Callable[[], _T]) -> Future[_T]:
     """Do `work` in a thread that does not keep the process from ending."""
-    future: Future[Published] = Future()
+    future: Future[_T] = Future()
 
     def run() -> None:
         try:
@@ -157,7 +159,7 @@ def in_background(work: Callable[[], Published]) -> Future[Published]:
         except BaseException as error:  # noqa: BLE001 (whoever waits gets it)
             future.set_exception(error)
 
-    Thread(target=run, name="publish", daemon=True).start()
+    Thread(target=run, name="demo", daemon=True).start()
     return future
 
 

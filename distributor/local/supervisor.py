@@ -177,6 +177,12 @@ class Supervisor:
         for child in children:
             child.running = None
 
+    def kill(self, name: str) -> None:
+        """Kill -9 a process; `watch` starts it again."""
+        for child in self.children:
+            if child.process.name == name and child.running is not None:
+                child.running.kill()
+
     def take_down(self, cluster: str) -> int:
         """Kill -9 every process of a cluster and keep it down; returns how many."""
         children = [child for child in self.children if child.process.cluster == cluster]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 import pytest
 
@@ -12,7 +13,9 @@ from dafka.records.client_batch import placed
 from dafka.testing.broker import MemoryBroker
 from tests.support.kafka_messages import ask, client_batch, fetching
 
-LATEST = SERVED[Api.FETCH][-1]
+LATEST = 12
+"""The last version that has names of topics."""
+BY_ID = SERVED[Api.FETCH][-1]
 LATEST_LIST = SERVED[Api.LIST_OFFSETS][-1]
 BATCH = client_batch()
 WAIT_S = 120
@@ -30,6 +33,8 @@ async def filled(batches=3, partitions=2, **configs):
 def fetched(version=LATEST, **asked):
     async def run():
         broker = await filled()
+        for topic in asked["topics"]:
+            topic["topic_id"] = broker.topic("orders").id
         return await ask(Handlers(broker, now_ms), Api.FETCH, version, **asked)
 
     answer = asyncio.run(run())
@@ -98,6 +103,20 @@ def test_what_is_not_there_is_said_at_once(place, error):
 def test_a_client_may_name_the_leader_that_it_means(epoch, error):
     (found,) = fetched(**fetching(("orders", 0, 0), current_leader_epoch=epoch))
     assert found.error_code == error
+
+
+def test_a_topic_that_is_asked_for_by_id_is_answered_by_id():
+    async def run(topic_id=None):
+        broker = await filled()
+        asked = fetching(("", 0, 0))
+        asked["topics"][0]["topic_id"] = topic_id or broker.topic("orders").id
+        answer = await ask(Handlers(broker, now_ms), Api.FETCH, BY_ID, **asked)
+        (found,) = answer.responses
+        assert found.topic_id == asked["topics"][0]["topic_id"]
+        return found.partitions[0]
+
+    assert asyncio.run(run()).records == stored(0, 3, 6)
+    assert asyncio.run(run(uuid4())).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_there_are_no_sessions():

@@ -234,6 +234,17 @@ def test_what_a_new_topology_cannot_start_is_tried_later(supervise):
     assert child.due_s > time.monotonic() - 1
 
 
+def test_a_process_that_is_killed_comes_back_and_the_others_stay(supervise, until):
+    supervisor = supervise(process("one", SLEEPS), process("other", SLEEPS))
+    child, untouched = supervisor.children
+    before = untouched.running
+    supervisor.kill("one")
+    assert until(supervisor.watch) == [child]
+    assert child.last_exit == f"signal {signal.SIGKILL}"
+    until(lambda: supervisor.watch() == [] and child.state == "up")
+    assert (child.restarts, untouched.running) == (1, before)
+
+
 def test_a_cluster_that_is_taken_down_stays_down_until_it_is_brought_back(supervise):
     other = replace(process("other", SLEEPS), cluster="d")
     supervisor = supervise(process("one", SLEEPS), other)

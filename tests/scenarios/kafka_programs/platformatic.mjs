@@ -1,0 +1,118 @@
+// @platformatic/kafka: `node platformatic.mjs MODULES`, where MODULES is what npm has installed into.
+
+import { setTimeout } from 'node:timers/promises'
+import { ended, say, security, serve, values } from './program.mjs'
+
+const { Admin, Consumer, Producer, stringDeserializers, stringSerializers } = await import(
+  `${process.argv[2]}/node_modules/@platformatic/kafka/dist/index.js`
+)
+
+function settings(asked) {
+  const { tls, login } = security(asked)
+  return {
+    clientId: 'platformatic',
+    bootstrapBrokers: [asked.endpoint],
+    retries: asked.mechanism ? 0 : 3,
+    tls,
+    sasl: login && { mechanism: asked.mechanism, ...login }
+  }
+}
+
+/** Does something with a client, and closes it; that takes for ever after a login that failed. */
+async function using(client, work) {
+  const done = await work(client)
+  await client.close()
+  return done
+}
+
+/** Commits; while a rebalance is on its way the member's epoch is not the coordinator's. */
+async function commit(message) {
+  for (let tries = 100; ; tries--) {
+    try {
+      return await message.commit()
+    } catch (error) {
+      if (!tries || !error.errors?.some(one => one.apiId === 'STALE_MEMBER_EPOCH')) throw error
+      await setTimeout(50)
+    }
+  }
+}
+
+function consumerOf(asked, group) {
+  const reading = { autocommit: false, maxWaitTime: 200, deserializers: stringDeserializers }
+  return new Consumer({ ...settings(asked), ...reading, groupId: asked.group, ...group })
+}
+
+serve({
+  produce(asked) {
+    const idempotent = asked.idempotent === 'true'
+    const writing = { serializers: stringSerializers, compression: asked.codec, idempotent }
+    return using(new Producer({ ...settings(asked), ...writing }), async producer => {
+      const messages = values(asked).map(value => ({ topic: asked.topic, partition: 0, value }))
+      await producer.send({ messages })
+      return {}
+    })
+  },
+
+  consume(asked) {
+    const offsets = [{ topic: asked.topic, partition: 0, offset: BigInt(asked.offset) }]
+    return using(consumerOf(asked), async consumer => {
+      const stream = await consumer.consume({ topics: [asked.topic], mode: 'manual', offsets })
+      const records = []
+      for await (const message of stream) {
+        records.push([Number(message.offset), message.value])
+        if (records.length === Number(asked.records)) break
+      }
+      return { records }
+    })
+  },
+
+  administer(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      const made = { topics: [asked.topic], partitions: 3 }
+      await admin.createTopics(made)
+      const again = await admin.createTopics(made).then(
+        () => '',
+        error => error.errors.map(one => one.message).join(', ')
+      )
+      const metadata = await admin.metadata({ topics: [asked.topic] })
+      const listed = await admin.listTopics()
+      return { listed, partitions: metadata.topics.get(asked.topic).partitionsCount, again }
+    })
+  },
+
+  transact(asked) {
+    const one = { transactionalId: 'one', idempotent: true }
+    return using(new Producer({ ...settings(asked), ...one }), async producer => {
+      await producer.beginTransaction()
+      return {}
+    })
+  },
+
+  async join(asked) {
+    const session = Number(asked.session_ms)
+    const consumer = consumerOf(
+      asked,
+      asked.protocol === 'consumer'
+        ? { groupProtocol: 'consumer' }
+        : { sessionTimeout: session, heartbeatInterval: session / 5 }
+    )
+    const topics = [asked.topic]
+    const stream = await consumer.consume({ topics, mode: 'committed', fallbackMode: 'earliest' })
+    let assigned = ''
+    const looking = setInterval(() => {
+      const mine = (consumer.assignments ?? []).flatMap(one => one.partitions)
+      if (mine.join() !== assigned) {
+        assigned = mine.join()
+        say({ assigned: mine })
+      }
+    }, 50)
+    ended.then(() => stream.close())
+    for await (const message of stream) {
+      await commit(message)
+      say({ got: [[message.partition, Number(message.offset)]] })
+    }
+    clearInterval(looking)
+    await consumer.close(true)
+    return {}
+  }
+})
