@@ -252,7 +252,7 @@ def test_a_consumer_that_waits_gets_what_comes(gateway):
             "bootstrap.servers": gateway.endpoint,
             "group.id": "none",
             "enable.auto.commit": False,
-            "fetch.wait.max.ms": 20_000,
+            "fetch.wait.max.ms": 50_000,
         }
     )
     consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
@@ -262,7 +262,7 @@ def test_a_consumer_that_waits_gets_what_comes(gateway):
             Librdkafka.produce(gateway.endpoint, "orders", [b"%d" % number])
             began_s = time.monotonic()
             assert consumer.poll(WAIT_S).value() == b"%d" % number
-            assert time.monotonic() - began_s < 10  # long before the wait is over
+            assert time.monotonic() - began_s < 25  # long before the wait is over
     finally:
         consumer.close()
 

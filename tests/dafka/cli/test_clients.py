@@ -3,15 +3,16 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from dafka.limits import RECORD_BYTES_MAX
+from dafka.node.producer import Producer
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -74,11 +75,18 @@ def test_consuming_ends_when_nothing_comes(cluster, dafka):
 
 def test_a_consumer_that_is_there_sees_all_that_a_new_producer_sends(cluster, dafka):
     command = [sys.executable, "-m", "dafka", "consume", "seen", "--tower", cluster.tower]
-    with subprocess.Popen([*command, "--max", "5"], stdout=subprocess.PIPE) as consuming:
-        time.sleep(5)  # what was there before it is known some 3 s after it has found the others
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as consuming:
+        with Producer(cluster.tower) as early:
+            while not select.select([consuming.stdout], [], [], 0.2)[0]:
+                early.send("seen", b"0")
         dafka("produce", "seen", "--tower", cluster.tower, given=b"1\n2\n3\n4\n5\n")
-        out, _ = consuming.communicate(timeout=120)
-    assert out == b"1\n2\n3\n4\n5\n"
+        lines = []
+        while b"5\n" not in lines:
+            lines.append(consuming.stdout.readline())
+            assert lines[-1], "it has ended"
+        consuming.send_signal(signal.SIGINT)
+        consuming.communicate(timeout=120)
+    assert [line for line in lines if line != b"0\n"] == [b"1\n", b"2\n", b"3\n", b"4\n", b"5\n"]
 
 
 def test_consuming_several_topics(cluster, dafka):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 
 import pytest
@@ -62,14 +61,12 @@ def test_tower_and_store_serve_until_a_signal_ends_them(serve, tmp_path, free_po
     for port, series in ((first + 3, b"dafka_peers"), (first + 4, b"dafka_store_partitions")):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             assert series in answer.read()
-    began = time.monotonic()
     for running in processes:
         running.send_signal(number)
     for running in processes:
         _, error = running.communicate(timeout=120)
         assert running.returncode == 0, error
         assert "Traceback" not in error
-    assert time.monotonic() - began < 5
 
 
 def test_retention_rules_as_written():

@@ -110,14 +110,14 @@ def test_answers_come_in_the_order_of_the_requests():
 
 
 def test_requests_are_taken_in_while_others_are_under_way():
-    with served(store_s=0.3) as gateway, gateway.client() as client:
+    with served(store_s=1) as gateway, gateway.client() as client:
         gateway.create("orders")
         began_s = time.monotonic()
         for _ in range(20):
             client.send(Api.PRODUCE, 9, **producing(client_batch()))
         for _ in range(20):
             client.receive(Api.PRODUCE, 9)
-        assert time.monotonic() - began_s < 20 * 0.3 / 2
+        assert time.monotonic() - began_s < 20 * 1 / 2
 
 
 def test_no_more_requests_are_under_way_than_may_be():
@@ -421,10 +421,11 @@ def test_members_that_wait_keep_nobody_from_asking(told):
     small = ServerSettings(stop_s=0.1, requests_bytes_max=REQUEST_BYTES_MAX)
     with served(small, coordinated=waits) as gateway:
         clients = [gateway.client() for _ in range(300)]
-        for client in clients:
-            client.send(Api.JOIN_GROUP, 3, **joining(told))
         groups = gateway.server._handlers._groups._all.by_name
-        until(lambda: "g" in groups and len(groups["g"].waiting) == 300)
+        for number, client in enumerate(clients, 1):
+            client.send(Api.JOIN_GROUP, 3, **joining(told))
+            # One by one: on a busy machine too much would be unread, and some be cut for that.
+            until(lambda all_yet=number: "g" in groups and len(groups["g"].waiting) == all_yet)
         assert answers(gateway)
         for client in clients:
             client.socket.close()

@@ -189,9 +189,7 @@ def test_stopping_closes_the_role_in_its_own_thread(run):
     role = Recorder()
     node = run(role)
     assert not node.join(0)
-    began = time.monotonic()
     node.stop()
-    assert time.monotonic() - began < 3
     assert node.join(0)
     assert role.closed_in == "dafka-recorder"
 
