@@ -1,16 +1,15 @@
-"""Which partitions are this gateway's, and which of those it does not serve yet, since when."""
+"""Which partitions are this gateway's, and which of those it does not serve yet, and why."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dafka.plural import counted
+
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from dafka.gateway.broker import KafkaPartition
-
-SLOW_MS = 30_000
-"""A beginning takes a list read and written: longer than this, something is missing for it."""
 
 
 class OwnedPartitions:
@@ -46,15 +45,34 @@ class OwnedPartitions:
         """How long the one that takes longest has not been served; 0 if there is none."""
         return max((now_ms - since for since in self._since_ms.values()), default=0)
 
-    def complaint(self, now_ms: int) -> str:
-        """What takes too long, for people; empty if nothing does."""
-        late_ms = now_ms - SLOW_MS
-        late = [one for one, since_ms in self._since_ms.items() if since_ms <= late_ms]
-        if not late:
+
+class LateTakeovers:
+    """What owners wait for whose partitions are not served long after they became theirs.
+
+    May be read from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: Mapping[KafkaPartition, str] = {}
+
+    def note(self, partition: KafkaPartition, waits_for: str) -> bool:
+        """Take in what one waits for; whether it was not late before."""
+        is_new = partition not in self._waiting
+        self._waiting = {**self._waiting, partition: waits_for}
+        return is_new
+
+    def over(self, partition: KafkaPartition) -> None:
+        """It is served, or another's."""
+        if partition in self._waiting:
+            self._waiting = {one: why for one, why in self._waiting.items() if one != partition}
+
+    def complaint(self) -> str:
+        """What is late, for people; empty if nothing is."""
+        waiting = self._waiting
+        if not waiting:
             return ""
-        topic, number = late[0]
+        (topic, number), waits_for = next(iter(waiting.items()))
         return (
-            f"partition {number} of topic {topic!r} and {len(late) - 1:,} more have not been taken "
-            f"over for {self.longest_ms(now_ms) // 1_000} s: a majority of the stores has to "
-            "answer, and enough of them to have their records"
+            f"{counted(len(waiting), 'partition')} of its own it does not serve yet: "
+            f"{topic}/{number} waits for {waits_for}"
         )

@@ -67,6 +67,7 @@ from dafka.gateway.machine import (
     share_of_groups,
 )
 from dafka.gateway.meter import PartitionMeter
+from dafka.gateway.owned_partitions import LateTakeovers
 from dafka.gateway.served import served
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
@@ -75,7 +76,6 @@ from dafka.node.kafka_groups import KafkaGroups
 from dafka.node.loop import Node
 from dafka.node.record_reader import RecordReader
 from dafka.node.store_watch import AGAIN_S, StoreWatch
-from dafka.plural import counted
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Stored, Wanted
 from dafka.transport.mesh import Mesh
@@ -175,8 +175,7 @@ class GatewayNode:
         self._groups = KafkaGroups(self)
         self.meter = PartitionMeter(self.cluster_id)
         self._shown: dict[KafkaPartition, Offsets] = {}
-        self._late: Mapping[KafkaPartition, str] = {}
-        """What it waits for where a takeover takes long."""
+        self._late = LateTakeovers()
         self._left = threading.Event()
         self._barred = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -434,14 +433,7 @@ class GatewayNode:
         """See `LongRunning`."""
         if now_ms() >= self._machine.lease_ms:
             return "no lease yet: it owns nothing until more than half of the stores answer"
-        late = self._late
-        if not late:
-            return ""
-        (topic, number), waits_for = next(iter(late.items()))
-        return (
-            f"{counted(len(late), 'partition')} of its own it does not serve yet: "
-            f"{topic}/{number} waits for {waits_for}"
-        )
+        return self._late.complaint()
 
     def close(self) -> None:
         """Give back what it owns, and leave; clients that wait are told to ask another gateway."""
@@ -525,25 +517,14 @@ class GatewayNode:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
 
-    def _note_late(self, partition: KafkaPartition, waits_for: str) -> None:
-        """Say it once in the log, and for as long as it is so where health is asked for."""
-        if partition not in self._late:
-            log.warning(
-                "takeover takes long: the partition is not served yet",
-                extra={
-                    "topic": partition.topic,
-                    "partition": partition.number,
-                    "waits_for": waits_for,
-                },
-            )
-        self._late = {**self._late, partition: waits_for}
-
     def _show(self, shown: OffsetsShown | PartitionLate) -> None:
         if isinstance(shown, PartitionLate):
-            self._note_late(shown.partition, shown.waits_for)
+            if self._late.note(shown.partition, shown.waits_for):
+                topic, number = shown.partition
+                facts = {"topic": topic, "partition": number, "waits_for": shown.waits_for}
+                log.warning("takeover takes long: the partition is not served yet", extra=facts)
             return
-        if shown.partition in self._late:
-            self._late = {one: why for one, why in self._late.items() if one != shown.partition}
+        self._late.over(shown.partition)
         if shown.offsets is None:
             self._shown.pop(shown.partition, None)
         else:

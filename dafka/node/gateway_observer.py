@@ -79,10 +79,6 @@ class GatewayObserver:
             return f"gateway's front has not turned for {silent_ms // 1_000} s"
         return ""
 
-    def unready(self) -> str:
-        """What keeps it from serving all that it owns, for people; empty if nothing does."""
-        return self.partitions.complaint(self._now_ms())
-
     def _divide(self) -> None:
         """Work out what is this gateway's, if that may have changed."""
         division = self._node.division

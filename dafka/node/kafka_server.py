@@ -101,7 +101,7 @@ class KafkaServer:
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        return self._node.unready() or self._observer.unready()
+        return self._node.unready()
 
     def close(self) -> None:
         """Take no more requests, answer those that are under way, leave the cluster."""

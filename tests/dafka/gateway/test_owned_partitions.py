@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dafka.gateway.broker import KafkaPartition
-from dafka.gateway.owned_partitions import SLOW_MS, OwnedPartitions
+from dafka.gateway.owned_partitions import LateTakeovers, OwnedPartitions
 
 A, B = KafkaPartition("orders", 0), KafkaPartition("orders", 1)
 
@@ -22,12 +22,15 @@ def test_what_is_not_served_yet_is_known_with_how_long_that_lasts():
     assert there.longest_ms(9_000) == 0
 
 
-def test_what_takes_too_long_is_said():
-    there = OwnedPartitions()
-    there.look([A, B], [], 1_000)
-    assert not there.complaint(SLOW_MS + 999)
-    said = there.complaint(SLOW_MS + 1_000)
-    assert said.startswith("partition 0 of topic 'orders' and 1 more have not been taken over")
-    assert "for 30 s" in said
-    there.look([A, B], [A, B], 99_000)
-    assert not there.complaint(99_000)
+def test_what_takes_too_long_is_said_with_what_it_waits_for():
+    late = LateTakeovers()
+    assert not late.complaint()
+    assert late.note(A, "a lease")
+    assert not late.note(A, "stores to be read"), "it is late already"
+    assert late.note(B, "a lease")
+    said = "2 partitions of its own it does not serve yet: orders/0 waits for stores to be read"
+    assert late.complaint() == said
+    late.over(A)
+    assert late.complaint().endswith("orders/1 waits for a lease")
+    late.over(B)
+    assert not late.complaint()

@@ -13,7 +13,6 @@ from dafka.gateway.coordinators import DescribedGroup
 from dafka.gateway.effects import LagsMeasured, Shared
 from dafka.gateway.machine import GROUP, node_number
 from dafka.gateway.meter import PartitionMeter
-from dafka.gateway.owned_partitions import SLOW_MS
 from dafka.groups.membership import Member
 from dafka.node.gateway_observer import GatewayObserver
 from dafka.node.loop import STUCK_MS
@@ -69,7 +68,7 @@ def observed():
 
 
 def test_partitions_by_how_far_they_are(observed):
-    node, _, observer, look, _ = observed
+    node, _, _, look, _ = observed
     topic = Topic("orders", 3, None, {})
     node.division = node.division[0], {"orders": topic}
     node.shown = {CONTROLLED: Offsets(0, 1), ORDERS[0]: Offsets(0, 5)}
@@ -81,13 +80,9 @@ def test_partitions_by_how_far_they_are(observed):
     assert told("beginning_seconds") == 2
     assert told("stores_away") == 1
     assert told("partition_high_watermark", topic="orders", partition="0") == 5
-    assert not observer.unready()
-    look(SLOW_MS)
-    assert "have not been taken over" in observer.unready()
     node.shown = dict.fromkeys([CONTROLLED, *ORDERS], Offsets(0, 5))
     look()
     assert told("beginning_seconds") == 0
-    assert not observer.unready()
 
 
 def test_what_is_anothers_is_not_counted(observed):
