@@ -86,9 +86,12 @@ class _OneWorkerForSpark(LoadScopeScheduling):
         return "spark" if "spark" in file or "audit" in file else nodeid
 
     def _assign_work_unit(self, node):
-        # Tests of processes mostly wait, those of Spark and the simulator compute. They stand far
-        # from each other, so every other worker begins at the end.
-        if int(node.gateway.id.removeprefix("gw")) % 2:
+        # Those of Spark are one piece, the longest of all: it begins first. Tests of processes
+        # mostly wait, those of the simulator compute, and they stand far from each other: every
+        # other worker begins at the end.
+        if "spark" in self.workqueue:
+            self.workqueue.move_to_end("spark", last=False)
+        elif int(node.gateway.id.removeprefix("gw")) % 2:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
 
