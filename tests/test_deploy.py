@@ -93,7 +93,9 @@ def test_every_metric_that_is_asked_for_exists(expression):
 
 
 def series():
-    """Names of the series that our processes serve."""
+    """Names of the series that our processes serve: those of all commands, which load late."""
+    for app in (dafka_app, distributor_app):
+        assert list(get_command(app).commands.values())
     for collected in REGISTRY.collect():
         for suffix in ("", "_total", "_bucket", "_count", "_sum"):
             yield collected.name + suffix
