@@ -47,7 +47,7 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Broker:
+class MeasuredBroker:
     """What Kafka clients connect to, and the processes that it consists of."""
 
     name: str
@@ -90,7 +90,7 @@ def _running(
         yield tuple(processes)
 
 
-def _await(broker: Broker) -> Broker:
+def _await(broker: MeasuredBroker) -> MeasuredBroker:
     """Wait until it lets a client see a topic of its own through."""
     deadline = time.monotonic() + READY_S
     while True:
@@ -110,7 +110,7 @@ def _await(broker: Broker) -> Broker:
 
 
 @contextmanager
-def gateway() -> Iterator[Broker]:
+def gateway() -> Iterator[MeasuredBroker]:
     """A cluster of a tower, a store and a gateway, each a process of its own."""
     first = free_ports(4)
     tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
@@ -125,11 +125,11 @@ def gateway() -> Iterator[Broker]:
             ],
         ]
         with _running(commands, home) as processes:
-            yield _await(Broker(OURS, first + 3, processes))
+            yield _await(MeasuredBroker(OURS, first + 3, processes))
 
 
 @contextmanager
-def peer() -> Iterator[Broker]:
+def peer() -> Iterator[MeasuredBroker]:
     """The peer, as one process."""
     found = importlib.util.find_spec(PEER_PACKAGE)
     if found is None or found.origin is None:
@@ -144,7 +144,7 @@ def peer() -> Iterator[Broker]:
         *("--listener-url", url, "--advertised-listener-url", url),
     ]
     with scratch() as home, _running([command], home) as processes:
-        yield _await(Broker(PEER, port, processes))
+        yield _await(MeasuredBroker(PEER, port, processes))
 
 
 def kafka(results: Results, records: int) -> None:
@@ -166,7 +166,9 @@ def case_of(size: int, partitions: int) -> str:
     return f"{size} B, {partitions} partition{'s' * (partitions > 1)}"
 
 
-def _throughput(results: Results, broker: Broker, count: int, size: int, partitions: int) -> None:
+def _throughput(
+    results: Results, broker: MeasuredBroker, count: int, size: int, partitions: int
+) -> None:
     """Produce, then consume what was produced, and what of the broker's CPU that took."""
     case = case_of(size, partitions)
     topic = f"t-{size}-{partitions}"
@@ -252,7 +254,7 @@ def _consume(
     until_told(pipe)
 
 
-def _latency(results: Results, broker: Broker) -> None:
+def _latency(results: Results, broker: MeasuredBroker) -> None:
     """One record at a time, acknowledged before the next; and when a waiting consumer has it."""
     broker.create("singles", 1)
     listener = Worker(_listen, broker.address, "singles", SINGLES)
@@ -267,7 +269,7 @@ def _latency(results: Results, broker: Broker) -> None:
         results.add(f"{broker.name}: sent to consumed, p{percent}", "ms", waits[at] / 1e6)
 
 
-def _singles(broker: Broker, topic: str) -> tuple[list[int], list[int]]:
+def _singles(broker: MeasuredBroker, topic: str) -> tuple[list[int], list[int]]:
     """How long each took in ns, sorted; and when each was sent, by the monotonic clock."""
     producer = Producer({"bootstrap.servers": broker.address, "acks": "all", "linger.ms": 0})
     producer.list_topics(topic)
@@ -306,7 +308,7 @@ API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """A whole request: its length, key, version, correlation, no client id."""
 
 
-def _connections(results: Results, broker: Broker) -> None:
+def _connections(results: Results, broker: MeasuredBroker) -> None:
     """What an acknowledged record takes while many other clients are connected."""
     broker.create("beside", 1)
     with ExitStack() as stack:
@@ -320,7 +322,7 @@ def _connections(results: Results, broker: Broker) -> None:
     results.add(name, "ms", acknowledged[SINGLES // 2] / 1e6)
 
 
-def _idle(results: Results, broker: Broker) -> None:
+def _idle(results: Results, broker: MeasuredBroker) -> None:
     """CPU of partitions to which nothing happens."""
     for number in range(TOPICS):
         broker.create(f"idle-{number}", MANY_PARTITIONS // TOPICS)

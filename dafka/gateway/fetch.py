@@ -16,10 +16,11 @@ from dafka.limits import CLIENT_FETCH_BYTES_MAX, CLIENT_WAIT_MS_MAX
 from dafka.records.client_batch import end_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import SimpleNamespace
+    from uuid import UUID
 
-    from dafka.gateway.broker import Broker
+    from dafka.gateway.broker import Broker, Topic
 
 _LOCAL_EARLIEST_MS = -4
 """The first that is not in remote storage: there is none, so this is the first."""
@@ -86,7 +87,9 @@ async def fetch(broker: Broker, body: SimpleNamespace, now_ms: Callable[[], int]
     if getattr(body, "session_id", 0):
         return {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
     until_ms = now_ms() + max(0, min(body.max_wait_ms, CLIENT_WAIT_MS_MAX))
-    topics = [_topic(broker, topic) for topic in body.topics]
+    # From version 13 on topics are asked for by their ids.
+    ids = by_id(broker) if any(getattr(one, "topic", None) is None for one in body.topics) else {}
+    topics = [_topic(broker, topic, ids) for topic in body.topics]
     await _fill(broker, [read for _, reads in topics for read in reads], body, until_ms, now_ms)
     return {
         "responses": [
@@ -95,12 +98,14 @@ async def fetch(broker: Broker, body: SimpleNamespace, now_ms: Callable[[], int]
     }
 
 
-def _topic(broker: Broker, asked: SimpleNamespace) -> tuple[dict[str, Any], list[_Read]]:
-    """What is read of a topic, and which that is: from version 13 on it is asked for by its id."""
+def _topic(
+    broker: Broker, asked: SimpleNamespace, ids: Mapping[UUID, Topic]
+) -> tuple[dict[str, Any], list[_Read]]:
+    """What is read of a topic, and which that is."""
     name = getattr(asked, "topic", None)
     if name is not None:
         return {"topic": name}, [_Read(broker, name, one) for one in asked.partitions]
-    topic = by_id(broker).get(asked.topic_id)
+    topic = ids.get(asked.topic_id)
     reads = [_Read(broker, topic.name if topic else "", one) for one in asked.partitions]
     if topic is None:
         for read in reads:

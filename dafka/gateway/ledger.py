@@ -115,13 +115,16 @@ class Ledger:
         self._names.append(number)
         return added
 
-    def run_at(self, offset: int) -> LedgerEntry | None:
-        """Return the entry that has `offset`, whole, or the first behind it that names a record."""
+    def runs(self, offset: int) -> Iterator[LedgerEntry]:
+        """Yield the entries that name records, whole, from the one that has `offset` on."""
         place = max(0, bisect_right(self._offsets, offset) - 1)
         for entry in map(self._entry, range(place, len(self))):
             if entry.end > offset and entry.address != HOLE:
-                return entry
-        return None
+                yield entry
+
+    def run_at(self, offset: int) -> LedgerEntry | None:
+        """Return the entry that has `offset`, whole, or the first behind it that names a record."""
+        return next(self.runs(offset), None)
 
     def at(self, offset: int) -> LedgerEntry | None:
         """Return what begins with `offset`, or with the first behind it that names a record."""

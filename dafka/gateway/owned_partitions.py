@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dafka.plural import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from dafka.gateway.broker import KafkaPartition
 
@@ -49,26 +49,25 @@ class OwnedPartitions:
 class LateTakeovers:
     """What owners wait for whose partitions are not served long after they became theirs.
 
-    May be read from any thread.
+    `complaint` may be asked from any thread.
     """
 
     def __init__(self) -> None:
-        self._waiting: Mapping[KafkaPartition, str] = {}
+        self._waiting: dict[KafkaPartition, str] = {}
 
     def note(self, partition: KafkaPartition, waits_for: str) -> bool:
         """Take in what one waits for; whether it was not late before."""
         is_new = partition not in self._waiting
-        self._waiting = {**self._waiting, partition: waits_for}
+        self._waiting[partition] = waits_for
         return is_new
 
     def over(self, partition: KafkaPartition) -> None:
         """It is served, or another's."""
-        if partition in self._waiting:
-            self._waiting = {one: why for one, why in self._waiting.items() if one != partition}
+        self._waiting.pop(partition, None)
 
     def complaint(self) -> str:
         """What is late, for people; empty if nothing is."""
-        waiting = self._waiting
+        waiting = dict(self._waiting)
         if not waiting:
             return ""
         (topic, number), waits_for = next(iter(waiting.items()))

@@ -250,12 +250,11 @@ class Share:
     def entries(self, start: int, end: int, most: int) -> list[LedgerEntry]:
         """Entries from the one that has `start` on, as far as they lie below `end`."""
         found: list[LedgerEntry] = []
-        while start < end and len(found) < most:
-            entry = self.machine.ledger.run_at(start)
-            if entry is None or entry.offset >= end:
+        for entry in self.machine.ledger.runs(start):
+            if max(entry.offset, start) >= end or len(found) >= most:
                 break
-            found.append(entry._replace(records=min(entry.end, end) - entry.offset))
-            start = entry.end
+            within = entry.end <= end
+            found.append(entry if within else entry._replace(records=end - entry.offset))
         return found
 
     def _show(self, offered: Offered) -> list[ShareEffect]:

@@ -22,8 +22,8 @@ POSITIONS_MAX = 1_000
 """Characters that a pattern names, each as often as it is repeated."""
 
 STATES_MAX = 500
-STEPS_MAX = 20_000
-"""Of making positions."""
+STEPS_MAX = 50_000
+"""Of making the table: who sends a pattern holds up all others for so long, some 50 ms."""
 
 DEPTH_MAX = 30
 """Of parentheses."""
@@ -251,8 +251,8 @@ class _Positions:
 
     def make(self, node: _Node) -> _Ends:
         """Make the positions of a part."""
-        self._steps += 1
-        if len(self.characters) > POSITIONS_MAX or self._steps > STEPS_MAX:
+        self._step(1)
+        if len(self.characters) > POSITIONS_MAX:
             raise MisuseError("the pattern is too large")
         match node:
             case _Set():
@@ -298,8 +298,25 @@ class _Positions:
         return _Ends(one.empty and other.empty, first, last)
 
     def _link(self, before: int, behind: int) -> None:
-        for position in _bits(before):
-            self.follow[position] |= behind
+        if behind:
+            for position in self._each(before):
+                self.follow[position] |= behind
+
+    def behind(self, positions: int) -> int:
+        """Those that may come next behind some."""
+        found = 0
+        for position in self._each(positions):
+            found |= self.follow[position]
+        return found
+
+    def _each(self, positions: int) -> list[int]:
+        self._step(positions.bit_count())
+        return _bits(positions)
+
+    def _step(self, count: int) -> None:
+        self._steps += count
+        if self._steps > STEPS_MAX:
+            raise MisuseError("the pattern takes too long")
 
 
 class TopicPattern:
@@ -326,9 +343,7 @@ class TopicPattern:
         self._rows: list[dict[str, int]] = []
         self._accepts: list[bool] = []
         for state in (waiting := [_BEGIN]):
-            following = ends.first if state == _BEGIN else 0
-            for position in _bits(state) if state != _BEGIN else ():
-                following |= positions.follow[position]
+            following = ends.first if state == _BEGIN else positions.behind(state)
             row: dict[str, int] = {}
             for takes, characters in alike.items():
                 to = following & takes

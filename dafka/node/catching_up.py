@@ -61,13 +61,16 @@ class CatchingUp:
         return True
 
     def _has_all_of(self, client: StoreClient, endpoint: str, topics: Collection[str]) -> bool:
-        # The other one first: what it gets meanwhile is not asked for.
-        try:
-            with self._connect(endpoint, LOOK_TIMEOUT_MS, self._credentials) as other:
-                theirs = {
-                    place: kept for one in topics for place, kept in other.ranges(one).items()
-                }
-        except QueryError:
-            return False  # it is asked again; who follows it says that it is away
-        ends = {place: kept.stop for one in topics for place, kept in client.ranges(one).items()}
-        return all(ends.get(place, 0) >= kept.stop for place, kept in theirs.items() if kept)
+        # The thread that asks has ledgers to read, too: it ends with the first that is lacking.
+        with self._connect(endpoint, LOOK_TIMEOUT_MS, self._credentials) as other:
+            return all(_has_all(client, other, topic) for topic in topics)
+
+
+def _has_all(client: StoreClient, other: StoreClient, topic: str) -> bool:
+    # The other one first: what it gets meanwhile is not asked for.
+    try:
+        theirs = other.ranges(topic)
+    except QueryError:
+        return False  # it is asked again; who follows it says that it is away
+    ends = {place: kept.stop for place, kept in client.ranges(topic).items()}
+    return all(ends.get(place, 0) >= kept.stop for place, kept in theirs.items() if kept)

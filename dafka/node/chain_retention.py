@@ -97,7 +97,8 @@ class ChainRetention:
         changed = None if self._followed is None else log.changes.since(self._followed)
         self._followed = log.changes.now
         extents = log.extents()
-        places = extents if changed is None else [place for place, _ in changed]
+        # What is followed may have been forgotten where too much has changed to be told.
+        places = {*extents, *self._chains} if changed is None else [place for place, _ in changed]
         for place in places:
             if place.topic != LEDGER or (name := chain_name(place.address)) is None:
                 continue

@@ -330,13 +330,15 @@ class GatewayNode:
 
     async def find(self, partition: KafkaPartition, timestamp_ms: int) -> Found:
         """See `Broker`."""
+        if timestamp_ms in (EARLIEST_MS, LATEST_MS):
+            shown = self.offsets(partition)
+            if isinstance(shown, ErrorCode):
+                return Found(shown)
+            return Found(ErrorCode.NONE, shown.start if timestamp_ms == EARLIEST_MS else shown.end)
         located = await self.ask(lambda token: Survey(token, partition))
         assert isinstance(located, Located)
-        start, end = located.offsets
-        if located.error is not ErrorCode.NONE or timestamp_ms == EARLIEST_MS:
-            return Found(located.error, start)
-        if timestamp_ms == LATEST_MS:
-            return Found(ErrorCode.NONE, end)
+        if located.error is not ErrorCode.NONE:
+            return Found(located.error)
         try:
             if timestamp_ms == MAX_TIMESTAMP_MS:
                 return await self.in_pool(

@@ -80,7 +80,7 @@ def serve_health(
     access: WebAccess | None = None,
     silence_s: float = REQUEST_TIMEOUT_S,
 ) -> None:
-    """Serve the three pages until the process ends.
+    """Serve these pages until the process ends.
 
     Args:
         endpoint: `host:port`; an IPv6 host in brackets.

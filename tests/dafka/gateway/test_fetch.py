@@ -105,6 +105,28 @@ def test_a_client_may_name_the_leader_that_it_means(epoch, error):
     assert found.error_code == error
 
 
+def test_topics_are_looked_up_once_for_a_fetch_however_many_it_asks_for():
+    class CountingBroker(MemoryBroker):
+        looked = 0
+
+        def topics(self):
+            self.looked += 1
+            return super().topics()
+
+    async def run():
+        broker = CountingBroker()
+        await broker.create("orders", 1, {})
+        asked = fetching(("orders", 0, 0))
+        known = asked["topics"][0] | {"topic_id": broker.topic("orders").id}
+        asked["topics"] = [known] + [known | {"topic_id": uuid4()} for _ in range(9)]
+        answer = await ask(Handlers(broker, now_ms), Api.FETCH, BY_ID, **asked)
+        errors = [one.partitions[0].error_code for one in answer.responses]
+        assert errors == [ErrorCode.NONE] + 9 * [ErrorCode.UNKNOWN_TOPIC_ID]
+        assert broker.looked == 1
+
+    asyncio.run(run())
+
+
 def test_a_topic_that_is_asked_for_by_id_is_answered_by_id():
     async def run(topic_id=None):
         broker = await filled()

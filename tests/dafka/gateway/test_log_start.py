@@ -6,6 +6,7 @@ import pytest
 
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
 from dafka.gateway.handlers import Handlers
+from dafka.gateway.users import KafkaUser
 from dafka.gateway.wire import SERVED, Api
 from dafka.process.clock import now_ms
 from dafka.testing.broker import MemoryBroker
@@ -25,7 +26,7 @@ def run(*asked, version=2, rights=None):
         broker.elsewhere.add(KafkaPartition("orders", 1))
         handlers = Handlers(broker, now_ms)
         if rights is not None:
-            handlers = handlers.permitted(rights)
+            handlers = handlers.permitted(KafkaUser("shop", rights, {}))
         topics = [
             {"name": name, "partitions": [{"partition_index": number, "offset": offset}]}
             for name, number, offset in asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.owned_partitions import LateTakeovers, OwnedPartitions
 
@@ -34,3 +36,14 @@ def test_what_takes_too_long_is_said_with_what_it_waits_for():
     assert late.complaint().endswith("orders/1 waits for a lease")
     late.over(B)
     assert not late.complaint()
+
+
+def test_thousands_that_are_late_do_not_cost_a_lease():
+    late = LateTakeovers()
+    partitions = [KafkaPartition("orders", number) for number in range(20_000)]
+    began_s = time.process_time()
+    for partition in partitions:
+        late.note(partition, "a lease")
+    for partition in partitions:
+        late.over(partition)
+    assert time.process_time() - began_s < 1

@@ -88,6 +88,8 @@ def test_what_is_not_served_is_refused(pattern):
         "(" * (DEPTH_MAX + 1) + ")" * (DEPTH_MAX + 1),
         "a" * (PATTERN_CHARACTERS_MAX + 1),
         "[a-z]*" * 400 + "x{1000}",
+        "(?:a*){990}",
+        "(a?){990}" + "()" * 1_900,
     ],
 )
 def test_what_would_take_long_is_refused_soon(pattern):

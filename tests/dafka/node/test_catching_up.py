@@ -16,6 +16,7 @@ class Port:
     def __init__(self, kept, identity="S0"):
         self.kept, self.identity = kept, identity
         self.caught_up = self.away = False
+        self.asked = []
 
     def __enter__(self):
         return self
@@ -27,6 +28,7 @@ class Port:
         return HealthResponse(self.identity, 0, 0)
 
     def ranges(self, topic):
+        self.asked.append(topic)
         if self.away:
             raise QueryError("no answer")
         return {place: there for place, there in self.kept.items() if place.topic == topic}
@@ -53,6 +55,15 @@ def test_it_has_caught_up_once_it_has_had_all_of_each_of_the_others():
     new.kept[ORDERS] = range(5)
     a.kept[ORDERS] = range(7)
     assert look(following, new), "of the first it had all before"
+
+
+def test_it_asks_no_further_than_what_is_lacking():
+    new, other = Port({}), Port({ORDERS: range(3), OTHER: range(3)})
+    following = catching_up(a=other)
+    assert not following.look(new, "S0", ["orders", "other"])
+    assert (new.asked, other.asked) == (["orders"], ["orders"])
+    new.kept = {ORDERS: range(3), OTHER: range(3)}
+    assert following.look(new, "S0", ["orders", "other"])
 
 
 def test_who_is_away_is_waited_for():

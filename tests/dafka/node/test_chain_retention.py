@@ -7,6 +7,7 @@ from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.events import LedgerLine, LineKind
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
+from dafka.limits import CHANGES_MAX
 from dafka.model import Partition
 from dafka.node.chain_retention import ChainRetention
 from dafka.storage.memory import MemoryLog
@@ -88,6 +89,17 @@ def test_what_is_forgotten_is_followed_no_more(bench):
     assert bench.step() == {old: 2}
     bench.log.append((), forgets=[old])
     assert bench.step() == {}
+
+
+def test_what_is_forgotten_among_more_than_can_be_told_is_followed_no_more(bench):
+    old = bench.write(chain(1))
+    new = bench.write([*chain(2), settled(2, 2)])
+    assert bench.step() == {old: 2}
+    bench.log.append((), forgets=[old])
+    bench.log.changes.note(Partition("orders", str(number)) for number in range(CHANGES_MAX + 1))
+    bench.write([settled(2, 3)])
+    assert bench.step() == {}
+    assert bench.start(new) == 0
     assert not bench.retention.behind
 
 

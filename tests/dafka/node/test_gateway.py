@@ -227,6 +227,22 @@ def test_the_first_record_of_a_time_or_later_is_found(gateway):
     asyncio.run(scenario())
 
 
+def test_the_ends_of_a_partition_are_known_without_a_walk_over_its_ledger(gateway):
+    broker = gateway()
+
+    async def scenario():
+        await made(broker, "orders", 1)
+        await appended(broker, ORDERS, batch_of(b"a"))
+        for time_ms, offset in ((EARLIEST_MS, 0), (LATEST_MS, 1)):
+            found = asyncio.create_task(broker.find(ORDERS, time_ms))
+            await asyncio.sleep(0)
+            assert found.done(), "the node was asked"
+            assert found.result() == Found(ErrorCode.NONE, offset)
+        assert (await broker.find(ORDERS._replace(number=9), LATEST_MS)).error
+
+    asyncio.run(scenario())
+
+
 def test_a_topic_is_made_once(gateway):
     broker = gateway()
 
