@@ -76,16 +76,21 @@ def test_consuming_ends_when_nothing_comes(cluster, dafka):
 def test_a_consumer_that_is_there_sees_all_that_a_new_producer_sends(cluster, dafka):
     command = [sys.executable, "-m", "dafka", "consume", "seen", "--tower", cluster.tower]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as consuming:
-        with Producer(cluster.tower) as early:
-            while not select.select([consuming.stdout], [], [], 0.2)[0]:
-                early.send("seen", b"0")
-        dafka("produce", "seen", "--tower", cluster.tower, given=b"1\n2\n3\n4\n5\n")
-        lines = []
-        while b"5\n" not in lines:
-            lines.append(consuming.stdout.readline())
-            assert lines[-1], "it has ended"
-        consuming.send_signal(signal.SIGINT)
-        consuming.communicate(timeout=120)
+        try:
+            with Producer(cluster.tower) as early:
+                while not select.select([consuming.stdout], [], [], 0.2)[0]:
+                    early.send("seen", b"0")
+            given = b"1\n2\n3\n4\n5\n"
+            produced = dafka("produce", "seen", "--tower", cluster.tower, given=given)
+            assert produced.returncode == 0, produced.stderr
+            lines = []
+            while b"5\n" not in lines:
+                lines.append(consuming.stdout.readline())
+                assert lines[-1], "it has ended"
+            consuming.send_signal(signal.SIGINT)
+            consuming.communicate(timeout=120)
+        finally:
+            consuming.kill()
     assert [line for line in lines if line != b"0\n"] == [b"1\n", b"2\n", b"3\n", b"4\n", b"5\n"]
 
 
