@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_a_consumer_that_is_there_sees_all_that_a_new_producer_sends(cluster, da
             with Producer(cluster.tower) as early:
                 while not select.select([consuming.stdout], [], [], 0.2)[0]:
                     early.send("seen", b"0")
+            time.sleep(10)  # what was there before it is known some 3 s after it has found others
             given = b"1\n2\n3\n4\n5\n"
             produced = dafka("produce", "seen", "--tower", cluster.tower, given=given)
             assert produced.returncode == 0, produced.stderr
