@@ -95,11 +95,11 @@ def test_a_tower_without_a_network_may_come_late_and_go_and_come(places, opened,
         running.close()
 
 
-def test_a_tower_may_come_when_those_who_waited_for_it_are_gone(places, until):
+def test_a_tower_may_come_when_those_who_waited_for_it_are_gone(places, until, reopened):
     tower, _, host = places
     for _ in range(3):
         Producer(entered(tower, host)).close()
-        with Tower(tower):
+        with reopened(lambda: Tower(tower)):
             pair = [Producer(entered(tower, host)) for _ in range(2)]
             until(lambda pair=pair: peers(*pair) == [1, 1])
             for one in pair:
