@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dafka.cluster import Cluster
+    from dafka.gateway.ledger_check import CheckedLedger
 
 AGAIN_S = 2.0
 """What is wrong is looked at again then: what was only under way is stored by that time."""
@@ -28,22 +28,7 @@ AGAIN_S = 2.0
 ledger = typer.Typer(add_completion=False, help="Look into the ledgers of a cluster's gateways.")
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """One Kafka partition, as `--json` tells it; see `CheckedLedger`."""
-
-    topic: str
-    partition: int
-    epoch: int
-    start: int
-    stored: int
-    end: int
-    runs: int
-    holes: int
-    problems: tuple[str, ...]
-
-
-LEDGERS: Columns[LedgerRow] = (
+LEDGERS: Columns[CheckedLedger] = (
     column("topic"),
     number("partition"),
     number("epoch"),
@@ -91,7 +76,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _rows(cluster: Cluster, timeout: float, topic: str | None) -> Sequence[LedgerRow]:
+def _rows(cluster: Cluster, timeout: float, topic: str | None) -> Sequence[CheckedLedger]:
     with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
         answers = stores.all(lambda client: read_all_ledgers(client, topic))
     if 2 * len(answers.given) <= len(cluster.stores):
@@ -104,6 +89,5 @@ def _rows(cluster: Cluster, timeout: float, topic: str | None) -> Sequence[Ledge
     for place in sorted(partitions):
         reads = {name: found[place] for name, found in answers.given.items() if place in found}
         if any(read.lines for read in reads.values()):
-            checked = check_ledger(reads, len(cluster.stores))
-            rows.append(LedgerRow(*place, **checked._asdict()))
+            rows.append(check_ledger(place, reads, len(cluster.stores)))
     return rows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dafka.gateway.chains import folded, listed, readable
 from dafka.gateway.ledger import HOLE
@@ -11,14 +12,18 @@ from dafka.groups.membership import blocking_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dafka.gateway.broker import KafkaPartition
     from dafka.gateway.events import LedgerLine, StoreRead
     from dafka.gateway.ledger import Ledger
 
 
-class CheckedLedger(NamedTuple):
-    """A ledger as its stores have it.
+@dataclass(frozen=True, slots=True)
+class CheckedLedger:
+    """The ledger of a Kafka partition as its stores have it.
 
     Attributes:
+        topic: Whose.
+        partition: Its number there.
         epoch: Of the newest chain that is whole; 0 if there is none.
         start: The first offset that may name a record.
         stored: The offset behind what enough stores have, lines and records.
@@ -28,6 +33,8 @@ class CheckedLedger(NamedTuple):
         problems: What should not be, in words; what is under way is here as well.
     """
 
+    topic: str
+    partition: int
     epoch: int
     start: int
     stored: int
@@ -37,10 +44,13 @@ class CheckedLedger(NamedTuple):
     problems: tuple[str, ...]
 
 
-def check_ledger(reads: Mapping[str, StoreRead], stores: int) -> CheckedLedger:
+def check_ledger(
+    partition: KafkaPartition, reads: Mapping[str, StoreRead], stores: int
+) -> CheckedLedger:
     """Check the ledger of one Kafka partition.
 
     Args:
+        partition: Which.
         reads: What each store that answers has of it, by what people call the store.
         stores: How many there are.
     """
@@ -55,7 +65,7 @@ def check_ledger(reads: Mapping[str, StoreRead], stores: int) -> CheckedLedger:
     epoch = max((chain[0].epoch for chain in whole.values()), default=0)
     newest = {name: chain for name, chain in whole.items() if chain[0].epoch == epoch}
     if not newest:
-        return CheckedLedger(0, 0, 0, 0, 0, 0, ("no store has a whole beginning",))
+        return CheckedLedger(*partition, 0, 0, 0, 0, 0, 0, ("no store has a whole beginning",))
     enough = blocking_of(stores)
     if len(newest) < enough:
         problems.append(f"{len(newest)} of {stores} stores have the newest beginning")
@@ -71,9 +81,8 @@ def check_ledger(reads: Mapping[str, StoreRead], stores: int) -> CheckedLedger:
     if unlisted:
         problems.append(f"records of {unlisted} Dafka partitions have no offset (L3)")
     holes = sum(entry.records for entry in ledger if entry.address == HOLE)
-    return CheckedLedger(
-        epoch, ledger.start, stored, ledger.end, len(ledger), holes, tuple(problems)
-    )
+    extent = ledger.start, stored, ledger.end
+    return CheckedLedger(*partition, epoch, *extent, len(ledger), holes, tuple(problems))
 
 
 def _differing(chains: Mapping[str, Sequence[LedgerLine]]) -> list[str]:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.events import LedgerLine, LineKind, StoreRead
 from dafka.gateway.ledger import HOLE
 from dafka.gateway.ledger_check import CheckedLedger, check_ledger
 from tests.support.ledger_chains import chain
 
+ORDERS = KafkaPartition("orders", 3)
 LINES = chain(2, ("A", 0, 5), (HOLE, 0, 2), ("B", 0, 3))
 KEPT = {"A": range(5), "B": range(3)}
 
@@ -16,13 +18,13 @@ def read(lines=LINES, kept=None):
 
 def problems(*reads):
     """What is wrong with a ledger in three stores, of which these answer."""
-    checked = check_ledger({f"S{number}": one for number, one in enumerate(reads)}, 3)
+    checked = check_ledger(ORDERS, {f"S{number}": one for number, one in enumerate(reads)}, 3)
     return list(checked.problems)
 
 
 def test_a_ledger_that_is_as_it_should_be():
-    found = check_ledger({"S0": read(), "S1": read()}, 3)
-    assert found == CheckedLedger(2, 0, 10, 10, 3, 2, ())
+    found = check_ledger(ORDERS, {"S0": read(), "S1": read()}, 3)
+    assert found == CheckedLedger("orders", 3, 2, 0, 10, 10, 3, 2, ())
     assert problems(read(), read(LINES[:3]), read()) == []
 
 
@@ -41,14 +43,14 @@ def test_stores_that_do_not_say_the_same_are_named():
 
 def test_records_that_are_not_in_enough_stores_are_said_and_where_what_is_stored_ends():
     less = {"A": range(5), "B": range(1)}
-    found = check_ledger({"S0": read(), "S1": read(kept=less)}, 3)
+    found = check_ledger(ORDERS, {"S0": read(), "S1": read(kept=less)}, 3)
     assert (found.stored, found.end) == (8, 10)
     assert found.problems == ("not enough stores have the records of B below 3 (L8)",)
 
 
 def test_lines_that_only_one_store_has_are_not_stored():
     longer = [*LINES, LedgerLine(2, 5, LineKind.ENTRY, 10, "A", 5, 2)]
-    found = check_ledger({"S0": read(longer), "S1": read()}, 3)
+    found = check_ledger(ORDERS, {"S0": read(longer), "S1": read()}, 3)
     assert (found.stored, found.end, found.problems) == (10, 12, ())
 
 
