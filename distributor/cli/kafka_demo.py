@@ -97,11 +97,13 @@ def _carry(run: KafkaRun, supervisor: Supervisor, gateway: str, console: Console
                 if killed_s and not read_on_s and now_s > killed_s + _LOOK_S:
                     read_on_s = now_s
             _refuse_stalled(writer, now_s - moved_s)
-            bars.update(writing, completed=run.published.rows)
-            bars.update(reading, completed=rows)
+            total = run.published.rows if writer.done() else None
+            bars.update(writing, completed=run.published.rows, total=total)
+            bars.update(reading, completed=rows, total=total)
             time.sleep(_LOOK_S)
         reader.result()
-        bars.update(reading, completed=run.reading.rows)
+        for task, done in ((writing, run.published.rows), (reading, run.reading.rows)):
+            bars.update(task, completed=done, total=run.published.rows)
     return read_on_s - killed_s
 
 
