@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -27,6 +28,11 @@ settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("night", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# kio imports Hypothesis where it is installed, which then makes a directory where a process begins:
+# also where a test looks that nothing was made.
+STORAGE = Path(__file__).parents[1] / ".hypothesis"
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(STORAGE))
 
 # Commands leave a signal ignored that they were started to ignore: here they shall hear it, also
 # where the whole run was started by nohup, or by a script in the background.
