@@ -297,7 +297,8 @@ class Connection:
         self._asks_nothing = False
         kept = False
         try:
-            request = parse(await self._body(size))._replace(host=self._peer[0])
+            came = parse(await self._body(size))._replace(host=self._peer[0])
+            request = self._session.charged(came)
             self._requests += 1
             self._client_id = request.client
             metrics.kafka_requests(request.api.name.lower()).received.inc(size)

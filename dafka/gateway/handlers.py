@@ -101,6 +101,10 @@ class Handlers:
         """For how long who asks is not to be read from."""
         return self._throttle.muted_ms
 
+    def charged(self, request: Request) -> Request:
+        """Note that a request has come, before the next one is taken in."""
+        return request._replace(throttle_ms=self._throttle.asked(request))
+
     def permitted(self, user: KafkaUser) -> Handlers:
         """Return the same for a connection of a user, who may do so much."""
         broker = PermittedBroker(self._broker, user.rights)
@@ -123,11 +127,10 @@ class Handlers:
         if request.api is Api.API_VERSIONS:
             return answer_to(request, _versions(known=request.body is not None))
         assert request.body is not None
-        throttle_ms = self._throttle.asked(request)
         fields = await self._fields(request, request.body)
         if fields is None:
             return None
-        throttle_ms = max(throttle_ms, self._throttle.answered(request, fields))
+        throttle_ms = max(request.throttle_ms, self._throttle.answered(request, fields))
         if throttle_ms:
             fields = {**fields, "throttle_time_ms": throttle_ms}
         for error in _errors_in(fields):

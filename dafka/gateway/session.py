@@ -108,6 +108,10 @@ class Session:
         """For how long the client is not to be read from."""
         return self._handlers.muted_ms / 1_000
 
+    def charged(self, request: Request) -> Request:
+        """See `Handlers`."""
+        return self._handlers.charged(request)
+
     async def answer(self, request: Request) -> list[bytes] | None:
         """Return the answer to a request, in pieces; None if the client wants none.
 

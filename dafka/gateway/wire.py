@@ -109,6 +109,7 @@ class Request(NamedTuple):
         body: Its fields; None if a client asks for versions in a version that nobody serves.
         host: Where the client is; empty if nobody has said.
         size: How many bytes it had.
+        throttle_ms: How long its client is to wait for having sent it.
     """
 
     api: Api
@@ -118,6 +119,7 @@ class Request(NamedTuple):
     body: SimpleNamespace | None
     host: str = ""
     size: int = 0
+    throttle_ms: int = 0
 
 
 def parse(frame: bytes) -> Request:

@@ -334,8 +334,8 @@ def test_what_a_client_sent_before_it_went_is_stored(gateway):
 
 
 @pytest.fixture
-def mute(tmp_path):
-    """A gateway and a client that owes for ten seconds, and has sent more."""
+def limited(tmp_path):
+    """A gateway and a client whose quota is a byte a second."""
     file, passwords = write_users(tmp_path, shop={"write": ["*"]})
     file.write_text(file.read_text() + "producer_byte_rate = 1\n")
     with served(users=load_users(file)) as gateway, gateway.client() as client:
@@ -343,13 +343,31 @@ def mute(tmp_path):
         client.ask(Api.SASL_HANDSHAKE, 1, mechanism="PLAIN")
         shown = f"\0shop\0{passwords['shop']}".encode()
         client.ask(Api.SASL_AUTHENTICATE, 2, auth_bytes=shown)
-        assert client.ask(Api.PRODUCE, 9, **producing(client_batch())).throttle_time_ms == 10_000
-        client.send(Api.PRODUCE, 9, **producing(client_batch()))
         yield gateway, client
+
+
+@pytest.fixture
+def mute(limited):
+    """The same; the client owes for ten seconds, and has sent more."""
+    gateway, client = limited
+    assert client.ask(Api.PRODUCE, 9, **producing(client_batch())).throttle_time_ms == 10_000
+    client.send(Api.PRODUCE, 9, **producing(client_batch()))
+    return gateway, client
 
 
 def test_who_is_mute_is_answered_first_and_then_not_read_from(mute):
     gateway, client = mute
+    client.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        client.receive(Api.PRODUCE, 9)
+    assert gateway.broker.offsets(ORDERS).end == 3
+
+
+def test_of_requests_that_come_together_one_is_taken_beyond_a_quota(limited):
+    gateway, client = limited
+    frame = request(Api.PRODUCE, 9, **producing(client_batch()))
+    client.socket.sendall(5 * (struct.pack(">i", len(frame)) + frame))
+    assert client.receive(Api.PRODUCE, 9).throttle_time_ms == 10_000
     client.socket.settimeout(0.3)
     with pytest.raises(TimeoutError):
         client.receive(Api.PRODUCE, 9)
