@@ -119,6 +119,6 @@ def gateway_configs(
     """
     yield "advertised.listeners", ConfigKind.LIST, f"GATEWAY://{gateway.host}:{gateway.port}"
     yield "auto.create.topics.enable", ConfigKind.BOOLEAN, str(on_demand).lower()
-    yield "delete.topic.enable", ConfigKind.BOOLEAN, "false"
+    yield "delete.topic.enable", ConfigKind.BOOLEAN, "true"
     yield "message.max.bytes", ConfigKind.INT, str(CLIENT_BATCH_BYTES_MAX)
     yield "num.partitions", ConfigKind.INT, str(partitions)

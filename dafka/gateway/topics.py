@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from dafka.gateway.admin import TOPIC_NAME, by_id
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.catalog import INTERNAL
 from dafka.gateway.configs import ConfigSource, described, gateway_configs, refusal
-from dafka.limits import TOPIC_BYTES_MAX
+from dafka.limits import CLIENT_WAIT_MS_MAX, TOPIC_BYTES_MAX
 from dafka.model import SLOTS
 
 if TYPE_CHECKING:
@@ -23,12 +24,7 @@ _DEFAULT = -1
 _COPIES = 1
 """Replicas that clients are told of: how many stores keep a record is the cluster's matter."""
 
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-
-_KEPT = (
-    "other clusters have the topic, too, and write it: DeleteRecords lets it begin later here, and "
-    "an operator may delete it at each store"
-)
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
 async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) -> dict[str, Any]:
@@ -122,27 +118,30 @@ def _creation_refusal(
 
 async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     """Delete topics, by name or by id."""
+    timeout_s = max(0, min(body.timeout_ms, CLIENT_WAIT_MS_MAX)) / 1_000
+    names: list[str | None]
     if hasattr(body, "topic_names"):
-        return {"responses": [await _delete(broker, name) for name in body.topic_names]}
-    ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
-    answers = []
-    for one in body.topics:
-        topic = ids.get(one.topic_id) if one.name is None else broker.topic(one.name)
-        if topic is None:
-            unnamed = one.name is None
-            unknown = (
-                ErrorCode.UNKNOWN_TOPIC_ID if unnamed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            answers.append({"name": one.name, "topic_id": one.topic_id, "error_code": unknown})
-        else:
-            answers.append(await _delete(broker, topic.name) | {"topic_id": topic.id})
-    return {"responses": answers}
+        rows: list[dict[str, Any]] = [{"name": name} for name in body.topic_names]
+        names = [*body.topic_names]
+    else:
+        rows = [{"name": one.name, "topic_id": one.topic_id} for one in body.topics]
+        ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
+        named = [ids.get(one.topic_id) for one in body.topics]
+        names = [
+            topic.name if one.name is None and topic is not None else one.name
+            for one, topic in zip(body.topics, named, strict=True)
+        ]
+    errors = await asyncio.gather(*(_delete(broker, name, timeout_s) for name in names))
+    return {
+        "responses": [
+            row | {"name": name, "error_code": error}
+            for row, name, error in zip(rows, names, errors, strict=True)
+        ]
+    }
 
 
-async def _delete(broker: Broker, name: str) -> dict[str, Any]:
-    error = await broker.delete(name)
-    kept = error is ErrorCode.TOPIC_DELETION_DISABLED
-    return {"name": name, "error_code": error, "error_message": _KEPT if kept else None}
+async def _delete(broker: Broker, name: str | None, timeout_s: float) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_ID if name is None else await broker.delete(name, timeout_s)
 
 
 def create_partitions(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def describe_configs(
     answers = []
     for asked in body.resources:
         answer = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
-        if asked.resource_type == _BROKER_RESOURCE:
+        if asked.resource_type == BROKER_RESOURCE:
             answer |= _of_gateway(broker, asked, partitions, on_demand=on_demand)
         else:
             answer |= _of_topic(broker, asked)
@@ -211,10 +210,10 @@ def _of_gateway(
 
 def _of_topic(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:
     kind, name = asked.resource_type, asked.resource_name
-    topic = broker.topic(name) if kind == _TOPIC_RESOURCE else None
+    topic = broker.topic(name) if kind == TOPIC_RESOURCE else None
     if topic is not None:
         return {"configs": list(described(topic.configs, asked.configuration_keys))}
-    if kind == _TOPIC_RESOURCE:
+    if kind == TOPIC_RESOURCE:
         return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     why = "topics and brokers have configs"
     return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}

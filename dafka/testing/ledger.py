@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dafka.gateway.events import (
     Disowned,
+    Emptied,
     LeaseRenewed,
     LineKind,
     LinesStored,
@@ -296,6 +297,8 @@ class SimGateway:
                     self.crash()
             case TakeoverLate():
                 self._run.late += 1
+            case Emptied():
+                self.emptied = effect.change
             case Offered():
                 self.offered = effect
                 self._run.shown.offered(self.machine, effect, self._run.is_kept)
