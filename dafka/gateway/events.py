@@ -211,7 +211,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
+class LedgerEmptied:
     """What the partition had when a deletion was heard of names nothing any more, and never will.
 
     Attributes:
@@ -235,4 +235,4 @@ LedgerEvent = (
     | TopicDeleted
     | Woke
 )
-LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered | Emptied
+LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered | LedgerEmptied

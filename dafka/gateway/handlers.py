@@ -18,6 +18,7 @@ from dafka.gateway import (
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
+from dafka.gateway.deletions import delete_topics
 from dafka.gateway.fetch import fetch, list_offsets
 from dafka.gateway.log_start import delete_records
 from dafka.gateway.permitted import PermittedBroker
@@ -52,7 +53,7 @@ OF_GROUPS: Mapping[Api, Callable[[Coordinators, Request], Awaitable[Mapping[str,
 """What is answered by, or about, groups."""
 
 OF_TOPICS: Mapping[Api, Callable[[Broker, SimpleNamespace], Awaitable[Mapping[str, Any]]]] = {
-    Api.DELETE_TOPICS: topics.delete_topics,
+    Api.DELETE_TOPICS: delete_topics,
     Api.DELETE_RECORDS: delete_records,
     Api.ALTER_CONFIGS: alterations.alter_configs,
     Api.INCREMENTAL_ALTER_CONFIGS: alterations.alter_some_configs,

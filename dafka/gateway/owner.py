@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, assert_never
 from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
-    Emptied,
     LeaseRenewed,
+    LedgerEmptied,
     LedgerLine,
     LineKind,
     LinesStored,
@@ -423,7 +423,7 @@ class LedgerMachine:
             effects.append(offered)
         if self.emptied > self._emptied_told and self._emptied_line < self._lines_stored:
             self._emptied_told = self.emptied
-            effects.append(Emptied(self.emptied))
+            effects.append(LedgerEmptied(self.emptied))
         return effects
 
     def _is_stored(self, line: int, entry: LedgerEntry) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.gateway.broker import HIGH_WATERMARK, ErrorCode, Offsets, Placed
 from dafka.gateway.effects import Answer, Located, OffsetsShown, PartitionLate, ReadLedger
 from dafka.gateway.events import (
-    Emptied,
+    LedgerEmptied,
     LinesStored,
     Offered,
     Owned,
@@ -117,7 +117,7 @@ class Share:
                     effects += self._show(effect)
                 case TakeoverLate():
                     effects.append(PartitionLate(self.partition, effect.waits_for))
-                case Emptied():
+                case LedgerEmptied():
                     self._emptied = effect.change
         if self.offered is not None and self.machine.emptied < self._deleted:
             effects += self.feed(TopicDeleted(self._deleted), now_ms)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from dafka.gateway.events import (
     Disowned,
-    Emptied,
     LeaseRenewed,
+    LedgerEmptied,
     LineKind,
     LinesStored,
     Offered,
@@ -309,7 +309,7 @@ class SimGateway:
                     self.crash()
             case TakeoverLate():
                 self._run.late += 1
-            case Emptied():
+            case LedgerEmptied():
                 self._run.emptied = max(self._run.emptied, effect.change)
             case Offered():
                 self.offered = effect

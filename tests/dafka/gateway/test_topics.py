@@ -103,29 +103,6 @@ def test_a_topic_that_is_named_twice_is_not_made():
     assert broker.topic("new") is None
 
 
-@pytest.mark.parametrize("version", SERVED[Api.DELETE_TOPICS])
-def test_topics_are_deleted_by_name(version):
-    names = ["orders", "other"]
-    answer, broker = told(
-        Api.DELETE_TOPICS, version, topic_names=names, topics=[{"name": name} for name in names]
-    )
-    assert [(one.name, one.error_code) for one in answer.responses] == [
-        ("orders", 0),
-        ("other", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ]
-    assert broker.topics() == []
-
-
-def test_topics_are_deleted_by_id():
-    ids = [{"name": None, "topic_id": UUID(int=number)} for number in (1, 9)]
-    answer, broker = told(Api.DELETE_TOPICS, 6, topics=ids)
-    assert [(one.name, one.error_code) for one in answer.responses] == [
-        ("orders", 0),
-        (None, ErrorCode.UNKNOWN_TOPIC_ID),
-    ]
-    assert broker.topics() == []
-
-
 @pytest.mark.parametrize("version", SERVED[Api.CREATE_PARTITIONS])
 def test_the_number_of_partitions_does_not_change(version):
     topics = [{"name": name, "count": 8, "assignments": None} for name in ("orders", "other")]

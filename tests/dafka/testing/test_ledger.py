@@ -8,7 +8,7 @@ import pytest
 
 from dafka.gateway import owner as module
 from dafka.gateway.chains import Beginning, readable
-from dafka.gateway.events import Emptied, LineKind, LinesStored, Offered
+from dafka.gateway.events import LedgerEmptied, LineKind, LinesStored, Offered
 from dafka.gateway.ledger import HOLE, Ledger
 from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
@@ -201,7 +201,7 @@ def empty_before_it_is_stored(empty):
 
     def emptied(self, event):
         effects = empty(self, event)
-        return [*effects, Emptied(event.change)] if effects else []
+        return [*effects, LedgerEmptied(event.change)] if effects else []
 
     return emptied
 
