@@ -17,6 +17,7 @@ from dafka.gateway.broker import (
     Offsets,
 )
 from dafka.gateway.effects import OffsetsShown, PartitionLate
+from dafka.gateway.topic_retention import TopicRetention
 from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
 from dafka.transport.access import Access, Rights
@@ -377,3 +378,18 @@ def test_a_topic_is_deleted_made_again_and_altered(gateway):
 
 async def same(broker, topic):
     return broker.topic(topic.name) == topic
+
+
+def test_what_is_older_than_a_topic_says_is_let_go(gateway):
+    broker = gateway()
+
+    async def scenario():
+        assert await broker.create("orders", 1, {"retention.ms": "1000"}) is ErrorCode.NONE
+        await appended(broker, ORDERS, batch_of(b"a", b"b", time_ms=1_000))
+        await appended(broker, ORDERS, batch_of(b"c", time_ms=5_000))
+        await TopicRetention(broker, lambda: 3_000).look()
+        assert broker.offsets(ORDERS) == Offsets(2, 3)
+        await TopicRetention(broker, lambda: 6_001).look()
+        assert broker.offsets(ORDERS) == Offsets(3, 3)
+
+    asyncio.run(scenario())
