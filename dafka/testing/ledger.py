@@ -166,14 +166,14 @@ class SimGateway:
             self._deleting.append(start)
             self._handle(RecordsDeleted(start))
 
-    def hear_of_deletion(self) -> None:
+    def _hear_of_deletion(self) -> None:
         """Its topic is deleted, or was: gateways hear so late, and more than once."""
-        run = self._run
-        if self.machine is None or self.machine.state is not OwnerState.SERVING or not run.deletion:
+        run, machine = self._run, self.machine
+        if machine is None or machine.state is not OwnerState.SERVING or not run.deletion:
             return
-        start, again = self.machine.ledger.start, run.emptied >= run.deletion
+        start, again = machine.ledger.start, run.emptied >= run.deletion
         self._handle(TopicDeleted(run.deletion))
-        assert not again or self.machine.ledger.start == start, f"L9: {run.deletion} empties again"
+        assert not again or machine.ledger.start == start, f"L9: {run.deletion} empties again"
 
     def tick(self, incarnation: int) -> None:
         """Publish again what may have got lost, and ask stores how far they are."""
@@ -189,13 +189,13 @@ class SimGateway:
             self._handle(Disowned())  # nobody has to tell it
             return
         self._publish()
-        if self._run.deletions.random() < 0.2:
-            self.hear_of_deletion()
         for shelf in self._run.shelves:
             self._run.ask(self, shelf, partial(self._ends, shelf))
         self._handle(Woke())
         if self.machine.state is OwnerState.READING:
             self._read(self._poll_token)
+        if self._run.deletions.random() < 0.2:
+            self._hear_of_deletion()
 
     def _unanswered(self) -> None:
         """Clients that wait are told to ask the next owner, or find out by themselves."""

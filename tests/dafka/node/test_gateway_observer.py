@@ -93,7 +93,7 @@ def test_what_is_anothers_is_not_counted(observed):
     )
     look()
     assert told("partitions", state="serving") == 0
-    assert told("cluster_partitions") == 1
+    assert told("cluster_partitions") == 2
     assert not observer.partitions.owned
 
 

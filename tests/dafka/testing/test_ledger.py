@@ -300,11 +300,11 @@ FAULTS = {
         ),
     ),
     "a deletion forgotten": (
-        6,
+        54,
         lambda patch: patch.setattr(module, "listed", a_deletion_is_forgotten(module.listed)),
     ),
     "empty before it is stored": (
-        198,
+        182,
         lambda patch: patch.setattr(Machine, "_empty", empty_before_it_is_stored(Machine._empty)),
     ),
     "gone not repeated": (2, lambda patch: patch.setattr(Ledger, "skips", lambda self: [])),
