@@ -43,6 +43,7 @@ SHOWN = {
     "begin at an offset": ["consumer_begins_at_any_offset", "program_begins_at_any_offset"],
     "offsets by time": ["program_finds_offsets_by_time"],
     "topics: make, list, describe": ["administers_topics"],
+    "topics: delete, make again, alter": ["alters_topics"],
     "groups: list, describe, offsets": ["administers_groups"],
     "member of a group": [
         r"kafka_groups\.py::test_members_share_partitions",

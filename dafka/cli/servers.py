@@ -39,7 +39,7 @@ from dafka.cli.options import (
     observed,
 )
 from dafka.errors import MisuseError, StorageError
-from dafka.gateway.catalog import CATALOG, TOPICS
+from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.store import Store
@@ -95,7 +95,7 @@ store = typer.Typer(invoke_without_command=True, add_completion=False)
 
 _RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
 
-_NEEDED = (SCHEMAS, POSITIONS, LEDGER, TOPICS, CATALOG)
+_NEEDED = (SCHEMAS, POSITIONS, LEDGER, TOPICS, CHANGES, CATALOG)
 """Topics of which stores keep what holds, and see by themselves what need not be kept."""
 
 

@@ -65,7 +65,6 @@ class ErrorCode(IntEnum):
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
-    TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -234,8 +233,24 @@ class Broker(Protocol):
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
         """Make a topic; the name, the number and the configs have been checked."""
 
-    async def delete(self, name: str) -> ErrorCode:
-        """Delete a topic, or say `TOPIC_DELETION_DISABLED`."""
+    async def delete(self, name: str, timeout_s: float) -> ErrorCode:
+        """Delete a topic in this cluster: nothing that it has is shown any more.
+
+        Args:
+            name: Which.
+            timeout_s: After how long the answer is `REQUEST_TIMED_OUT`; it happens still.
+        """
+
+    async def alter(
+        self, name: str, configs: Mapping[str, str | None], *, whole: bool
+    ) -> ErrorCode:
+        """Let a topic have other configs in this cluster; they have been checked.
+
+        Args:
+            name: Which.
+            configs: What is set, or with None is what it is where nothing is.
+            whole: Whether nothing else is set any more.
+        """
 
     def append(
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float

@@ -106,6 +106,8 @@ class Listed(NamedTuple):
     ledger: Ledger
     produced: list[LedgerLine]
     closed: list[str]
+    emptied: int = 0
+    """The number of the last deletion of the topic that has emptied it."""
 
 
 def listed(chains: Iterable[Sequence[LedgerLine]]) -> Listed:
@@ -124,6 +126,7 @@ def folded(chain: Sequence[LedgerLine]) -> Listed | None:
     produced: dict[int, deque[LedgerLine]] = {}
     closed: list[str] = []
     own: list[str] = []
+    emptied = 0
     for line in chain:
         if not _fits(line, ledger):
             return None
@@ -133,16 +136,18 @@ def folded(chain: Sequence[LedgerLine]) -> Listed | None:
             ledger.append(line.address, line.first, line.records)
         elif line.kind is LineKind.TRIM:
             ledger.cut(line.offset)
+            emptied = max(emptied, line.first)
         elif line.kind is LineKind.SKIP:
             ledger.skip(line.address, line.first)
             if line.first == CLOSED:
                 closed.append(line.address)
         elif line.kind is LineKind.OPEN:
             own = [line.address]
+            emptied = max(emptied, line.first)
         if line.produced is not None:
             _remember(produced, line.produced.producer_id, line)
     last_produced = [line for last in produced.values() for line in last]
-    return Listed(ledger, last_produced, closed + own)
+    return Listed(ledger, last_produced, closed + own, emptied)
 
 
 def _remember(produced: dict[int, deque[LedgerLine]], producer_id: int, line: LedgerLine) -> None:

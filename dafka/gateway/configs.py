@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dafka.gateway.broker import Gateway
 
 MESSAGE_BYTES_MAX = "max.message.bytes"
+RETENTION_MS = "retention.ms"
 _UNBOUNDED = -1
 
 
@@ -61,7 +62,7 @@ TOPIC_CONFIGS = {
     ),
     "message.timestamp.type": Config(ConfigKind.STRING, "CreateTime"),
     "retention.bytes": Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
-    "retention.ms": Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
+    RETENTION_MS: Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
 }
 """Batches are kept as they came, so what would change them, compression, timestamps and compaction,
 has one value only."""
@@ -89,6 +90,12 @@ def _is_number(value: str) -> bool:
 def batch_bytes_max(configs: Mapping[str, str]) -> int:
     """How large a batch of a topic with these configs may be."""
     return int(configs.get(MESSAGE_BYTES_MAX, CLIENT_BATCH_BYTES_MAX))
+
+
+def retention_ms(configs: Mapping[str, str]) -> int | None:
+    """How old records of a topic with these configs may be; None: as old as stores keep them."""
+    age_ms = int(configs.get(RETENTION_MS, _UNBOUNDED))
+    return None if age_ms == _UNBOUNDED else age_ms
 
 
 def described(
@@ -119,6 +126,6 @@ def gateway_configs(
     """
     yield "advertised.listeners", ConfigKind.LIST, f"GATEWAY://{gateway.host}:{gateway.port}"
     yield "auto.create.topics.enable", ConfigKind.BOOLEAN, str(on_demand).lower()
-    yield "delete.topic.enable", ConfigKind.BOOLEAN, "false"
+    yield "delete.topic.enable", ConfigKind.BOOLEAN, "true"
     yield "message.max.bytes", ConfigKind.INT, str(CLIENT_BATCH_BYTES_MAX)
     yield "num.partitions", ConfigKind.INT, str(partitions)

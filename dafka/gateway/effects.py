@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import Offsets
+from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dafka.gateway.broker import ErrorCode, KafkaPartition, Placed, Topic
+    from dafka.gateway.catalog import EmptiedPartition, TopicState
     from dafka.gateway.events import StoreRead
     from dafka.gateway.ledger import LedgerEntry
     from dafka.groups.commit import Commit, CommitKey
@@ -64,14 +66,6 @@ class DeleteRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeTopic:
-    """Event: make a topic; answered by `TopicMade` once the controller has decided."""
-
-    token: int
-    topic: Topic
-
-
-@dataclass(frozen=True, slots=True)
 class LedgersRead:
     """Event: what a store has of partitions that were to be read, by partition and epoch."""
 
@@ -95,10 +89,18 @@ class TopicsOrdered:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangesOrdered:
+    """Event: changes of topics in the order of their offsets in `__changes`, and their numbers."""
+
+    epoch: int
+    changes: tuple[tuple[int, TopicState | EmptiedPartition], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogRead:
     """Event: what a controller has said."""
 
-    topics: tuple[Topic, ...]
+    states: tuple[TopicState, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class TopicMade:
-    """What has become of a `MakeTopic`."""
+    """What has become of a `MakeTopic`, `DeleteTopic` or `AlterTopic`."""
 
     token: int
     error: ErrorCode
@@ -244,9 +246,10 @@ class PartitionLate:
 
 @dataclass(frozen=True, slots=True)
 class Catalogued:
-    """The topics there are."""
+    """The topics there are, and those there were."""
 
     topics: Mapping[str, Topic]
+    known: Mapping[str, Topic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +267,20 @@ ClientEvent = (
     | Survey
     | DeleteRecords
     | MakeTopic
+    | DeleteTopic
+    | AlterTopic
     | CommitOffsets
     | ListGroups
     | MeasureLags
 )
 GatewayEvent = (
-    ClientEvent | LedgersRead | StoreTold | TopicsOrdered | CatalogRead | CommitsTold | Close
+    ClientEvent
+    | LedgersRead
+    | StoreTold
+    | TopicsOrdered
+    | ChangesOrdered
+    | CatalogRead
+    | CommitsTold
+    | Close
 )
 ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate

@@ -50,7 +50,7 @@ class LedgerLine(NamedTuple):
         kind: What it says.
         offset: Where the list, the entry or the rest begins.
         address: Of an entry.
-        first: Sequence of its first record.
+        first: Sequence of its first record; of what trims or opens, the last deletion of the topic.
         records: How many it has.
         produced: Of an entry that is one batch of a Kafka producer.
     """
@@ -171,6 +171,17 @@ class RecordsDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """The topic is deleted: what has an offset by now is to have none; the records are kept.
+
+    Attributes:
+        change: The number of the deletion, which is remembered: it empties a partition once.
+    """
+
+    change: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadStores:
     """Ask every store what it has, again and again until it answers."""
 
@@ -199,6 +210,17 @@ class Offered:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerEmptied:
+    """What the partition had when a deletion was heard of names nothing any more, and never will.
+
+    Attributes:
+        change: The number of the last deletion.
+    """
+
+    change: int
+
+
 LedgerEvent = (
     Owned
     | LeaseRenewed
@@ -210,6 +232,7 @@ LedgerEvent = (
     | RecordsGone
     | Restate
     | RecordsDeleted
+    | TopicDeleted
     | Woke
 )
-LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered
+LedgerEffect = ReadStores | WriteLines | TakeoverLate | Offered | LedgerEmptied

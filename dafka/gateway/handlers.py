@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.gateway import (
     admin,
+    alterations,
     group_admin,
     group_consumers,
     group_members,
@@ -17,6 +18,7 @@ from dafka.gateway import (
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
+from dafka.gateway.deletions import delete_topics
 from dafka.gateway.fetch import fetch, list_offsets
 from dafka.gateway.log_start import delete_records
 from dafka.gateway.permitted import PermittedBroker
@@ -49,6 +51,14 @@ OF_GROUPS: Mapping[Api, Callable[[Coordinators, Request], Awaitable[Mapping[str,
     Api.CONSUMER_GROUP_DESCRIBE: group_consumers.consumer_group_describe,
 }
 """What is answered by, or about, groups."""
+
+OF_TOPICS: Mapping[Api, Callable[[Broker, SimpleNamespace], Awaitable[Mapping[str, Any]]]] = {
+    Api.DELETE_TOPICS: delete_topics,
+    Api.DELETE_RECORDS: delete_records,
+    Api.ALTER_CONFIGS: alterations.alter_configs,
+    Api.INCREMENTAL_ALTER_CONFIGS: alterations.alter_some_configs,
+}
+"""What changes topics that are there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +163,8 @@ class Handlers:
                 return await admin.init_producer_id(broker, body)
             case Api.CREATE_TOPICS:
                 return await topics.create_topics(broker, body, made.partitions)
-            case Api.DELETE_TOPICS:
-                return await topics.delete_topics(broker, body)
-            case Api.DELETE_RECORDS:
-                return await delete_records(broker, body)
+            case _ if request.api in OF_TOPICS:
+                return await OF_TOPICS[request.api](broker, body)
             case _ if request.api in OF_GROUPS:
                 return await OF_GROUPS[request.api](self._groups, request)
             case _:

@@ -11,14 +11,20 @@ import zlib
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Placed, Topic
+from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Placed
 from dafka.gateway.catalog import (
     CATALOG,
+    CHANGED,
+    CHANGES,
     CONTROLLED,
     TOPICS,
     Catalog,
-    decoded_topic,
-    encoded_topic,
+    EmptiedPartition,
+    TopicStage,
+    TopicState,
+    decoded_state,
+    encoded_emptied,
+    encoded_state,
     is_public,
 )
 from dafka.gateway.coordination import COORDINATED, Coordination
@@ -27,6 +33,7 @@ from dafka.gateway.effects import (
     AppendBatch,
     CatalogRead,
     Catalogued,
+    ChangesOrdered,
     Close,
     CommitOffsets,
     CommitsTold,
@@ -37,7 +44,6 @@ from dafka.gateway.effects import (
     ListGroups,
     Locate,
     Located,
-    MakeTopic,
     MeasureLags,
     OffsetsCommitted,
     Shared,
@@ -51,6 +57,7 @@ from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
+from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.assignment import owner
 from dafka.groups.commit import TOPIC as COMMITS
@@ -93,8 +100,8 @@ RECENT_BYTES_MAX = 32 * 1024 * 1024
 UNSTORED_BYTES_MAX = 64 * 1024 * 1024
 """Batches that are not stored yet; while there are more, no more are taken in."""
 
-MAKING_MAX = 1_000
-"""Topics that are being made at a time."""
+WANTED_MAX = 1_000
+"""Topics that are being made, deleted or altered at a time."""
 
 
 def node_number(address: str) -> int:
@@ -161,7 +168,10 @@ class GatewayMachine:
         self._said: dict[str, int] = {}
         """Of the topics that it publishes under its own address, the next sequence."""
         self._saying: list[Batch] = []
-        self._making: dict[int, Topic] = {}
+        self._wanted: dict[int, MakeTopic | DeleteTopic | AlterTopic] = {}
+        """What clients want of topics, by token."""
+        self._changes = 0, TopicChanges()
+        """What changes make of topics, and in which epoch of their ledger that is read."""
         self._coordination = Coordination(address)
         self._translation = OffsetTranslation(self.catalog.numbers)
         self._late_ms: int | None = None
@@ -194,9 +204,9 @@ class GatewayMachine:
                 return self._wake(now_ms)
             case Answered():
                 return self._agree(event, now_ms)
-            case LedgersRead() | StoreTold() | CommitsTold() | MeasureLags():
+            case LedgersRead() | StoreTold() | CommitsTold() | CatalogRead() | MeasureLags():
                 return self._told(event, now_ms)
-            case MakeTopic() | TopicsOrdered() | CatalogRead():
+            case MakeTopic() | DeleteTopic() | AlterTopic() | TopicsOrdered() | ChangesOrdered():
                 return self._catalogue(event, now_ms)
             case Close():
                 return self._disown_all() + self._agree(Leave(), now_ms)
@@ -219,9 +229,11 @@ class GatewayMachine:
         """Until when it may serve what it owns; 0: not at all."""
         return self._member.lease_ms or 0
 
-    def controlled(self, start: int, end: int) -> tuple[int, tuple[LedgerEntry, ...]]:
-        """As controller: of which epoch, and where topics are from one offset to below another."""
-        share = self._shares.get(CONTROLLED)
+    def ordered(
+        self, partition: KafkaPartition, start: int, end: int
+    ) -> tuple[int, tuple[LedgerEntry, ...]]:
+        """As owner: of which epoch, and where records are from one offset to below another."""
+        share = self._shares.get(partition)
         if share is None:
             return 0, ()
         return share.epoch, tuple(share.entries(start, end, len(share.machine.ledger)))
@@ -284,11 +296,13 @@ class GatewayMachine:
         return effects
 
     def _told(
-        self, event: LedgersRead | StoreTold | CommitsTold | MeasureLags, now_ms: int
+        self, event: LedgersRead | StoreTold | CommitsTold | CatalogRead | MeasureLags, now_ms: int
     ) -> list[object]:
         """What stores say, and what follows from that."""
         effects: list[object] = []
         match event:
+            case CatalogRead():
+                effects += self._add(event.states, now_ms)
             case MeasureLags():
                 effects.append(LagsMeasured(event.token, self._lags.step()))
             case StoreTold():
@@ -347,6 +361,9 @@ class GatewayMachine:
         return [] if share is None else [*share.stored(store, address, kept, now_ms)]
 
     def _flush(self, now_ms: int) -> list[object]:
+        for share in self._shares.values():
+            if (deletion := share.newly_emptied()) is not None:
+                self._say(CHANGES, encoded_emptied(EmptiedPartition(share.partition, deletion)))
         batches, self._saying = self._saying, []
         for share in self._shares.values():
             batches += share.flush()
@@ -417,6 +434,7 @@ class GatewayMachine:
                 share = Share(partition, epoch, self.address, address, self._stores)
                 self._shares[partition] = self._chains[share.chain.address] = share
                 effects += share.own(lease_ms, now_ms)
+                effects += self._empty(share, now_ms)
                 self._late_ms = earliest(self._late_ms, share.machine.wakeup_ms())
         return effects
 
@@ -446,41 +464,62 @@ class GatewayMachine:
             self._mirror.leave(log)
 
     def _catalogue(
-        self, event: MakeTopic | TopicsOrdered | CatalogRead, now_ms: int
+        self,
+        event: MakeTopic | DeleteTopic | AlterTopic | TopicsOrdered | ChangesOrdered,
+        now_ms: int,
     ) -> list[object]:
-        match event:
-            case MakeTopic():
-                return self._make(event)
-            case CatalogRead():
-                return self._add(event.topics, now_ms)
-            case TopicsOrdered():
-                share = self._shares.get(CONTROLLED)
-                if share is None or share.epoch != event.epoch:
-                    return []
-                before = set(self.catalog.topics)
-                effects = self._add(event.topics, now_ms)
-                for name, topic in self.catalog.topics.items():
-                    if name not in before:
-                        self._say(CATALOG, topic)
-                return effects
+        if isinstance(event, (TopicsOrdered, ChangesOrdered)):
+            return self._order(event, now_ms)
+        return self._want(event)
 
-    def _make(self, wanted: MakeTopic) -> list[object]:
-        name = wanted.topic.name
-        if not is_public(name):
-            return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
-        if name in self.catalog.topics:
-            return [TopicMade(wanted.token, ErrorCode.TOPIC_ALREADY_EXISTS)]
-        if not self.catalog.has_room(wanted.topic):
-            return [TopicMade(wanted.token, ErrorCode.INVALID_PARTITIONS)]
-        if len(self._making) >= MAKING_MAX:
+    def _order(self, event: TopicsOrdered | ChangesOrdered, now_ms: int) -> list[object]:
+        """What topics there are, as the one who says it."""
+        share = self._shares.get(CHANGED if isinstance(event, ChangesOrdered) else CONTROLLED)
+        if share is None or share.epoch != event.epoch:
+            return []
+        if isinstance(event, ChangesOrdered):
+            said = self._changed(event)
+        else:
+            said = [TopicState(topic) for topic in event.topics]
+        states = self.catalog.add(said)
+        for state in states:
+            self._say(CATALOG, encoded_state(state))
+        return self._added(states, now_ms)
+
+    def _changed(self, event: ChangesOrdered) -> list[TopicState]:
+        epoch, changes = self._changes
+        if epoch != event.epoch:
+            changes = TopicChanges()
+            self._changes = event.epoch, changes
+        states = (changes.take(*one) for one in event.changes)
+        return [state for state in states if state is not None]
+
+    def _want(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
+        if isinstance(wanted, MakeTopic):
+            known = self.catalog.state(wanted.name) is not None
+            if not is_public(wanted.name):
+                return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
+            if not known and not self.catalog.has_room(wanted.topic):
+                return [TopicMade(wanted.token, ErrorCode.INVALID_PARTITIONS)]
+        if len(self._wanted) >= WANTED_MAX:
             return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
-        self._making[wanted.token] = wanted.topic
-        self._say(TOPICS, wanted.topic)
+        self._wanted[wanted.token] = wanted
+        return self._step(wanted)
+
+    def _step(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
+        """Do the next thing that has to be done for what a client wants."""
+        state = self.catalog.state(wanted.name)
+        step = wanted.step(state)
+        if isinstance(step, ErrorCode):
+            del self._wanted[wanted.token]
+            return [TopicMade(wanted.token, step)]
+        if step is not None:
+            self._say(TOPICS if state is None else CHANGES, encoded_state(step))
         return []
 
-    def _say(self, topic: str, said: Topic) -> None:
+    def _say(self, topic: str, value: bytes) -> None:
         sequence = self._said.get(topic, 0)
-        batches = batches_of(Partition(topic, self.address), sequence, [encoded_topic(said)])
+        batches = batches_of(Partition(topic, self.address), sequence, [value])
         self._said[topic] = batches[-1].end
         self._saying += batches
 
@@ -489,26 +528,35 @@ class GatewayMachine:
         place = Partition(message.topic, message.address)
         batch = Batch(place, message.sequence, message.count, message.content)
         try:
-            read = [decoded_topic(value) for value in values_of(batch)]
+            read = [decoded_state(value) for value in values_of(batch)]
         except RecordError as error:
             return [Dropped(error.reason)]
-        return self._add([topic for topic in read if topic is not None], now_ms)
+        return self._add([state for state in read if state is not None], now_ms)
 
-    def _add(self, topics: Iterable[Topic], now_ms: int) -> list[object]:
-        added = self.catalog.add(topics)
-        if not added:
+    def _add(self, states: Iterable[TopicState], now_ms: int) -> list[object]:
+        return self._added(self.catalog.add(states), now_ms)
+
+    def _added(self, states: list[TopicState], now_ms: int) -> list[object]:
+        """There is something new of these."""
+        if not states:
             return []
         self._translation.catalogued()
         self._share_partitions()
-        effects: list[object] = [Catalogued(dict(self.catalog.topics))]
-        there = {topic.name: topic.id for topic in added}
-        for token, wanted in [*self._making.items()]:
-            if wanted.name in there:
-                del self._making[token]
-                made = there[wanted.name] == wanted.id
-                error = ErrorCode.NONE if made else ErrorCode.TOPIC_ALREADY_EXISTS
-                effects.append(TopicMade(token, error))
+        effects: list[object] = [Catalogued(self.catalog.topics, self.catalog.known)]
+        names = {state.topic.name for state in states}
+        for wanted in [one for one in self._wanted.values() if one.name in names]:
+            effects += self._step(wanted)
+        for share in self._shares.values():
+            if share.partition.topic in names:
+                effects += self._empty(share, now_ms)
         return effects + self._acquire(now_ms)
+
+    def _empty(self, share: Share, now_ms: int) -> list[object]:
+        """Let offsets name nothing any more if the topic is deleted."""
+        state = self.catalog.state(share.partition.topic)
+        if state is None or state.stage is not TopicStage.DELETED:
+            return []
+        return [*share.empty(state.change, now_ms)]
 
     def _share_partitions(self) -> None:
         partitions = [share_of(one) for one in self.catalog.partitions()]

@@ -16,6 +16,7 @@ from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
     LeaseRenewed,
+    LedgerEmptied,
     LedgerLine,
     LineKind,
     LinesStored,
@@ -29,6 +30,7 @@ from dafka.gateway.events import (
     Restate,
     StoreRead,
     TakeoverLate,
+    TopicDeleted,
     WriteLines,
 )
 from dafka.gateway.ledger import CLOSED, ENTRY_RECORDS_MAX, HOLE, Ledger
@@ -123,6 +125,11 @@ class LedgerMachine:
         """Whether it has been said that it is stored."""
         self._trims: deque[tuple[int, int]] = deque()
         """Where the list begins, once the line that says so is stored."""
+        self.emptied = 0
+        """The number of the last deletion of the topic that has emptied the partition."""
+        self._emptied_line = 0
+        """The line that says so."""
+        self._emptied_told = 0
         self._end = 0
         """Behind what is stored, with all before it."""
         self._offered: Offered | None = None
@@ -184,7 +191,12 @@ class LedgerMachine:
 
     def _follow(
         self,
-        event: LinesStored | RecordsSent | RecordsStored | RecordsGone | RecordsDeleted,
+        event: LinesStored
+        | RecordsSent
+        | RecordsStored
+        | RecordsGone
+        | RecordsDeleted
+        | TopicDeleted,
         now_ms: int,
     ) -> list[LedgerEffect]:
         """Records and lines come, are stored, and go."""
@@ -201,6 +213,8 @@ class LedgerMachine:
                 return self._trim(event)
             case RecordsDeleted():
                 return self._delete(event)
+            case TopicDeleted():
+                return self._empty(event)
             case _:
                 assert_never(event)
 
@@ -246,6 +260,7 @@ class LedgerMachine:
         self._stored.clear()
         self._gone.clear()
         self._lines = self._lines_stored = 0
+        self._emptied_told = 0
         self._offered = None
         return self._ask()
 
@@ -283,7 +298,9 @@ class LedgerMachine:
                 known = kept.get(address, there)
                 start, stop = min(known.start, there.start), max(known.stop, there.stop)
                 kept[address] = range(start, stop)
-        before, produced, closed = listed([chain for one in read for chain in one.lines.values()])
+        before, produced, closed, self.emptied = listed(
+            [chain for one in read for chain in one.lines.values()]
+        )
         self.ledger, self._end = Ledger(before.start), before.start
         entries: list[LedgerEntry] = []
         floors: dict[str, int] = {}
@@ -303,6 +320,7 @@ class LedgerMachine:
             entries += self._entered(address, first, there.stop - first)
         self.produced = [line for line in produced if self._came(line)]
         effects = self._restate((one.produced, one.offset) for one in self.produced)
+        self._emptied_line = self._begun - 1
         self._waiting += [(self._begun - 1, entry) for entry in entries]
         self._trims.append((self._begun - 1, self.ledger.start))
         return effects
@@ -316,7 +334,7 @@ class LedgerMachine:
         for batch, offset in produced:
             records = 0 if batch is None else batch.records
             lines.append(self._line(LineKind.PRODUCED, offset, "", 0, records, batch))
-        lines.append(self._line(LineKind.OPEN, self.ledger.end, self._address))
+        lines.append(self._line(LineKind.OPEN, self.ledger.end, self._address, self.emptied))
         self._begun, self._beginning_lines = self._lines, self._lines - first
         self._settled = False
         return [WriteLines(tuple(lines))]
@@ -369,10 +387,18 @@ class LedgerMachine:
         self.ledger.cut(event.start)
         return self._begin_later()
 
-    def _begin_later(self) -> list[LedgerEffect]:
+    def _empty(self, event: TopicDeleted) -> list[LedgerEffect]:
+        assert self.state is OwnerState.SERVING
+        if event.change <= self.emptied:
+            return []  # what came since is of the topic that was made again
+        self.ledger.cut(self.ledger.end)
+        self.emptied, self._emptied_line = event.change, self._lines
+        return self._begin_later(event.change)
+
+    def _begin_later(self, deletion: int = 0) -> list[LedgerEffect]:
         """Say where the list begins from now on."""
         self._trims.append((self._lines, self.ledger.start))
-        return [WriteLines((self._line(LineKind.TRIM, self.ledger.start),))]
+        return [WriteLines((self._line(LineKind.TRIM, self.ledger.start, first=deletion),))]
 
     def _offer(self, now_ms: int) -> list[LedgerEffect]:
         """What may be told, now that something is stored."""
@@ -390,11 +416,15 @@ class LedgerMachine:
         start = 0 if self._offered is None else self._offered.start
         while self._trims and self._trims[0][0] < self._lines_stored:
             start = self._trims.popleft()[1]
+        effects: list[LedgerEffect] = []
         offered = Offered(start, max(self._end, start))
-        if offered == self._offered:
-            return []
-        self._offered = offered
-        return [offered]
+        if offered != self._offered:
+            self._offered = offered
+            effects.append(offered)
+        if self.emptied > self._emptied_told and self._emptied_line < self._lines_stored:
+            self._emptied_told = self.emptied
+            effects.append(LedgerEmptied(self.emptied))
+        return effects
 
     def _is_stored(self, line: int, entry: LedgerEntry) -> bool:
         if line >= self._lines_stored:

@@ -71,9 +71,19 @@ class PermittedBroker:
             return _DENIED
         return await self._broker.create(name, partitions, configs)
 
-    async def delete(self, name: str) -> ErrorCode:
+    async def delete(self, name: str, timeout_s: float) -> ErrorCode:
         """See `Broker`."""
-        return await self._broker.delete(name) if self._rights.may_write(name) else _DENIED
+        if not self._rights.may_write(name):
+            return _DENIED
+        return await self._broker.delete(name, timeout_s)
+
+    async def alter(
+        self, name: str, configs: Mapping[str, str | None], *, whole: bool
+    ) -> ErrorCode:
+        """See `Broker`."""
+        if not self._rights.may_write(name):
+            return _DENIED
+        return await self._broker.alter(name, configs, whole=whole)
 
     def append(
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float

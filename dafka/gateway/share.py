@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.gateway.broker import HIGH_WATERMARK, ErrorCode, Offsets, Placed
 from dafka.gateway.effects import Answer, Located, OffsetsShown, PartitionLate, ReadLedger
 from dafka.gateway.events import (
+    LedgerEmptied,
     LinesStored,
     Offered,
     Owned,
@@ -20,6 +21,7 @@ from dafka.gateway.events import (
     RecordsStored,
     Restate,
     TakeoverLate,
+    TopicDeleted,
     WriteLines,
 )
 from dafka.gateway.ledger import CLOSED
@@ -92,6 +94,8 @@ class Share:
         self._waiting: deque[_Waiting] = deque()
         self._deleting: list[DeleteRecords] = []
         """Answered once offsets begin there."""
+        self._deleted = self._emptied = self._reported = 0
+        """Deletions of its topic: the last, the last that has emptied it, and that was told of."""
         self._producers = Producers()
         self._line_ends = StoredEnds(blocking_of(stores), STORES_MAX)
         self._record_ends = StoredEnds(blocking_of(stores), STORES_MAX)
@@ -113,7 +117,25 @@ class Share:
                     effects += self._show(effect)
                 case TakeoverLate():
                     effects.append(PartitionLate(self.partition, effect.waits_for))
+                case LedgerEmptied():
+                    self._emptied = effect.change
+        if self.offered is not None and self.machine.emptied < self._deleted:
+            effects += self.feed(TopicDeleted(self._deleted), now_ms)
         return effects
+
+    def empty(self, deletion: int, now_ms: int) -> list[ShareEffect]:
+        """Its topic is deleted: what has an offset is to have none, as soon as it is served."""
+        self._deleted = max(self._deleted, deletion)
+        if self.offered is None or self.machine.emptied >= self._deleted:
+            return []
+        return self.feed(TopicDeleted(self._deleted), now_ms)
+
+    def newly_emptied(self) -> int | None:
+        """Return the deletion that has emptied it, once: as safely as its offsets are kept."""
+        if not self._reported < self._deleted <= self._emptied:
+            return None
+        self._reported = self._deleted
+        return self._deleted
 
     def take(self, read: StoreRead, now_ms: int) -> list[ShareEffect]:
         """A store has been read."""

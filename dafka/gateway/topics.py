@@ -1,11 +1,11 @@
-"""Topics that clients make and delete, and what they ask about their configs."""
+"""Topics that clients make, and what they ask about their configs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dafka.gateway.admin import TOPIC_NAME, by_id
+from dafka.gateway.admin import TOPIC_NAME
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.catalog import INTERNAL
 from dafka.gateway.configs import ConfigSource, described, gateway_configs, refusal
@@ -23,12 +23,7 @@ _DEFAULT = -1
 _COPIES = 1
 """Replicas that clients are told of: how many stores keep a record is the cluster's matter."""
 
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-
-_KEPT = (
-    "other clusters have the topic, too, and write it: DeleteRecords lets it begin later here, and "
-    "an operator may delete it at each store"
-)
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
 async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) -> dict[str, Any]:
@@ -120,31 +115,6 @@ def _creation_refusal(
     return ErrorCode.NONE, None
 
 
-async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
-    """Delete topics, by name or by id."""
-    if hasattr(body, "topic_names"):
-        return {"responses": [await _delete(broker, name) for name in body.topic_names]}
-    ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
-    answers = []
-    for one in body.topics:
-        topic = ids.get(one.topic_id) if one.name is None else broker.topic(one.name)
-        if topic is None:
-            unnamed = one.name is None
-            unknown = (
-                ErrorCode.UNKNOWN_TOPIC_ID if unnamed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            answers.append({"name": one.name, "topic_id": one.topic_id, "error_code": unknown})
-        else:
-            answers.append(await _delete(broker, topic.name) | {"topic_id": topic.id})
-    return {"responses": answers}
-
-
-async def _delete(broker: Broker, name: str) -> dict[str, Any]:
-    error = await broker.delete(name)
-    kept = error is ErrorCode.TOPIC_DELETION_DISABLED
-    return {"name": name, "error_code": error, "error_message": _KEPT if kept else None}
-
-
 def create_partitions(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     """Refuse to: the number says which records are in which partition, on every cluster."""
     return {
@@ -175,7 +145,7 @@ def describe_configs(
     answers = []
     for asked in body.resources:
         answer = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
-        if asked.resource_type == _BROKER_RESOURCE:
+        if asked.resource_type == BROKER_RESOURCE:
             answer |= _of_gateway(broker, asked, partitions, on_demand=on_demand)
         else:
             answer |= _of_topic(broker, asked)
@@ -211,10 +181,10 @@ def _of_gateway(
 
 def _of_topic(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:
     kind, name = asked.resource_type, asked.resource_name
-    topic = broker.topic(name) if kind == _TOPIC_RESOURCE else None
+    topic = broker.topic(name) if kind == TOPIC_RESOURCE else None
     if topic is not None:
         return {"configs": list(described(topic.configs, asked.configuration_keys))}
-    if kind == _TOPIC_RESOURCE:
+    if kind == TOPIC_RESOURCE:
         return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     why = "topics and brokers have configs"
     return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}

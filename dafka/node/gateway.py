@@ -35,7 +35,7 @@ from dafka.gateway.broker import (
     Placed,
     Topic,
 )
-from dafka.gateway.catalog import CONTROLLED, decoded_topic
+from dafka.gateway.catalog import CONTROLLED, ORDERED
 from dafka.gateway.coordination import coordinated_in
 from dafka.gateway.effects import (
     Answer,
@@ -48,7 +48,6 @@ from dafka.gateway.effects import (
     LagsMeasured,
     Locate,
     Located,
-    MakeTopic,
     OffsetsCommitted,
     OffsetsShown,
     PartitionLate,
@@ -56,7 +55,6 @@ from dafka.gateway.effects import (
     Shared,
     Survey,
     TopicMade,
-    TopicsOrdered,
 )
 from dafka.gateway.machine import (
     GROUP,
@@ -69,13 +67,15 @@ from dafka.gateway.machine import (
 from dafka.gateway.meter import PartitionMeter
 from dafka.gateway.owned_partitions import LateTakeovers
 from dafka.gateway.served import served
+from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
 from dafka.node.group_client import StoreLines
 from dafka.node.kafka_groups import KafkaGroups
 from dafka.node.loop import Node
 from dafka.node.record_reader import RecordReader
-from dafka.node.store_watch import AGAIN_S, StoreWatch
+from dafka.node.store_watch import StoreWatch
+from dafka.node.topic_order import TopicOrder
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Stored, Wanted
 from dafka.transport.mesh import Mesh
@@ -86,7 +86,6 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.gateway.effects import ClientEvent, GatewayEvent
-    from dafka.gateway.ledger import LedgerEntry
     from dafka.protocol.events import Event
     from dafka.transport.sockets import Pollable
 
@@ -170,6 +169,7 @@ class GatewayNode:
         self._cluster = cluster
         self._self = Gateway(self.node, host, port)
         self._topics: Mapping[str, Topic] = {}
+        self._known: Mapping[str, Topic] = {}
         self._shared = Shared(0, {}, {})
         self._coordinating = Coordinating({})
         self._groups = KafkaGroups(self)
@@ -187,10 +187,6 @@ class GatewayNode:
         self._told: deque[Told] = deque()
         """What the loop has to be told."""
         self._telling = False
-        self._ordered = (0, 0)
-        """As controller: of which epoch, and up to which offset, topics have been read."""
-        self._ordering = ThreadPoolExecutor(1, "dafka-topics")
-        self._closing = threading.Event()
         self._local = threading.local()
         self._readers: list[RecordReader] = []
         with ExitStack() as opened:
@@ -208,8 +204,9 @@ class GatewayNode:
             role = _GatewayRole(self._machine, lines, self._perform)
             self._node: Node[None, GatewayEvent | Answered] = Node(role, self.address, {None: mesh})
             opened.pop_all()
+        self._order = TopicOrder(self._machine.ordered, self._reader, self.post)
         self._watches = [
-            StoreWatch(store, cluster, lambda: self._topics, self.post) for store in cluster.stores
+            StoreWatch(store, cluster, lambda: self._known, self.post) for store in cluster.stores
         ]
         self._pool = ThreadPoolExecutor(READERS, "dafka-read")
         self._node.start()
@@ -248,19 +245,32 @@ class GatewayNode:
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
         """See `Broker`."""
         topic = Topic(name, partitions, uuid4(), dict(configs))
+        return await self._want(lambda token: MakeTopic(token, topic), MAKE_TIMEOUT_S)
+
+    async def delete(self, name: str, timeout_s: float) -> ErrorCode:
+        """See `Broker`."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return await self._want(lambda token: DeleteTopic(token, name, topic.id), timeout_s)
+
+    async def alter(
+        self, name: str, configs: Mapping[str, str | None], *, whole: bool
+    ) -> ErrorCode:
+        """See `Broker`."""
+        return await self._want(
+            lambda token: AlterTopic(token, name, configs, whole), MAKE_TIMEOUT_S
+        )
+
+    async def _want(self, make: Callable[[int], ClientEvent], timeout_s: float) -> ErrorCode:
+        """Let a topic become something else."""
         try:
-            async with asyncio.timeout(MAKE_TIMEOUT_S):
-                made = await self.ask(lambda token: MakeTopic(token, topic))
+            async with asyncio.timeout(timeout_s):
+                made = await self.ask(make)
         except TimeoutError:
             return ErrorCode.REQUEST_TIMED_OUT
         assert isinstance(made, TopicMade)
         return made.error
-
-    async def delete(self, name: str) -> ErrorCode:
-        """See `Broker`. Nothing is deleted: other clusters have the topic, too."""
-        if name not in self._topics:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.TOPIC_DELETION_DISABLED
 
     def append(
         self, partition: KafkaPartition, batch: bytes, acks: int, timeout_s: float
@@ -444,9 +454,8 @@ class GatewayNode:
         self._node.stop()
         for watch in self._watches:
             watch.close()
-        self._closing.set()
+        self._order.close()
         self._pool.shutdown()
-        self._ordering.shutdown()
         for reader in self._readers:
             reader.close()
 
@@ -504,8 +513,8 @@ class GatewayNode:
             case ReadLedger():
                 for watch in self._watches:
                     watch.read(effect)
-            case Catalogued(topics):
-                self._topics = topics
+            case Catalogued(topics, known):
+                self._known, self._topics = known, topics
             case Shared():
                 self._shared = effect
             case Coordinating():
@@ -531,8 +540,8 @@ class GatewayNode:
             self._shown.pop(shown.partition, None)
         else:
             self._shown[shown.partition] = shown.offsets
-            if shown.partition == CONTROLLED:
-                self._order_topics(shown.offsets.end)
+            if shown.partition in ORDERED:
+                self._order.grown(shown.partition, shown.offsets.end)
         self._tell(shown)
 
     def _tell(self, effect: Told) -> None:
@@ -559,31 +568,6 @@ class GatewayNode:
             else:
                 answer = effect.placed if isinstance(effect, Answer) else effect
                 _settle(self._asked.get(effect.token), answer)
-
-    def _order_topics(self, end: int) -> None:
-        """As controller: `__topics` have grown, read what is new in its order."""
-        epoch, read = self._ordered
-        now_epoch, entries = self._machine.controlled(read, end)
-        if now_epoch != epoch:
-            now_epoch, entries = self._machine.controlled(0, end)
-        self._ordered = now_epoch, end
-        self._ordering.submit(self._read_topics, now_epoch, entries)
-
-    def _read_topics(self, epoch: int, entries: tuple[LedgerEntry, ...]) -> None:
-        while not self._closing.is_set():
-            try:
-                values = [
-                    value
-                    for entry in entries
-                    for value in self._reader().values(CONTROLLED.topic, entry)
-                ]
-            except QueryError as error:
-                log.warning("cannot read topics, it is tried again: %s", error)
-                self._closing.wait(AGAIN_S)
-                continue
-            topics = [topic for topic in map(decoded_topic, values) if topic is not None]
-            self.post(TopicsOrdered(epoch, tuple(topics)))
-            return
 
 
 def _settle(future: asyncio.Future[T] | None, result: T) -> None:

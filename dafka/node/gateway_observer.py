@@ -8,7 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import KafkaPartition
-from dafka.gateway.catalog import CONTROLLED
+from dafka.gateway.catalog import ORDERED
 from dafka.gateway.effects import LagsMeasured, MeasureLags
 from dafka.gateway.machine import gateway_of, share_of
 from dafka.gateway.owned_partitions import OwnedPartitions
@@ -87,7 +87,7 @@ class GatewayObserver:
             return
         self._division = shared, topics = division
         mine = {one for one in shared.members if self._is_mine(gateway_of(one))}
-        partitions = [CONTROLLED]
+        partitions = [*ORDERED]
         for topic in topics.values():
             partitions += (KafkaPartition(topic.name, one) for one in range(topic.partitions))
         self._all = len(partitions)

@@ -13,11 +13,12 @@ from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.handlers import Handlers
 from dafka.gateway.quotas import Quotas
 from dafka.gateway.server import GatewayServer
+from dafka.gateway.topic_retention import TopicRetention
 from dafka.node.gateway import GatewayNode
 from dafka.node.gateway_observer import GatewayObserver
 from dafka.node.gateway_pages import GatewayPages
 from dafka.process import metrics
-from dafka.process.clock import now_ms
+from dafka.process.clock import now_ms, wall_ms
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -81,6 +82,7 @@ class KafkaServer:
                 f"cannot listen for Kafka clients at {host}:{port}: {error}"
             ) from error
         self._observing = self._call(self._observer.run())
+        self._retaining = self._call(TopicRetention(self._node, wall_ms).run())
 
     @property
     def node(self) -> GatewayNode:
@@ -97,6 +99,8 @@ class KafkaServer:
             return "gateway has ended"
         if self._observing.done() and not self._observing.cancelled():
             return f"gateway is not looked at: {self._observing.exception()}"
+        if self._retaining.done() and not self._retaining.cancelled():
+            return f"nobody looks at the age of records: {self._retaining.exception()}"
         return self._node.unwell() or self._observer.unwell()
 
     def unready(self) -> str:
@@ -106,6 +110,7 @@ class KafkaServer:
     def close(self) -> None:
         """Take no more requests, answer those that are under way, leave the cluster."""
         self._observing.cancel()
+        self._retaining.cancel()
         self._call(self._server.stop()).result()
         self._end()
 

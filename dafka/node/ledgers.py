@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError, RecordError
 from dafka.gateway.broker import KafkaPartition
-from dafka.gateway.catalog import CATALOG, CONTROLLED, Catalog, decoded_topic
+from dafka.gateway.catalog import CATALOG, ORDERED, Catalog, decoded_state
 from dafka.gateway.chains import readable
 from dafka.gateway.effects import ReadLedger
 from dafka.gateway.events import StoreRead
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from dafka.gateway.broker import Topic
+    from dafka.gateway.catalog import TopicState
     from dafka.gateway.events import LedgerLine
     from dafka.model import Partition
     from dafka.query.client import StoreClient
@@ -35,7 +36,7 @@ def read_ledgers(
     Args:
         client: Its query port.
         wanted: Which.
-        topics: All that Kafka clients see.
+        topics: All that Kafka clients see, or saw.
 
     Raises:
         QueryError: It does not answer, or is another one by the end.
@@ -47,7 +48,7 @@ def read_ledgers(
     found = {}
     kept: dict[KafkaPartition, dict[str, range]] = {}
     for topic in {one.partition.topic for one in wanted}:
-        numbers = 1 if topic == CONTROLLED.topic else topics[topic].partitions
+        numbers = 1 if KafkaPartition(topic, 0) in ORDERED else topics[topic].partitions
         for place, there in client.ranges(topic).items():
             partition = KafkaPartition(topic, range_of(slot_of(place.address), numbers))
             kept.setdefault(partition, {})[place.address] = there
@@ -73,24 +74,24 @@ def read_all_ledgers(
     """
     catalog = Catalog()
     for place, there in sorted(client.ranges(CATALOG).items()):
-        catalog.add(read_topics(client, place, there.start, there.stop))
+        catalog.add(read_catalog(client, place, there.start, there.stop))
     wanted = [
         ReadLedger(partition, 0, 0)
         for partition in catalog.partitions()
         if topic in (None, partition.topic)
     ]
-    found = read_ledgers(client, wanted, catalog.topics)
+    found = read_ledgers(client, wanted, catalog.known)
     return {partition: read for (partition, _), read in found.items()}
 
 
-def read_topics(client: StoreClient, place: Partition, start: int, end: int) -> list[Topic]:
-    """Return the topics that the records of a log are about, in their order.
+def read_catalog(client: StoreClient, place: Partition, start: int, end: int) -> list[TopicState]:
+    """Return what a controller has said in a log, in its order.
 
     Raises:
         QueryError: The store does not answer.
     """
     values = (value for _, value in _values(client, place, start, end))
-    return [topic for topic in map(decoded_topic, values) if topic is not None]
+    return [state for state in map(decoded_state, values) if state is not None]
 
 
 def _read_lines(

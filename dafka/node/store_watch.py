@@ -12,13 +12,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
-from dafka.gateway.catalog import CATALOG, TOPICS
+from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_reader import CommitReader, committed
 from dafka.node.catching_up import CatchingUp
-from dafka.node.ledgers import read_ledgers, read_topics
+from dafka.node.ledgers import read_catalog, read_ledgers
 from dafka.process.clock import now_ms
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 
@@ -50,7 +50,7 @@ class StoreWatch:
     Args:
         endpoint: Its query port.
         cluster: Whose it is.
-        topics: What Kafka clients see at present; asked in this thread.
+        topics: What Kafka clients see at present, or saw; asked in this thread.
         post: Takes what is found to the gateway's node.
     """
 
@@ -149,14 +149,14 @@ class StoreWatch:
         ours = {
             place: there
             for place, there in kept.items()
-            if place.topic in topics or place.topic in (LEDGER, TOPICS)
+            if place.topic in topics or place.topic in (LEDGER, TOPICS, CHANGES)
         }
         if ours:
             self._post(StoreTold(self._store, ours))
         self._read_ledgers(client, topics)
         if self._new and now_ms() >= self._compare_due_ms:
             self._compare_due_ms = now_ms() + COMPARE_MS
-            known = (CATALOG, LEDGER, TOPICS, *topics)
+            known = (CATALOG, LEDGER, TOPICS, CHANGES, *topics)
             self._new = not self._catching_up.look(client, self._store, known)
         self._committing = self._committing or any(place.topic == COMMITS for place in kept)
         if self._committing:
@@ -169,7 +169,7 @@ class StoreWatch:
         told = client.changes(None)
         self._mark = None if told is None else told[1]
         kept: dict[Partition, range] = {}
-        for topic in (CATALOG, LEDGER, TOPICS, *self._topics()):
+        for topic in (CATALOG, LEDGER, TOPICS, CHANGES, *self._topics()):
             kept |= client.ranges(topic)
         self._commits = CommitReader(client, whole_interval_ms=None)
         self._committing = True
@@ -179,9 +179,9 @@ class StoreWatch:
         for place, there in kept.items():
             if place.topic == CATALOG:
                 start = max(there.start, self._read.get(place, 0))
-                topics = read_topics(client, place, start, there.stop)
+                states = read_catalog(client, place, start, there.stop)
                 self._read[place] = there.stop
-                self._post(CatalogRead(tuple(topics)))
+                self._post(CatalogRead(tuple(states)))
 
     def _read_ledgers(self, client: StoreClient, topics: Mapping[str, Topic]) -> None:
         if self._wanted:

@@ -138,7 +138,7 @@ class MemoryBroker:
             self._logs[KafkaPartition(name, number)] = _Log()
         return ErrorCode.NONE
 
-    async def delete(self, name: str) -> ErrorCode:
+    async def delete(self, name: str, timeout_s: float) -> ErrorCode:
         """See `Broker`."""
         topic = self._topics.pop(name, None)
         if topic is None:
@@ -146,6 +146,18 @@ class MemoryBroker:
         for number in range(topic.partitions):
             del self._logs[KafkaPartition(name, number)]
         self._tell()
+        return ErrorCode.NONE
+
+    async def alter(
+        self, name: str, configs: Mapping[str, str | None], *, whole: bool
+    ) -> ErrorCode:
+        """See `Broker`."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        altered = {**({} if whole else topic.configs), **configs}
+        set_ = {name: value for name, value in altered.items() if value is not None}
+        self._topics[name] = topic._replace(configs=set_)
         return ErrorCode.NONE
 
     def append(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from dafka.gateway.events import (
     Disowned,
     LeaseRenewed,
+    LedgerEmptied,
     LineKind,
     LinesStored,
     Offered,
@@ -31,6 +32,7 @@ from dafka.gateway.events import (
     Restate,
     StoreRead,
     TakeoverLate,
+    TopicDeleted,
     WriteLines,
 )
 from dafka.gateway.ledger import HOLE
@@ -164,6 +166,15 @@ class SimGateway:
             self._deleting.append(start)
             self._handle(RecordsDeleted(start))
 
+    def _hear_of_deletion(self) -> None:
+        """Its topic is deleted, or was: gateways hear so late, and more than once."""
+        run, machine = self._run, self.machine
+        if machine is None or machine.state is not OwnerState.SERVING or not run.deletion:
+            return
+        start, again = machine.ledger.start, run.emptied >= run.deletion
+        self._handle(TopicDeleted(run.deletion))
+        assert not again or machine.ledger.start == start, f"L9: {run.deletion} empties again"
+
     def tick(self, incarnation: int) -> None:
         """Publish again what may have got lost, and ask stores how far they are."""
         if incarnation != self.incarnation or not self.alive:
@@ -183,6 +194,8 @@ class SimGateway:
         self._handle(Woke())
         if self.machine.state is OwnerState.READING:
             self._read(self._poll_token)
+        if self._run.deletions.random() < 0.2:
+            self._hear_of_deletion()
 
     def _unanswered(self) -> None:
         """Clients that wait are told to ask the next owner, or find out by themselves."""
@@ -296,6 +309,8 @@ class SimGateway:
                     self.crash()
             case TakeoverLate():
                 self._run.late += 1
+            case LedgerEmptied():
+                self._run.emptied = max(self._run.emptied, effect.change)
             case Offered():
                 self.offered = effect
                 self._run.shown.offered(self.machine, effect, self._run.is_kept)
@@ -325,6 +340,12 @@ class LedgerRun:
         self.shown = Shown()
         self.deletes = seed % 4 == 3
         """Whether clients let offsets begin later, in place of retention."""
+        self.deletions = random.Random(seed)
+        """Their own, so that other seeds stay what they were."""
+        self.deletes_topic = seed % 8 == 6
+        """Whether the topic is deleted and made again, in place of retention."""
+        self.deletion = self.emptied = 0
+        """The number of the last, and of the last after which the topic was made again."""
         self.session_ms = chance.choice((200, 500))
         self.gateways = [SimGateway(self, f"G{number}") for number in range(chance.randint(2, 3))]
         self.natives = {f"P{number}": 0 for number in range(chance.randint(0, 3))}
@@ -427,6 +448,8 @@ class LedgerRun:
             self._lose(shelf)
         elif what == "retain" and self.deletes and self.owner is not None:
             self.owner.delete()
+        elif what == "retain" and self.deletes_topic:
+            self.deletion += self.emptied == self.deletion
         elif what == "retain" and shelf.up and shelf.kept:
             self._retain(shelf)
         else:
@@ -501,6 +524,8 @@ class LedgerRun:
             if sequence >= gone[address]
             # What an owner before has left behind without an offset gets none any more.
             if address in self.natives or address == owner.address
+            # A topic may be deleted before clients were told of its last records.
+            if not (self.deletes_topic and sequence < owner.machine.ledger.listed(address))
         }
         return kept <= names and self.shown.end == owner.machine.ledger.end
 
@@ -547,8 +572,8 @@ def judged(seed: int) -> tuple[str, list[str]]:
     told = (
         f"{len(one.shown.names)} offsets, {one.owners} owners, {one.shown.answered} produces "
         f"answered, {one.shown.repeated} again, {holes} holes, log start {one.shown.start}, "
-        f"{one.restated} chains begun anew, {sum(shelf.dropped for shelf in one.shelves)} lines "
-        "dropped"
+        f"{one.emptied} deletions, {one.restated} chains begun anew, "
+        f"{sum(shelf.dropped for shelf in one.shelves)} lines dropped"
     )
     return told, []
 

@@ -17,8 +17,18 @@ import kafka
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioNewTopic
+from aiokafka.admin.config_resource import ConfigResource as AioConfigResource
+from aiokafka.admin.config_resource import ConfigResourceType as AioConfigResourceType
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 from kafka.errors import (
     InvalidConfigurationError,
     InvalidTopicError,
@@ -358,6 +368,63 @@ def test_aiokafka_administers_topics(gateway):
             assert len(described["partitions"]) == 2
             await admin.delete_topics(["orders"])
             assert "orders" not in await admin.list_topics()
+        finally:
+            await admin.close()
+
+    asyncio.run(run())
+
+
+def test_librdkafka_alters_topics(gateway):
+    admin = AdminClient({"bootstrap.servers": gateway.endpoint})
+    admin.create_topics([NewTopic("orders", 2)])["orders"].result(WAIT_S)
+    admin.delete_topics(["orders"])["orders"].result(WAIT_S)
+    admin.create_topics([NewTopic("orders", 2)])["orders"].result(WAIT_S)
+    entry = ConfigEntry("max.message.bytes", "1000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+    configs = admin.describe_configs([resource])[resource].result(WAIT_S)
+    assert configs["max.message.bytes"].value == "1000"
+    assert not configs["max.message.bytes"].is_default
+    producer = confluent_kafka.Producer({"bootstrap.servers": gateway.endpoint})
+    failed = []
+    producer.produce("orders", b"x" * 2_000, on_delivery=lambda error, _: failed.append(error))
+    assert producer.flush(WAIT_S) == 0
+    assert [one.code() for one in failed] == [KafkaError.MSG_SIZE_TOO_LARGE]
+    wrong = ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)
+    refused = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[wrong])
+    with pytest.raises(KafkaException) as told:
+        admin.incremental_alter_configs([refused])[refused].result(WAIT_S)
+    assert told.value.args[0].code() == KafkaError.INVALID_CONFIG
+
+
+def test_kafka_python_alters_topics(gateway):
+    admin = kafka.KafkaAdminClient(bootstrap_servers=gateway.endpoint)
+    try:
+        for _ in range(2):
+            admin.create_topics([kafka.admin.NewTopic("orders", 3, 1)])
+            admin.delete_topics(["orders"])
+        admin.create_topics([kafka.admin.NewTopic("orders", 3, 1)])
+        altered = {"retention.ms": "60000"}
+        kind = kafka.admin.ConfigResourceType.TOPIC
+        admin.alter_configs([kafka.admin.ConfigResource(kind, "orders", configs=altered)])
+        assert gateway.broker.topic("orders").configs == altered
+    finally:
+        admin.close()
+
+
+def test_aiokafka_alters_topics(gateway):
+    async def run():
+        admin = AIOKafkaAdminClient(bootstrap_servers=gateway.endpoint)
+        await admin.start()
+        try:
+            for _ in range(2):
+                await admin.create_topics([AioNewTopic("orders", 2, 1)])
+                await admin.delete_topics(["orders"])
+            await admin.create_topics([AioNewTopic("orders", 2, 1)])
+            altered = {"retention.ms": "60000"}
+            kind = AioConfigResourceType.TOPIC
+            await admin.alter_configs([AioConfigResource(kind, "orders", configs=altered)])
+            assert gateway.broker.topic("orders").configs == altered
         finally:
             await admin.close()
 

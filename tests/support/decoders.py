@@ -434,6 +434,30 @@ DECODERS = [
         encode=lambda value: [catalog.encoded_topic(value)],
     ),
     Decoder(
+        name="what there is of a topic",
+        examples=[
+            [
+                catalog.encoded_state(
+                    catalog.TopicState(
+                        Topic("orders", 4, UUID(int=7), {}), catalog.TopicStage.DELETED, 9
+                    )
+                )
+            ]
+        ],
+        decode=lambda frames: wanted(catalog.decoded_state(first(frames))),
+        refusals=(RefusedError,),
+        encode=lambda value: [catalog.encoded_state(value)],
+    ),
+    Decoder(
+        name="partition that is empty",
+        examples=[
+            [catalog.encoded_emptied(catalog.EmptiedPartition(KafkaPartition("orders", 3), 7))]
+        ],
+        decode=lambda frames: wanted(catalog.decoded_emptied(first(frames))),
+        refusals=(RefusedError,),
+        encode=lambda value: [catalog.encoded_emptied(value)],
+    ),
+    Decoder(
         name="request of a Kafka client",
         examples=[[frame] for frame in kafka_messages.requests(Random(31), 3)],
         decode=lambda frames: parse(first(frames)),

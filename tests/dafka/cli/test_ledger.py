@@ -57,7 +57,7 @@ def test_what_gateways_have_written_is_told_and_found_right(cluster, free_ports)
     done = check(cluster, "--all", "--json")
     assert done.exit_code == 0, done.output
     rows = {row["topic"]: row for row in map(json.loads, done.output.splitlines())}
-    assert rows.keys() == {"__topics", "orders"}
+    assert rows.keys() == {"__changes", "__topics", "orders"}
     orders = rows["orders"]
     assert (orders["start"], orders["stored"], orders["end"], orders["holes"]) == (0, 3, 3, 0)
     assert orders["problems"] == []

@@ -84,7 +84,17 @@ def test_a_rule_that_is_none(rule):
 
 @pytest.mark.parametrize(
     "pattern",
-    ["_schemas", "_*", "__consumer_offsets", "__*", "_[a-z]*", "__ledger", "__topics", "__catalog"],
+    [
+        "_schemas",
+        "_*",
+        "__consumer_offsets",
+        "__*",
+        "_[a-z]*",
+        "__ledger",
+        "__topics",
+        "__catalog",
+        "__changes",
+    ],
 )
 def test_no_rule_drops_what_a_cluster_needs_for_ever(pattern):
     with pytest.raises(MisuseError, match="see by themselves what is needed: take the rule out"):

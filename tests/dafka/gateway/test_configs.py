@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.gateway.configs import TOPIC_CONFIGS, batch_bytes_max, described, refusal
+from dafka.gateway.configs import TOPIC_CONFIGS, batch_bytes_max, described, refusal, retention_ms
 from dafka.limits import CLIENT_BATCH_BYTES_MAX
 
 
@@ -55,3 +55,8 @@ def test_a_topic_is_described_with_what_was_set_and_what_was_not():
 def test_batches_are_as_large_as_the_topic_says():
     assert batch_bytes_max({}) == CLIENT_BATCH_BYTES_MAX
     assert batch_bytes_max({"max.message.bytes": "7"}) == 7
+
+
+def test_records_are_as_old_as_a_topic_says():
+    assert retention_ms({}) is retention_ms({"retention.ms": "-1"}) is None
+    assert retention_ms({"retention.ms": "7"}) == 7

@@ -208,7 +208,7 @@ def test_what_was_read_is_not_read_again_while_more_is_waited_for():
 
 def test_who_waits_is_told_when_the_partition_is_somebody_else_s():
     async def then(broker):
-        await broker.delete("orders")
+        await broker.delete("orders", 1)
 
     (found,) = waited(fetching(("orders", 0, 9), max_wait_ms=600_000), then)
     assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

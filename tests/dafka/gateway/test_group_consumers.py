@@ -195,7 +195,7 @@ def test_what_is_not_there_is_not_owned():
         groups = await with_topic()
         await groups.hear("a", JOINS)
         gone = [{"topic_id": groups.broker.topic("orders").id, "partitions": [0]}]
-        await groups.broker.delete("orders")
+        await groups.broker.delete("orders", 1)
         answer = await groups.ask(
             Api.CONSUMER_GROUP_HEARTBEAT,
             group_id="g",

@@ -8,13 +8,27 @@ from uuid import UUID
 import pytest
 
 from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Offsets, Placed, Topic
-from dafka.gateway.catalog import CATALOG, CONTROLLED, TOPICS, decoded_topic, encoded_topic
+from dafka.gateway.catalog import (
+    CATALOG,
+    CHANGED,
+    CHANGES,
+    CONTROLLED,
+    TOPICS,
+    EmptiedPartition,
+    TopicStage,
+    TopicState,
+    decoded_emptied,
+    decoded_state,
+    decoded_topic,
+    encoded_topic,
+)
 from dafka.gateway.commits import OFFSETS, row_of
 from dafka.gateway.coordination import COORDINATED, coordinated_in
 from dafka.gateway.effects import (
     Answer,
     AppendBatch,
     CatalogRead,
+    ChangesOrdered,
     Close,
     CommitOffsets,
     CommitsTold,
@@ -23,7 +37,6 @@ from dafka.gateway.effects import (
     LedgersRead,
     ListGroups,
     Locate,
-    MakeTopic,
     OffsetsCommitted,
     OffsetsShown,
     PartitionLate,
@@ -37,6 +50,7 @@ from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
 from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
 from dafka.gateway.owner import TAKEOVER_MS_MAX
+from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
@@ -186,7 +200,7 @@ def store():
 def bench(store):
     """A gateway that owns all of a topic with two partitions."""
     bench = Bench(store)
-    bench.give(CatalogRead((ORDERS,)))
+    bench.give(CatalogRead((TopicState(ORDERS),)))
     bench.own(CONTROLLED, FIRST, KafkaPartition("orders", 1))
     return bench
 
@@ -229,7 +243,7 @@ def test_what_it_owns_and_cannot_serve_it_tells_of_until_it_does(store):
     bench = Bench(store)
     bench.own(CONTROLLED)
     bench.deaf = True
-    bench.give(CatalogRead((ORDERS,)))
+    bench.give(CatalogRead((TopicState(ORDERS),)))
     bench.settle(lambda one: isinstance(one, PartitionLate))
     late = [one for one in bench.told if isinstance(one, PartitionLate)]
     assert late[0] == PartitionLate(FIRST, "stores to have its ledger: 0 of 2 lines")
@@ -276,7 +290,7 @@ def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     assert OffsetsShown(FIRST, None) in told
     assert Left() in told
     second = Bench(store, bench.now_ms)
-    second.give(CatalogRead((ORDERS,)))
+    second.give(CatalogRead((TopicState(ORDERS),)))
     second.own(FIRST)
     assert second.append(waits.batch).offset == 2, "it was stored, only nobody had said so"
     assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
@@ -287,7 +301,7 @@ def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
     first_log = next(log for log in store.logs if log.topic == "orders")
     bench.give(Close())
     second = Bench(store, bench.now_ms)
-    second.give(CatalogRead((ORDERS,)))
+    second.give(CatalogRead((TopicState(ORDERS),)))
     second.own(FIRST)
     assert second.give(StoreTold(STORE, {first_log: range(5)})) == []
     assert second.append(sent(b"b")).offset == 1
@@ -299,9 +313,9 @@ def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     (log,) = bench.store.kept(TOPICS)
     assert [decoded_topic(value) for value in bench.store.values(log)] == [topic]
     assert bench.give(TopicsOrdered(0, (topic,))) == [], "of an ownership of before"
-    epoch, entries = bench.machine.controlled(0, 1)
+    epoch, entries = bench.machine.ordered(CONTROLLED, 0, 1)
     assert [(one.address, one.records) for one in entries] == [(log.address, 1)]
-    other = topic._replace(partitions=3)
+    other = topic._replace(partitions=3, id=UUID(int=10))
     told = bench.give(TopicsOrdered(epoch, (topic, other)))
     assert TopicMade(5, ErrorCode.NONE) in told
     (said,) = bench.store.kept(CATALOG)
@@ -380,3 +394,101 @@ def test_groups_are_listed_once_enough_stores_were_read(bench):
     key = CommitKey("audit", row_of(OFFSETS, FIRST))
     bench.give(CommitsTold(STORE, [(key, Commit(1, 1, 1))], whole=True))
     assert bench.ask(ListGroups(2)) == GroupsListed(2, ["audit"])
+
+
+def changes_in(bench):
+    """What has been asked for, with the number that each has, as the node reads it."""
+    _, entries = bench.machine.ordered(CHANGED, 0, 1_000)
+    found = []
+    for entry in entries:
+        values = bench.store.values(Partition(CHANGES, entry.address))
+        for number in range(entry.records):
+            value = values[entry.first + number]
+            change = decoded_emptied(value) or decoded_state(value)
+            found.append((entry.offset + number + 1, change))
+    return found
+
+
+def made_in(told):
+    return [one for one in told if isinstance(one, TopicMade)]
+
+
+def order(bench):
+    """Let the controller read what there is."""
+    epoch, _ = bench.machine.ordered(CHANGED, 0, 1)
+    return bench.give(ChangesOrdered(epoch, tuple(changes_in(bench))))
+
+
+@pytest.fixture
+def controller(bench):
+    bench.own(CHANGED)
+    return bench
+
+
+def test_a_topic_is_deleted_once_its_partitions_are_empty(controller):
+    controller.append(sent(b"a", b"b"))
+    assert not made_in(controller.give(DeleteTopic(5, "orders", ORDERS.id)))
+    told = order(controller)
+    assert controller.machine.catalog.topics == {}
+    assert OffsetsShown(FIRST, Offsets(2, 2)) in told, "they are empty at once"
+    assert not made_in(told)
+    emptied = [one for _, one in changes_in(controller)[1:]]
+    assert emptied == [EmptiedPartition(KafkaPartition("orders", one), 1) for one in (0, 1)]
+    assert TopicMade(5, ErrorCode.NONE) in order(controller)
+    assert controller.machine.catalog.state("orders").stage is TopicStage.EMPTIED
+    assert order(controller) == [], "read again, it is the same"
+
+
+def test_a_topic_that_is_made_again_goes_on_behind_what_was_deleted(controller):
+    controller.append(sent(b"a", b"b"))
+    controller.give(DeleteTopic(5, "orders", ORDERS.id))
+    order(controller)
+    again = ORDERS._replace(id=UUID(int=8))
+    assert not made_in(controller.give(MakeTopic(6, again))), "not before they are empty"
+    order(controller)
+    assert TopicMade(6, ErrorCode.NONE) in order(controller)
+    assert controller.machine.catalog.topics == {"orders": again}
+    assert controller.append(sent(b"c")) == Placed(ErrorCode.NONE, 2, 2)
+    other = MakeTopic(7, ORDERS._replace(id=UUID(int=9)))
+    assert controller.ask(other) == TopicMade(7, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+def test_with_another_number_of_partitions_it_is_not_made_again(controller):
+    controller.give(DeleteTopic(5, "orders", ORDERS.id))
+    order(controller)
+    order(controller)
+    again = MakeTopic(6, ORDERS._replace(id=UUID(int=8), partitions=3))
+    assert controller.ask(again) == TopicMade(6, ErrorCode.INVALID_PARTITIONS)
+
+
+def test_who_takes_over_empties_what_was_not_and_only_that(controller, store):
+    controller.append(sent(b"a", b"b"))
+    deleted = TopicState(ORDERS, TopicStage.DELETED, 1)
+    controller.give(Close())
+    second = Bench(store, controller.now_ms)
+    second.give(CatalogRead((deleted,)))
+    second.own(FIRST)
+    second.settle(lambda one: one == OffsetsShown(FIRST, Offsets(2, 2)))
+    second.give(CatalogRead((TopicState(ORDERS, TopicStage.LIVE, 4),)))
+    second.append(sent(b"c"))
+    second.give(Close())
+    third = Bench(store, second.now_ms)
+    third.give(CatalogRead((deleted,)))
+    third.own(FIRST)
+    assert third.ask(Locate(1, FIRST, 2, 1_000)).offsets == Offsets(2, 3), "heard of late"
+
+
+def test_settings_are_altered_in_the_order_of_the_changes(controller):
+    controller.give(AlterTopic(5, "orders", {"retention.ms": "7"}, whole=False))
+    controller.give(AlterTopic(6, "orders", {"retention.bytes": "9"}, whole=False))
+    told = order(controller)
+    assert TopicMade(5, ErrorCode.NONE) in told
+    assert TopicMade(6, ErrorCode.NONE) not in told, "it did not know of the first: it asks again"
+    assert TopicMade(6, ErrorCode.NONE) in order(controller)
+    both = {"retention.ms": "7", "retention.bytes": "9"}
+    assert controller.machine.catalog.topics["orders"].configs == both
+    controller.give(AlterTopic(7, "orders", {"retention.ms": None}, whole=True))
+    assert TopicMade(7, ErrorCode.NONE) in order(controller)
+    assert controller.machine.catalog.topics["orders"].configs == {}
+    unknown = AlterTopic(8, "other", {}, whole=True)
+    assert controller.ask(unknown) == TopicMade(8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -103,43 +103,6 @@ def test_a_topic_that_is_named_twice_is_not_made():
     assert broker.topic("new") is None
 
 
-@pytest.mark.parametrize("version", SERVED[Api.DELETE_TOPICS])
-def test_topics_are_deleted_by_name(version):
-    names = ["orders", "other"]
-    answer, broker = told(
-        Api.DELETE_TOPICS, version, topic_names=names, topics=[{"name": name} for name in names]
-    )
-    assert [(one.name, one.error_code) for one in answer.responses] == [
-        ("orders", 0),
-        ("other", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ]
-    assert broker.topics() == []
-
-
-def test_topics_are_deleted_by_id():
-    ids = [{"name": None, "topic_id": UUID(int=number)} for number in (1, 9)]
-    answer, broker = told(Api.DELETE_TOPICS, 6, topics=ids)
-    assert [(one.name, one.error_code) for one in answer.responses] == [
-        ("orders", 0),
-        (None, ErrorCode.UNKNOWN_TOPIC_ID),
-    ]
-    assert broker.topics() == []
-
-
-def test_a_topic_that_is_kept_is_refused_with_the_reason():
-    class Keeping(MemoryBroker):
-        async def delete(self, name):
-            return ErrorCode.TOPIC_DELETION_DISABLED
-
-    handlers = Handlers(Keeping(), now_ms)
-    answer = asyncio.run(
-        ask(handlers, Api.DELETE_TOPICS, 5, topic_names=["orders"], timeout_ms=1_000)
-    )
-    (refused,) = answer.responses
-    assert refused.error_code == ErrorCode.TOPIC_DELETION_DISABLED
-    assert "other clusters" in refused.error_message
-
-
 @pytest.mark.parametrize("version", SERVED[Api.CREATE_PARTITIONS])
 def test_the_number_of_partitions_does_not_change(version):
     topics = [{"name": name, "count": 8, "assignments": None} for name in ("orders", "other")]
@@ -175,7 +138,7 @@ def test_configs_of_a_gateway_are_described(version):
     assert error == 0
     assert configs["advertised.listeners"].value == "GATEWAY://127.0.0.1:0"
     assert configs["num.partitions"].value == "3"
-    assert configs["delete.topic.enable"].value == "false"
+    assert configs["delete.topic.enable"].value == "true"
     assert all(one.read_only and one.config_source == 4 for one in configs.values())
     assert described(version, 4, "1", ["num.partitions"])[1].keys() == {"num.partitions"}
 

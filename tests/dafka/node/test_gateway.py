@@ -17,6 +17,7 @@ from dafka.gateway.broker import (
     Offsets,
 )
 from dafka.gateway.effects import OffsetsShown, PartitionLate
+from dafka.gateway.topic_retention import TopicRetention
 from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
 from dafka.transport.access import Access, Rights
@@ -337,3 +338,58 @@ def test_in_a_cluster_with_keys_it_needs_no_more_than_to_read_and_write(make_clu
     for offset in range(2):
         with GatewayNode(place, "127.0.0.1", free_ports(1)) as broker:
             asyncio.run(scenario(broker, offset))
+
+
+def test_a_topic_is_deleted_made_again_and_altered(gateway):
+    """With the next gateway, which finds the same."""
+    broker = gateway()
+
+    async def before():
+        await made(broker, "orders", 1)
+        await appended(broker, ORDERS, batch_of(b"a", b"b"))
+        first = broker.topic("orders").id
+        assert await broker.delete("orders", 60) is ErrorCode.NONE
+        assert broker.topic("orders") is None
+        gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await broker.delete("orders", 60) is broker.offsets(ORDERS) is gone
+        assert await broker.create("orders", 2, {}) is ErrorCode.INVALID_PARTITIONS
+        await made(broker, "orders", 1)
+        assert broker.topic("orders").id != first
+        assert broker.offsets(ORDERS) == Offsets(2, 2)
+        assert (await appended(broker, ORDERS, batch_of(b"c"))).offset == 2
+        altered = {"retention.ms": "60000"}
+        assert await broker.alter("orders", altered, whole=False) is ErrorCode.NONE
+        assert broker.topic("orders").configs == altered
+
+    asyncio.run(before())
+    known = broker.topic("orders")
+    die(broker)
+    second = gateway()
+
+    async def after():
+        await until(lambda: topic_of(second, "orders"))
+        assert (await appended(second, ORDERS, batch_of(b"d"))).offset == 3
+        await until(lambda: same(second, known))
+        assert second.offsets(ORDERS) == Offsets(2, 4)
+        assert read(await all_of(second, ORDERS)) == [(2, b"c"), (3, b"d")]
+
+    asyncio.run(after())
+
+
+async def same(broker, topic):
+    return broker.topic(topic.name) == topic
+
+
+def test_what_is_older_than_a_topic_says_is_let_go(gateway):
+    broker = gateway()
+
+    async def scenario():
+        assert await broker.create("orders", 1, {"retention.ms": "1000"}) is ErrorCode.NONE
+        await appended(broker, ORDERS, batch_of(b"a", b"b", time_ms=1_000))
+        await appended(broker, ORDERS, batch_of(b"c", time_ms=5_000))
+        await TopicRetention(broker, lambda: 3_000).look()
+        assert broker.offsets(ORDERS) == Offsets(2, 3)
+        await TopicRetention(broker, lambda: 6_001).look()
+        assert broker.offsets(ORDERS) == Offsets(3, 3)
+
+    asyncio.run(scenario())

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.gateway.broker import KafkaPartition, Offsets, Topic
-from dafka.gateway.catalog import CONTROLLED
+from dafka.gateway.catalog import CHANGED, CONTROLLED
 from dafka.gateway.coordinators import DescribedGroup
 from dafka.gateway.effects import LagsMeasured, Shared
 from dafka.gateway.machine import GROUP, node_number
@@ -71,16 +71,16 @@ def test_partitions_by_how_far_they_are(observed):
     node, _, _, look, _ = observed
     topic = Topic("orders", 3, None, {})
     node.division = node.division[0], {"orders": topic}
-    node.shown = {CONTROLLED: Offsets(0, 1), ORDERS[0]: Offsets(0, 5)}
+    node.shown = {CONTROLLED: Offsets(0, 1), CHANGED: Offsets(0, 0), ORDERS[0]: Offsets(0, 5)}
     look()
     look(2_000)
-    assert told("partitions", state="serving") == 2
+    assert told("partitions", state="serving") == 3
     assert told("partitions", state="beginning") == 2
-    assert told("cluster_partitions") == 4
+    assert told("cluster_partitions") == 5
     assert told("beginning_seconds") == 2
     assert told("stores_away") == 1
     assert told("partition_high_watermark", topic="orders", partition="0") == 5
-    node.shown = dict.fromkeys([CONTROLLED, *ORDERS], Offsets(0, 5))
+    node.shown = dict.fromkeys([CONTROLLED, CHANGED, *ORDERS], Offsets(0, 5))
     look()
     assert told("beginning_seconds") == 0
 
@@ -93,7 +93,7 @@ def test_what_is_anothers_is_not_counted(observed):
     )
     look()
     assert told("partitions", state="serving") == 0
-    assert told("cluster_partitions") == 1
+    assert told("cluster_partitions") == 2
     assert not observer.partitions.owned
 
 

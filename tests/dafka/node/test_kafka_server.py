@@ -45,7 +45,7 @@ def test_a_topic_is_made_when_it_is_first_written_to(place, free_ports, until):
         until(lambda: sample("partition_records_total", direction="in", **ORDERS) == 1)
         until(lambda: sample("partition_high_watermark", **ORDERS) == 1)
         assert sample("partitions", state="beginning") == 0
-        assert sample("partitions", state="serving") == sample("cluster_partitions") == 2
+        assert sample("partitions", state="serving") == sample("cluster_partitions") == 3
         assert not server.unwell()
         assert not server.join(0)
 

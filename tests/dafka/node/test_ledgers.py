@@ -6,13 +6,13 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.gateway.broker import KafkaPartition, Topic
-from dafka.gateway.catalog import CONTROLLED, encoded_topic
+from dafka.gateway.catalog import CONTROLLED, TopicState, encoded_topic
 from dafka.gateway.effects import ReadLedger
 from dafka.gateway.events import LedgerLine, LineKind
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
 from dafka.model import Partition, range_of, replace, slot_of
-from dafka.node.ledgers import read_ledgers, read_topics
+from dafka.node.ledgers import read_catalog, read_ledgers
 from dafka.query.messages import HealthResponse
 from tests.support.hostile_node import garbled
 
@@ -157,5 +157,5 @@ def test_topics_are_read_in_their_order():
     other = ORDERS._replace(name="sales")
     values = [encoded_topic(ORDERS), b"none", encoded_topic(other)]
     store.add(*batches_of(log, 0, values))
-    assert read_topics(store, log, 0, 3) == [ORDERS, other]
-    assert read_topics(store, log, 1, 3) == [other]
+    assert read_catalog(store, log, 0, 3) == [TopicState(ORDERS), TopicState(other)]
+    assert read_catalog(store, log, 1, 3) == [TopicState(other)]

@@ -8,7 +8,7 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.gateway.broker import KafkaPartition, Topic
-from dafka.gateway.catalog import CATALOG, encoded_topic
+from dafka.gateway.catalog import CATALOG, TopicState, encoded_topic
 from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
@@ -52,7 +52,7 @@ def test_what_changes_is_told(cluster, watched, until):
     producer.flush(30)
     place = Partition("orders", producer.address)
     until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
-    until(lambda: CatalogRead((ORDERS,)) in posted)
+    until(lambda: CatalogRead((TopicState(ORDERS),)) in posted)
     producer.send("orders", b"c")
     producer.flush(30)
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)

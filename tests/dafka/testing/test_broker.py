@@ -111,7 +111,7 @@ def test_who_waits_is_woken_when_the_partition_goes():
     async def play(broker):
         waiting = asyncio.create_task(broker.arrival({ORDERS: 0}, WAIT_S))
         await asyncio.sleep(0)
-        assert await broker.delete("orders") is ErrorCode.NONE
+        assert await broker.delete("orders", 1) is ErrorCode.NONE
         await waiting
 
     played(play)
@@ -163,8 +163,8 @@ def test_topics_are_made_once_and_deleted_once():
     async def play(broker):
         assert await broker.create("orders", 1, {}) is ErrorCode.TOPIC_ALREADY_EXISTS
         before = broker.topic("orders").id
-        assert await broker.delete("orders") is ErrorCode.NONE
-        assert await broker.delete("orders") is GONE
+        assert await broker.delete("orders", 1) is ErrorCode.NONE
+        assert await broker.delete("orders", 1) is GONE
         await broker.create("orders", 1, {})
         assert broker.topic("orders").id != before
         for number in range(2_000):

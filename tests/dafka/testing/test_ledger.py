@@ -8,7 +8,7 @@ import pytest
 
 from dafka.gateway import owner as module
 from dafka.gateway.chains import Beginning, readable
-from dafka.gateway.events import LineKind, LinesStored, Offered
+from dafka.gateway.events import LedgerEmptied, LineKind, LinesStored, Offered
 from dafka.gateway.ledger import HOLE, Ledger
 from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
@@ -48,6 +48,7 @@ def test_runs_have_takeovers_answers_holes_and_a_log_start():
     assert sum(one.restated for one in runs) > 5
     assert sum(shelf.dropped for one in runs for shelf in one.shelves) > 100
     assert sum(one.shown.deleted for one in runs) > 5
+    assert sum(one.emptied for one in runs) > 5
 
 
 def without_a_lease(offer):
@@ -182,18 +183,36 @@ def nothing_closed(listed):
 
 
 def a_later_beginning_told_at_once(begin_later):
-    def begun(self):
-        effects = begin_later(self)
+    def begun(self, deletion=0):
+        effects = begin_later(self, deletion)
         self._trims.append((-1, self._trims.pop()[1]))
         return effects
 
     return begun
 
 
+def a_deletion_is_forgotten(listed):
+    """Whoever takes over does not know which deletion has emptied the partition."""
+    return lambda chains: listed(chains)._replace(emptied=0)
+
+
+def empty_before_it_is_stored(empty):
+    """It is said that the partition is empty when its line has only been written."""
+
+    def emptied(self, event):
+        effects = empty(self, event)
+        return [*effects, LedgerEmptied(event.change)] if effects else []
+
+    return emptied
+
+
 def everything_in_the_list(offer):
     def offered(self, now_ms):
         found = offer(self, now_ms)
-        return [Offered(one.start, self.ledger.end) for one in found]
+        return [
+            Offered(one.start, self.ledger.end) if isinstance(one, Offered) else one
+            for one in found
+        ]
 
     return offered
 
@@ -279,6 +298,14 @@ FAULTS = {
         lambda patch: patch.setattr(
             Machine, "_begin_later", a_later_beginning_told_at_once(Machine._begin_later)
         ),
+    ),
+    "a deletion forgotten": (
+        54,
+        lambda patch: patch.setattr(module, "listed", a_deletion_is_forgotten(module.listed)),
+    ),
+    "empty before it is stored": (
+        182,
+        lambda patch: patch.setattr(Machine, "_empty", empty_before_it_is_stored(Machine._empty)),
     ),
     "gone not repeated": (2, lambda patch: patch.setattr(Ledger, "skips", lambda self: [])),
 }
