@@ -15,7 +15,7 @@ SECTION = (
     (TESTS.parent / "docs" / "security.md").read_text().split("\n## What a message can do\n")[1]
 )
 ROWS = {
-    cells[0]: (cells[1], cells[3].replace("`", "").split())
+    cells[0]: (cells[1], cells[-1].replace("`", "").split())
     for line in SECTION.split("\n## ")[0].splitlines()
     if line.startswith("|")
     for cells in [[cell.strip() for cell in line.strip("|").split("|")]]

@@ -176,7 +176,8 @@ class _Calls:
             ):
                 continue
             for one in self.last:
-                if one.ask.subject != subject or one.reading is None:
+                told = one.ask.subject == subject and self.known(call, one)
+                if not told or one.reading is None:
                     continue
                 if call.id not in {held.id for held in one.reading.versions.values()}:
                     yield f"S3 lost-registration: id {call.id} of {_what(call)}, by {_what(one)}"

@@ -122,12 +122,6 @@ MUTANTS = [
         "            pass",
     ),
     Mutant(
-        "a consumer does not ask what it missed while it listened to nobody",
-        "dafka/protocol/consumer.py",
-        "        if not self._settings.committed:\n            self._inquiry.renew(now_ms)",
-        "        return",
-    ),
-    Mutant(
         "flags are not looked at",
         "topology/copyflags.py",
         "    return flags & mask(level) == 0",
@@ -333,18 +327,18 @@ MUTANTS = [
         "        if before is not None and not gone and entry.rank() <= before.rank():\n",
     ),
     Mutant(
+        "with a version its schema is gone, also where other versions have it",
+        "dafka/schemas/registry.py",
+        "            if set(self.uses_of(id_, deleted=True)) <= set(places):",
+        "            if places:",
+    ),
+    Mutant(
         "two processes of one cluster register in one epoch",
         "dafka/schemas/service.py",
         "            self._state.primary == Primary(self._cluster, self._log.address)\n"
         "            and len(self._state.rivals) == 1",
         "            self._state.primary is not None\n"
         "            and self._state.primary.cluster == self._cluster",
-    ),
-    Mutant(
-        "a disk that refuses is asked again with every answer",
-        "dafka/protocol/store.py",
-        "            self._inflow.rest(partition, now_ms, DISK_REST_MS)\n",
-        "",
     ),
     Mutant(
         "a store that is not asked yet is not waited for before records are passed over",

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +57,7 @@ class Processes:
         self.tower, self.port = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
         self.publisher = f"tcp://127.0.0.1:{first + 3}"
         self._directory, self.running = directory, {}
+        self.ports = range(first, first + 4)
         if secured:
             for name, *rules in (
                 ("cluster",),
@@ -119,6 +121,22 @@ def opened_as(tmp_path, free_ports):
     yield start
     for one in made:
         one.close()
+
+
+def connections(ports):
+    """This process's established connections to some ports, by their ends' ports."""
+    own = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            own.add(str(descriptor.readlink()))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            here, there = (int(end.rpartition(":")[2], 16) for end in words[1:3])
+            if there in ports and words[3] == "01" and f"socket:[{words[9]}]" in own:
+                found.add((here, there))
+    return found
 
 
 class Honest:
@@ -252,24 +270,30 @@ def test_hostile_peers_cost_little_memory_and_time(opened_as, hostile_s, wait_un
         before = {name: resident_mib(one.pid) for name, one in processes.running.items()}
         peak = dict(before)
         attacked_from = len(honest.took_ms)
+        connected = connections(processes.ports)
+        assert connected
         hostile = processes.attack(place, seconds, seed=7)
         while hostile.poll() is None:
             for name, one in processes.running.items():
                 assert one.poll() is None, processes.said(name)
                 peak[name] = max(peak[name], resident_mib(one.pid))
+            there = connections(processes.ports)
+            connected |= there
             time.sleep(0.02)
         attacked = honest.took_ms[attacked_from:]
         # Who else works on this machine comes and goes.
         calm += honest.while_calm(max(CALM_S_MIN, seconds / CALM_PART))
         honest.stop()
 
+    cut = connected - there
     growth = {name: round(peak[name] - before[name]) for name in peak}
     quiet, loud = percentiles(calm), percentiles(attacked)
     print(  # noqa: T201
         f"{kind}: grown by {growth} MiB in {seconds} s; latency p50, p99 in ms "
         f"{quiet[0]:.1f}, {quiet[1]:.1f} without and {loud[0]:.1f}, {loud[1]:.1f} meanwhile; "
-        f"load {os.getloadavg()[0]:.1f}"
+        f"{len(cut)} honest connections cut; load {os.getloadavg()[0]:.1f}"
     )
+    assert cut == set()
     assert hostile.returncode == 0, processes.said("hostile")
     assert len(honest.took_ms) == honest.sent, "every record arrives, once"
     assert max(growth.values()) <= GROWTH_MIB_MAX[kind]

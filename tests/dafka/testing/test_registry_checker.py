@@ -69,6 +69,10 @@ def test_each_problem_is_found(wanted, calls, last):
     assert wanted in names(calls, *last)
 
 
+def test_what_was_acknowledged_after_the_last_questions_need_not_be_in_their_answers():
+    assert names([registered("int", 1, ended_ms=95)], read(reading())) == set()
+
+
 @pytest.mark.parametrize("rest", [{"ended_ms": None}, {"code": 50001}, {"code": 50003}])
 def test_what_nobody_knows_the_end_of_may_have_happened_or_not(rest):
     unknown = [
