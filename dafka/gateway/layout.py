@@ -12,6 +12,8 @@ fields are passed over: none that matters here is one.
 from __future__ import annotations
 
 import struct
+import sys
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
@@ -19,12 +21,26 @@ from types import NoneType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args, get_origin
 from uuid import UUID
 
-from kio.index import load_request_schema, load_response_schema
-
 from dafka.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Let a package seem not to be installed, unless it is imported already."""
+    hidden = sys.modules.setdefault(name, None) is None  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules[name]
+
+
+# kio imports Hypothesis where it is installed, for its own tests: a third of a gateway's start.
+with _without("hypothesis"):
+    from kio.index import load_request_schema, load_response_schema
 
 _FORMATS = {
     "bool": "?",

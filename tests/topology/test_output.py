@@ -153,7 +153,7 @@ def test_an_output_that_is_full_is_one_line(words):
     four = Path(__file__).parents[2] / "config" / "four-clusters.yaml"
     line = [sys.executable, "-m", "topology", command, str(four), *options]
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False, timeout=20)
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False, timeout=120)
     assert (done.returncode, done.stderr.decode()) == (
         1,
         "topology: cannot write to standard output: No space left on device; "

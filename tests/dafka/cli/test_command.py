@@ -112,7 +112,7 @@ def test_what_is_not_of_the_output_is_raised(error):
 def test_an_output_that_is_full_is_one_line(size, then):
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            script(size, then), stdout=full, stderr=subprocess.PIPE, check=False, timeout=20
+            script(size, then), stdout=full, stderr=subprocess.PIPE, check=False, timeout=120
         )
     assert (done.returncode, done.stderr) == (1, FULL)
 
@@ -131,5 +131,5 @@ def test_a_pipe_that_is_closed_is_no_news(size):
 @pytest.mark.slow
 def test_without_an_output_there_is_nothing_to_write():
     words = ["sh", "-c", 'exec "$@" >&-', "sh", *script(1)]
-    done = subprocess.run(words, stderr=subprocess.PIPE, check=False, timeout=20)
+    done = subprocess.run(words, stderr=subprocess.PIPE, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")

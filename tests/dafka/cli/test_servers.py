@@ -59,7 +59,7 @@ def test_tower_and_store_serve_until_a_signal_ends_them(serve, tmp_path, free_po
     with StoreClient(query) as client:
         assert client.topics() == ["orders"]
     for port, series in ((first + 3, b"dafka_peers"), (first + 4, b"dafka_store_partitions")):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             assert series in answer.read()
     for running in processes:
         running.send_signal(number)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import random
 import struct
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -122,3 +124,15 @@ def test_tags_are_passed_over():
     reader = RequestReader(b"\2\0\1a\x81\1\2bcd", 1)
     reader.pass_tags()
     assert reader.octets(1) == b"d"
+
+
+LOADED = """
+import sys
+import dafka.gateway.layout
+assert "hypothesis" not in sys.modules, "loaded"
+import hypothesis.strategies
+"""
+
+
+def test_a_gateway_does_not_load_what_tests_are_made_with():
+    assert subprocess.run([sys.executable, "-c", LOADED], check=False).returncode == 0

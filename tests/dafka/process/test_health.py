@@ -35,7 +35,7 @@ class Patient:
 
 def get(port, page, host="127.0.0.1"):
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{page}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{page}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -171,7 +171,7 @@ def closed(free_ports, tmp_path):
             if token:
                 request.add_header("Authorization", f"Bearer {token}")
             try:
-                with urllib.request.urlopen(request, timeout=5, context=trusted) as answer:
+                with urllib.request.urlopen(request, timeout=60, context=trusted) as answer:
                     return answer.status, answer.read().decode()
             except urllib.error.HTTPError as error:
                 with error:

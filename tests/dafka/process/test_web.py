@@ -25,7 +25,7 @@ def test_an_application_is_served_until_it_is_closed():
     bound, url = bind("127.0.0.1:0", "it")
     routes = [Route("/", lambda _: PlainTextResponse("hello"))]
     with WebServer(Starlette(routes=routes), bound) as server:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert answer.read() == b"hello"
         assert not server.join(0)
     assert server.join(0)
@@ -64,7 +64,7 @@ def guarded(tmp_path):
 def ask(url, shown=None, **how):
     request = urllib.request.Request(url, headers={"Authorization": shown} if shown else {})
     try:
-        with urllib.request.urlopen(request, timeout=5, **how) as answer:
+        with urllib.request.urlopen(request, timeout=60, **how) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:

@@ -237,13 +237,13 @@ FAULTS = {
         lambda patch: patch.setattr(module, "majority_of", unread(module.majority_of)),
     ),
     "one store enough": (
-        63,
+        100,
         lambda patch: patch.setattr(ledger, "blocking_of", one_store(ledger.blocking_of)),
     ),
     "no mark": (73, lambda patch: patch.setattr(Beginning, "see", whole_or_not(Beginning.see))),
     "no holes": (0, lambda patch: patch.setattr(Machine, "_entered", no_holes(Machine._entered))),
     "lines alone": (
-        3,
+        30,
         lambda patch: patch.setattr(Machine, "_is_stored", lines_alone(Machine._is_stored)),
     ),
     "records alone": (
@@ -294,7 +294,7 @@ FAULTS = {
     ),
     "batches not repeated": (6, lambda patch: patch.setattr(Producers, "taken", lambda self: [])),
     "a later beginning told at once": (
-        0,
+        63,
         lambda patch: patch.setattr(
             Machine, "_begin_later", a_later_beginning_told_at_once(Machine._begin_later)
         ),

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.net
 def test_it_serves_until_it_is_closed_also_with_a_page_open(pair, caplog):
     with Dashboard(plan(pair.topology), [], "127.0.0.1:0") as dashboard:
         assert dashboard.url.startswith("http://127.0.0.1:")
-        page = urllib.request.urlopen(dashboard.url + "api/events", timeout=5)
+        page = urllib.request.urlopen(dashboard.url + "api/events", timeout=60)
         assert page.readline() == b"event: topology\n"
         assert not dashboard.join(0)
     page.close()
@@ -45,11 +45,11 @@ def test_only_who_has_the_right_sees_the_page(pair, tmp_path):
                 if shown:
                     request.add_header("Authorization", shown)
                 with pytest.raises(urllib.error.HTTPError) as refused:
-                    urllib.request.urlopen(request, timeout=5, context=trusted)
+                    urllib.request.urlopen(request, timeout=60, context=trusted)
                 assert refused.value.code == status
                 refused.value.close()
             request.add_header("Authorization", f"Bearer {tokens['me']}")
-            with urllib.request.urlopen(request, timeout=5, context=trusted) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=trusted) as answer:
                 assert answer.status == 200
 
 

@@ -174,7 +174,7 @@ MUTANTS = [
     (set_the_flag_of_the_next_level, 2),
     (forget_where_a_record_came_from, 6),
     (begin_behind_the_next_record, 0),
-    (acknowledge_before_the_transaction_returns, 0),
+    (acknowledge_before_the_transaction_returns, 2),
     (ask_one_store_at_the_barrier, 15),
     (forget_to_wake_the_role, 0),
 ]
