@@ -207,7 +207,7 @@ class Connection:
         if self._clock() >= min(self._read_due_s, self._sent_due_s, pressed_s, unproven_s):
             log.info("client is too slow", extra={"client": self._client})
             self.abort()
-        elif self._asks_nothing and (self.is_cut or self._reader.at_eof()):
+        elif self._asks_nothing and self._reader.at_eof():
             self.stop()
 
     def describe(self) -> ClientConnection:
@@ -225,6 +225,11 @@ class Connection:
     def abort(self) -> None:
         """Disconnect the client; what it has sent is not forgotten."""
         self._writer.transport.abort()
+
+    def cut(self) -> None:
+        """Disconnect a client that waits; it is waited with no more."""
+        self.abort()
+        self.stop()
 
     def kill(self) -> None:
         """End at once."""

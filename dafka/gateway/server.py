@@ -144,5 +144,5 @@ class GatewayServer:
         left = sum(one.held for one in holding)
         while left > self._settings.waiting_bytes_max:
             largest = holding.pop()
-            largest.abort()
+            largest.cut()
             left -= largest.held
