@@ -195,6 +195,28 @@ def test_every_command_line_has_only_options_that_exist(words):
     assert required <= given
 
 
+def test_kafka_clients_are_told_an_address_that_the_service_has():
+    service, _, pods = yaml.safe_load_all((DEPLOY / "kubernetes/clusters.yaml").read_text())
+    (gateway,) = (
+        one for one in pods["spec"]["template"]["spec"]["containers"] if one["name"] == "gateway"
+    )
+    given = dict(word.split("=", 1) for word in gateway["args"] if "=" in word)
+    told = given["--advertised-listener"]
+    assert told == f"$(POD).{service['metadata']['name']}:9092"
+    assert {"name": "kafka", "port": 9092} in service["spec"]["ports"]
+    assert {"name": "kafka", "containerPort": 9092} in gateway["ports"]
+
+
+def test_every_process_of_a_pod_is_probed_where_it_serves_its_metrics():
+    *_, pods = yaml.safe_load_all((DEPLOY / "kubernetes/clusters.yaml").read_text())
+    for one in pods["spec"]["template"]["spec"]["containers"]:
+        (metrics,) = (word.split(":")[1] for word in one["args"] if word.startswith("--metrics="))
+        ports = {port["name"]: str(port["containerPort"]) for port in one["ports"]}
+        for probe, path in (("livenessProbe", "/health"), ("readinessProbe", "/ready")):
+            asked = one[probe]["httpGet"]
+            assert (asked["path"], ports[asked["port"]]) == (path, metrics), one["name"]
+
+
 @pytest.mark.parametrize("level", [1, 3])
 def test_every_level_of_the_topology_has_its_process(level):
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]

@@ -34,9 +34,12 @@ async def metadata(
         named = [topic for topic in broker.topics() if TOPIC_NAME.fullmatch(topic.name)]
         topics = [_topic(broker, topic) for topic in named]
     else:
-        ids = by_id(broker) if any(one for one in body.topics if one.name is None) else {}
+        # Each is told once: of a topic with thousands of partitions a name asks for much.
+        asked = {one.topic_id if one.name is None else one.name: one for one in body.topics}
+        ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
         topics = [
-            await _asked(broker, one, ids, partitions if creates else None) for one in body.topics
+            await _asked(broker, one, ids, partitions if creates else None)
+            for one in asked.values()
         ]
     return {
         "brokers": _brokers(broker, "node_id"),

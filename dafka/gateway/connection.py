@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 
 _WAIT_FOR_OTHERS = (Api.JOIN_GROUP, Api.SYNC_GROUP, Api.FETCH)
 """Requests that other members of a group, or producers, may keep for minutes. They take no room
-meanwhile: what is kept of them has bounds of its own, see `CoordinatorSettings`,"""
+meanwhile, which others would wait for; they have a bound of their own, `waiting_bytes_max`."""
 
 FETCH_BYTES_MAX = 512 * 1024
-"""and this one: it names some ten thousand partitions."""
+"""Of a fetch: it names some ten thousand partitions."""
 
 BUFFER_BYTES = 32 * 1024
 """What is read ahead of a connection, twice."""
@@ -57,6 +57,8 @@ class ServerSettings:
         requests_bytes_max: Requests of all connections that are not answered; who sends more waits.
         unread_bytes_max: Answers of all connections that are not read; when there are more, those
             are disconnected that have been reading for longest.
+        waiting_bytes_max: What fetches and members hold that wait for others; when there is more,
+            those are disconnected that hold most.
         idle_s: How long a connection may ask nothing.
         unproven_s: How long it may take to prove who it is, where it has to.
         stalled_s: How long a request may take to come, or an answer to be read,
@@ -70,6 +72,7 @@ class ServerSettings:
     under_way_max: int = 32
     requests_bytes_max: int = 16 * REQUEST_BYTES_MAX
     unread_bytes_max: int = 16 * REQUEST_BYTES_MAX
+    waiting_bytes_max: int = 8 * REQUEST_BYTES_MAX
     idle_s: float = 600
     unproven_s: float = 10
     stalled_s: float = 30
@@ -149,6 +152,7 @@ class Connection:
         settings: Its bounds.
         room: For requests of all clients.
         sends: Called with how many bytes the client has yet to read, and, below zero, has read.
+        waits: The same of the bytes of what waits for others.
         context: For TLS, of which nothing has been said yet; None for none.
     """
 
@@ -160,6 +164,7 @@ class Connection:
         settings: ServerSettings,
         room: Room,
         sends: Callable[[int], None],
+        waits: Callable[[int], None],
         context: ssl.SSLContext | None = None,
     ) -> None:
         if context is not None:
@@ -169,7 +174,8 @@ class Connection:
         self._plain: StreamWriter | None = None
         """What TLS is over: thrown away, it would close that."""
         self._reader, self._writer, self._session = reader, writer, session
-        self._settings, self._room, self._sends = settings, room, sends
+        self._settings, self._room = settings, room
+        self._sends, self._waits = sends, waits
         self._clock = asyncio.get_running_loop().time
         self._opened_s = self._clock()
         self._unproven_due_s = self._opened_s + settings.unproven_s
@@ -189,6 +195,8 @@ class Connection:
         """Bytes of the answer that is being sent."""
         self.since_s = 0.0
         """Since when it is."""
+        self.held = 0
+        """Bytes of a request that waits for others."""
         self.task = asyncio.create_task(self._run())
         self.task.add_done_callback(self._ended)
 
@@ -218,6 +226,11 @@ class Connection:
         """Disconnect the client; what it has sent is not forgotten."""
         self._writer.transport.abort()
 
+    def cut(self) -> None:
+        """Disconnect a client that waits; it is waited with no more."""
+        self.abort()
+        self.stop()
+
     def kill(self) -> None:
         """End at once."""
         self.abort()
@@ -232,7 +245,12 @@ class Connection:
     @property
     def is_unproven(self) -> bool:
         """Whether the client has yet to prove who it is, and has not been disconnected."""
-        return not (self._session.proven or self._writer.transport.is_closing())
+        return not (self._session.proven or self.is_cut)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has been disconnected."""
+        return self._writer.transport.is_closing()
 
     @property
     def _client(self) -> str:
@@ -314,7 +332,7 @@ class Connection:
             else:
                 self._asks_nothing = True
                 await self._answered()
-                await self._reply(request, None)
+                await self._reply_alone(request)
                 self._asks_nothing = False
         finally:
             if not kept:
@@ -342,6 +360,16 @@ class Connection:
         finally:
             self._slots.release()
             self._room.give(size)
+
+    async def _reply_alone(self, request: Request) -> None:
+        """Answer a request before the next is taken in; others may let it wait."""
+        self.held = request.held_bytes if request.api in _WAIT_FOR_OTHERS else 0
+        self._waits(self.held)
+        try:
+            await self._reply(request, None)
+        finally:
+            self._waits(-self.held)
+            self.held = 0
 
     async def _reply(self, request: Request, before: Task[None] | None) -> None:
         began_s = self._clock()

@@ -81,9 +81,9 @@ async def list_groups(groups: Coordinators, request: Request) -> dict[str, Any]:
 
 
 async def describe_groups(groups: Coordinators, request: Request) -> dict[str, Any]:
-    """Return classic groups with their members; one that is not there is dead."""
+    """Return classic groups with their members, each once; one that is not there is dead."""
     body: Any = request.body
-    return {"groups": [await _described(groups, name) for name in body.groups]}
+    return {"groups": [await _described(groups, name) for name in dict.fromkeys(body.groups)]}
 
 
 async def _described(groups: Coordinators, name: str) -> dict[str, Any]:

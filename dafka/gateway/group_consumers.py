@@ -113,9 +113,9 @@ def _assignment(broker: Broker, partitions: Iterable[KafkaPartition]) -> dict[st
 
 
 async def consumer_group_describe(groups: Coordinators, request: Request) -> dict[str, Any]:
-    """Return such groups with their members."""
+    """Return such groups with their members, each once."""
     body: Any = request.body
-    return {"groups": [_described(groups, name) for name in body.group_ids]}
+    return {"groups": [_described(groups, name) for name in dict.fromkeys(body.group_ids)]}
 
 
 def _described(groups: Coordinators, name: str) -> dict[str, Any]:

@@ -83,10 +83,14 @@ def _answered(
 
 
 async def offset_fetch(groups: Coordinators, request: Request) -> dict[str, Any]:
-    """Return what groups have committed: of the partitions that are named, or of all."""
+    """Return what groups have committed: of the partitions that are named, or of all.
+
+    Each is told once, however often it is named.
+    """
     body: Any = request.body
     if hasattr(body, "groups"):
-        return {"groups": [await _fetched(groups, one, request.version) for one in body.groups]}
+        asked = {one.group_id: one for one in body.groups}.values()
+        return {"groups": [await _fetched(groups, one, request.version) for one in asked]}
     return await _fetched(groups, body, request.version)
 
 
@@ -113,7 +117,7 @@ async def _fetched(groups: Coordinators, asked: SimpleNamespace, version: int) -
                 _told(number, commits.get(KafkaPartition(name, number)), error)
                 if groups.may_read(name)
                 else _told(number, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                for number in numbers
+                for number in dict.fromkeys(numbers)
             ],
         }
         for name, numbers in wanted.items()

@@ -81,6 +81,11 @@ class RequestReader:
     def __init__(self, data: bytes, items_max: int) -> None:
         self._data, self._at, self._items_left = data, 0, items_max
 
+    @property
+    def items_left(self) -> int:
+        """Elements that arrays may still have."""
+        return self._items_left
+
     def numbers(self, packed: struct.Struct) -> tuple[Any, ...]:
         """The next numbers, of a fixed size together."""
         at = self._at

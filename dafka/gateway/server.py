@@ -43,7 +43,7 @@ class GatewayServer:
         self._handlers, self._settings = handlers, settings
         self._room = Room(settings.requests_bytes_max)
         self._context: ssl.SSLContext | None = None
-        self._unread = 0
+        self._unread = self._waiting = 0
         self._connections: dict[Task[None], Connection] = {}
         self._server: asyncio.Server | None = None
         self._stopped = False
@@ -98,7 +98,14 @@ class GatewayServer:
             unproven[0].abort()
         session = Session(self._handlers, self._users)
         connection = Connection(
-            reader, writer, session, self._settings, self._room, self._sends, self._context
+            reader,
+            writer,
+            session,
+            self._settings,
+            self._room,
+            self._sends,
+            self._waits,
+            self._context,
         )
         self._connections[connection.task] = connection
         metrics.KAFKA_CONNECTIONS.inc()
@@ -126,3 +133,16 @@ class GatewayServer:
             slowest = reading.pop()
             slowest.abort()
             left -= slowest.unread
+
+    def _waits(self, size: int) -> None:
+        """So many bytes more wait for others; beyond the bound who holds most must go."""
+        self._waiting += size
+        if self._waiting <= self._settings.waiting_bytes_max:
+            return
+        holding = [one for one in self._connections.values() if one.held and not one.is_cut]
+        holding.sort(key=lambda one: one.held)
+        left = sum(one.held for one in holding)
+        while left > self._settings.waiting_bytes_max:
+            largest = holding.pop()
+            largest.cut()
+            left -= largest.held

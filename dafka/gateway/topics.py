@@ -134,7 +134,7 @@ def create_partitions(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
 def describe_configs(
     broker: Broker, body: SimpleNamespace, partitions: int, *, on_demand: bool
 ) -> dict[str, Any]:
-    """Return the configs of topics and gateways.
+    """Return the configs of topics and gateways, of each once, however often it is named.
 
     Args:
         broker: The node.
@@ -143,7 +143,8 @@ def describe_configs(
         on_demand: Whether topics are made when a client asks for them.
     """
     answers = []
-    for asked in body.resources:
+    once = {(one.resource_type, one.resource_name): one for one in body.resources}
+    for asked in once.values():
         answer = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
         if asked.resource_type == BROKER_RESOURCE:
             answer |= _of_gateway(broker, asked, partitions, on_demand=on_demand)

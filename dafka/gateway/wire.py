@@ -25,6 +25,9 @@ HEADER_BYTES = _HEADER.size
 
 _NAME_LENGTH = struct.Struct(">h")
 
+_ITEM_BYTES = 1_000
+"""What an element of an array takes once it is read: a dozen bytes become objects."""
+
 _CORRELATION = struct.Struct(">i")
 _SIZE = struct.Struct(">i")
 
@@ -114,6 +117,7 @@ class Request(NamedTuple):
         host: Where the client is; empty if nobody has said.
         size: How many bytes it had.
         throttle_ms: How long its client is to wait for having sent it.
+        items: How many elements its arrays have.
     """
 
     api: Api
@@ -124,6 +128,12 @@ class Request(NamedTuple):
     host: str = ""
     size: int = 0
     throttle_ms: int = 0
+    items: int = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes for as long as it is not answered."""
+        return self.size + _ITEM_BYTES * self.items
 
 
 def parse(frame: bytes) -> Request:
@@ -147,7 +157,9 @@ def parse(frame: bytes) -> Request:
     client = reader.octets(max(0, size)).decode("utf-8", "replace")
     if layout.flexible:
         reader.pass_tags()
-    return Request(api, version, correlation, client, layout.read(reader), size=len(frame))
+    body = layout.read(reader)
+    items = REQUEST_ITEMS_MAX - reader.items_left
+    return Request(api, version, correlation, client, body, size=len(frame), items=items)
 
 
 def answer_to(request: Request, fields: Mapping[str, Any]) -> list[bytes]:

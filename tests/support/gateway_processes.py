@@ -44,6 +44,9 @@ class GatewayProcesses:
         gateway.send_signal(signal.SIGKILL)
         gateway.wait()
 
+    def pid(self, listen):
+        return self.running[listen].pid
+
     def close(self):
         for gateway in self.running.values():
             gateway.terminate()
@@ -59,6 +62,7 @@ class KafkaCluster(SmallCluster):
         self._gateways = GatewayProcesses("c1", self.endpoint, self.queries, until)
         self.gateway = self._gateways.start
         self.kill = self._gateways.kill
+        self.pid = self._gateways.pid
 
     def close(self):
         self._gateways.close()

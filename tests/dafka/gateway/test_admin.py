@@ -65,6 +65,12 @@ def test_a_topic_of_the_mesh_that_kafka_cannot_name_is_not_told(name):
     assert [topic.name for topic in answer.topics] == ["orders"]
 
 
+def test_a_topic_is_told_once_however_often_it_is_named():
+    assert [topic.name for topic in metadata(names=["orders"] * 9).topics] == ["orders"]
+    ids = [{"topic_id": UUID(int=1), "name": None}] * 9
+    assert [topic.name for topic in told(Api.METADATA, LATEST, topics=ids).topics] == ["orders"]
+
+
 @pytest.mark.parametrize("version", [1, LATEST])
 def test_no_topic_is_told_to_whom_wants_none(version):
     assert told(Api.METADATA, version, topics=[]).topics == []

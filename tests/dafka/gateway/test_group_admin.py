@@ -116,6 +116,15 @@ def test_groups_are_described_in_every_version(version):
     run(play())
 
 
+def test_a_group_is_described_once_however_often_it_is_named():
+    async def play():
+        groups, _ = await with_three()
+        answer = await groups.ask(Api.DESCRIBE_GROUPS, groups=["member"] * 9)
+        assert [one.group_id for one in answer.groups] == ["member"]
+
+    run(play())
+
+
 @pytest.mark.parametrize("version", SERVED[Api.DELETE_GROUPS])
 def test_groups_without_members_are_deleted_in_every_version(version):
     async def play():

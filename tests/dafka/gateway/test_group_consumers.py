@@ -157,7 +157,7 @@ def test_groups_are_described_in_every_version(version):
         await groups.hear("a", JOINS)
         await groups.hear("b", JOINS)
         await groups.settled("classic")
-        names = ["g", "classic", "none"]
+        names = ["g", "classic", "none", "g"]
         answer = await groups.ask(Api.CONSUMER_GROUP_DESCRIBE, version, group_ids=names)
         errors = [one.error_code for one in answer.groups]
         assert errors == [0, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND]

@@ -86,6 +86,18 @@ def test_several_groups_are_fetched_at_once():
     run(play())
 
 
+def test_a_group_and_a_partition_are_fetched_once_however_often_they_are_named():
+    async def play():
+        groups = await with_topics()
+        await groups.commit({0: 7}, group="a")
+        topics = [{"name": "orders", "partition_indexes": [0] * 9}]
+        one = {"group_id": "a", "topics": topics, "member_id": None, "member_epoch": -1}
+        (group,) = (await groups.ask(Api.OFFSET_FETCH, groups=[one] * 9)).groups
+        assert [told.partition_index for told in group.topics[0].partitions] == [0]
+
+    run(play())
+
+
 def test_each_partition_is_judged_by_itself():
     async def play():
         groups = await with_topics()

@@ -221,6 +221,50 @@ def test_who_reads_for_longest_goes_where_too_much_is_unread(served_much):
         assert len(found.records) > MUCH
 
 
+def waiting(**values):
+    """A fetch for which nothing has come yet."""
+    return {**fetching(("orders", 0, 0)), "max_wait_ms": 600_000, "min_bytes": 1, **values}
+
+
+def test_whose_waiting_requests_hold_most_goes_where_that_is_too_much():
+    settings = ServerSettings(waiting_bytes_max=100_000)
+    with served(settings) as gateway, gateway.client() as honest, gateway.client() as greedy:
+        gateway.create("orders")
+        honest.send(Api.FETCH, 11, **waiting())
+        until(lambda: 0 < gateway.server._waiting < 10_000)
+        places = waiting()["topics"][0]["partitions"] * 200
+        # What it sends behind that is not read, so nobody would see that it has gone.
+        greedy.send(Api.FETCH, 11, **waiting(topics=[{"topic": "orders", "partitions": places}]))
+        greedy.send(Api.API_VERSIONS, 0)
+        assert greedy.is_closed()
+        until(lambda: gateway.server.connections == 1)
+        assert gateway.server._waiting < 10_000
+        gateway.call(_append(gateway, client_batch()))
+        found = honest.receive(Api.FETCH, 11).responses[0].partitions[0]
+        assert found.high_watermark == 3
+        until(lambda: gateway.server._waiting == 0)
+
+
+def test_what_a_member_says_beside_is_held_for_as_long_as_it_waits():
+    settings = ServerSettings(waiting_bytes_max=1_000_000)
+    coordinated = CoordinatorSettings(initial_delay_ms=600_000)
+    with served(settings, coordinated=coordinated) as gateway, gateway.client() as member:
+        member.send(
+            Api.JOIN_GROUP,
+            8,
+            group_id="readers",
+            session_timeout_ms=60_000,
+            rebalance_timeout_ms=600_000,
+            group_instance_id="a",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+            reason="x" * 2_000_000,
+        )
+        assert member.is_closed()
+        until(lambda: gateway.server._waiting == 0)
+        assert answers(gateway)
+
+
 async def _append(gateway, batch):
     return await gateway.broker.append(ORDERS, batch, -1, WAIT_S)
 

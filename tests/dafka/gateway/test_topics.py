@@ -132,6 +132,12 @@ def test_configs_of_a_topic_are_described(version):
     assert described(version, 2, "orders", ["retention.ms"])[1].keys() == {"retention.ms"}
 
 
+def test_configs_are_described_once_however_often_they_are_asked_for():
+    one = {"resource_type": 2, "resource_name": "orders", "configuration_keys": None}
+    answer, _ = told(Api.DESCRIBE_CONFIGS, 4, resources=[one] * 9)
+    assert [found.resource_name for found in answer.results] == ["orders"]
+
+
 @pytest.mark.parametrize("version", SERVED[Api.DESCRIBE_CONFIGS])
 def test_configs_of_a_gateway_are_described(version):
     error, configs = described(version, 4, "1")
