@@ -64,7 +64,7 @@ from dafka.groups.events import (
 )
 from dafka.groups.member import MemberMachine, MemberState
 from dafka.groups.membership import Member, blocking_of, majority_of
-from dafka.model import Batch, Partition, range_of, slot_of
+from dafka.model import Batch, Partition, address_in, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
 from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
 from dafka.protocol.machine import earliest
@@ -413,19 +413,13 @@ class GatewayMachine:
         effects: list[object] = [*self._coordination.hold(self._coordinated(), epoch)]
         for partition in self.catalog.partitions():
             if partition not in self._shares and self._is_mine(share_of(partition)):
-                address = self._address_in(partition)
+                numbers = self.catalog.numbers(partition.topic)
+                address = address_in(self._draw(), partition.number, numbers)
                 share = Share(partition, epoch, self.address, address, self._stores)
                 self._shares[partition] = self._chains[share.chain.address] = share
                 effects += share.own(lease_ms, now_ms)
                 self._late_ms = earliest(self._late_ms, share.machine.wakeup_ms())
         return effects
-
-    def _address_in(self, partition: KafkaPartition) -> str:
-        numbers = self.catalog.numbers(partition.topic)
-        while True:
-            address = self._draw()
-            if range_of(slot_of(address), numbers) == partition.number:
-                return address
 
     def _disown_all(self) -> list[object]:
         disowned = [effect for partition in [*self._shares] for effect in self._disown(partition)]
