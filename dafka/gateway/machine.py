@@ -153,6 +153,8 @@ class GatewayMachine:
         self.catalog = Catalog()
         self._shares: dict[KafkaPartition, Share] = {}
         self._chains: dict[str, Share] = {}
+        self._unpublished: dict[KafkaPartition, Share] = {}
+        """Those of them that have something to publish: a turn costs what happens in it."""
         self._recent = RecentBatches(RECENT_BYTES_MAX)
         self._unstored = 0
         """Bytes that are published and not stored."""
@@ -348,8 +350,9 @@ class GatewayMachine:
 
     def _flush(self, now_ms: int) -> list[object]:
         batches, self._saying = self._saying, []
-        for share in self._shares.values():
+        for share in self._unpublished.values():
             batches += share.flush()
+        self._unpublished.clear()
         batches += self._coordination.flush()
         effects: list[object] = []
         for batch in batches:
@@ -415,7 +418,8 @@ class GatewayMachine:
             if partition not in self._shares and self._is_mine(share_of(partition)):
                 numbers = self.catalog.numbers(partition.topic)
                 address = address_in(self._draw(), partition.number, numbers)
-                share = Share(partition, epoch, self.address, address, self._stores)
+                who = self.address, address
+                share = Share(partition, epoch, *who, self._stores, self._unpublished)
                 self._shares[partition] = self._chains[share.chain.address] = share
                 effects += share.own(lease_ms, now_ms)
                 self._late_ms = earliest(self._late_ms, share.machine.wakeup_ms())
