@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks.baseline import file_append, lmdb_append, raw_messages
 from benchmarks.chain import BARE, chain
 from benchmarks.growth import listening, opening, partitions
-from benchmarks.harness import Results
+from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
 from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
 from benchmarks.latency import latency
@@ -158,7 +158,7 @@ def main() -> None:
     results = Results()
     parts = [PARTS[name] for name in arguments.only or PARTS]
     try:
-        with Progress(console=Console(stderr=True), transient=True) as bar:
+        with Progress(console=PROGRESS, transient=True) as bar:
             for index in bar.track(range(arguments.repeat * len(parts)), description="measuring"):
                 parts[index % len(parts)](results, arguments.records)
     finally:  # what was measured before a part failed stays measured

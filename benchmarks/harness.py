@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 _SPAWN = multiprocessing.get_context("spawn")
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+PROGRESS = Console(stderr=True)
+"""Where is said how far it is."""
 
 ANSWER_S = 120.0
 """A process that says nothing for so long is stuck."""
@@ -107,6 +112,33 @@ class Series:
             "max": max(self.values),
             "values": self.values,
         }
+
+
+class Parts:
+    """What is measured one after the other: if one fails, the others are measured all the same."""
+
+    def __init__(self) -> None:
+        self._failures: list[Exception] = []
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Do one; if it fails, that is told by `end`."""
+        PROGRESS.print(name)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (whatever it is, `end` raises it)
+            PROGRESS.print(f"{name}: {error!r}")
+            error.add_note(name)
+            self._failures.append(error)
+
+    def end(self) -> None:
+        """Raise what has failed.
+
+        Raises:
+            ExceptionGroup: Something has.
+        """
+        if self._failures:
+            raise ExceptionGroup("not all could be measured", self._failures)
 
 
 class Results:

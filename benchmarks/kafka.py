@@ -15,6 +15,7 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,22 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.harness import Results, Worker, free_ports, rate, scratch, until_told
+from benchmarks.harness import (
+    Parts,
+    Results,
+    Worker,
+    free_ports,
+    own_bytes,
+    rate,
+    scratch,
+    until_told,
+)
+from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.events import LedgerLine, LineKind
+from dafka.gateway.ledger import Ledger
+from dafka.gateway.lines import LEDGER, chain_address, encoded
+from dafka.gateway.share import batches_of
+from dafka.model import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,10 +53,10 @@ PARTITIONS = (1, 8)
 CHUNK = 1_000
 QUEUE_MAX = 100_000
 SINGLES = 1_000
-CONNECTIONS = 990
-"""A gateway takes a thousand; some are the measuring client's."""
+CONNECTIONS = 1_000
 
 MANY_PARTITIONS, TOPICS = 5_000, 2
+RUNS, WRITERS = 1_000_000, 100
 IDLE_S = 10.0
 READY_S = 60.0
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -62,6 +78,10 @@ class MeasuredBroker:
     def cpu_seconds(self) -> float:
         """CPU time of all its processes so far, user and system."""
         return sum(_cpu_seconds(process.pid) for process in self.processes)
+
+    def own_bytes(self) -> int:
+        """Memory of all its processes, without mapped files."""
+        return sum(own_bytes(process.pid) for process in self.processes)
 
     def create(self, topic: str, partitions: int) -> None:
         """Make a topic and wait until it is there."""
@@ -148,17 +168,22 @@ def peer() -> Iterator[MeasuredBroker]:
 
 
 def kafka(results: Results, records: int) -> None:
-    """Both in turn, so that they share the machine's mood."""
-    for start in (gateway, peer):
-        with start() as broker:
+    """Both in turn, so that they share the machine's mood; the rest is of ours alone."""
+    parts = Parts()
+    for start, name in ((gateway, OURS), (peer, PEER)):
+        with parts.part(name), start() as broker:
             for size, share in SIZES:
                 for partitions in PARTITIONS:
-                    _throughput(results, broker, int(records * share), size, partitions)
-            _latency(results, broker)
-    with gateway() as broker:
-        _connections(results, broker)
-    with gateway() as broker:
-        _idle(results, broker)
+                    with parts.part(f"{name}: {case_of(size, partitions)}"):
+                        _throughput(results, broker, int(records * share), size, partitions)
+            with parts.part(f"{name}: one record at a time"):
+                _latency(results, broker)
+    for measure in (_connections, _idle):
+        with parts.part(f"{OURS}: {measure.__name__.strip('_')}"), gateway() as broker:
+            measure(results, broker)
+    with parts.part(f"{OURS}: ledger"):
+        _ledger(results)
+    parts.end()
 
 
 def case_of(size: int, partitions: int) -> str:
@@ -174,14 +199,15 @@ def _throughput(
     topic = f"t-{size}-{partitions}"
     broker.create(topic, partitions)
     for what, work in (("produce", _produce), ("consume", _consume)):
-        worker = Worker(work, broker.address, topic, count, size, partitions)
-        worker.hear()
-        before = broker.cpu_seconds()
-        worker.tell("go")
-        results.add(f"{broker.name}: {what} {case}", "records/s", worker.hear())
-        cpu_us = (broker.cpu_seconds() - before) / count * 1e6
-        results.add(f"{broker.name}: {what} {case}: CPU", "us/record", cpu_us)
-        worker.end()
+        with ExitStack() as stack:
+            worker = Worker(work, broker.address, topic, count, size, partitions)
+            stack.callback(worker.end)
+            worker.hear()
+            before = broker.cpu_seconds()
+            worker.tell("go")
+            results.add(f"{broker.name}: {what} {case}", "records/s", worker.hear())
+            cpu_us = (broker.cpu_seconds() - before) / count * 1e6
+            results.add(f"{broker.name}: {what} {case}: CPU", "us/record", cpu_us)
 
 
 def _produce(
@@ -257,11 +283,12 @@ def _consume(
 def _latency(results: Results, broker: MeasuredBroker) -> None:
     """One record at a time, acknowledged before the next; and when a waiting consumer has it."""
     broker.create("singles", 1)
-    listener = Worker(_listen, broker.address, "singles", SINGLES)
-    listener.hear()
-    acknowledged, sent_ns = _singles(broker, "singles")
-    arrived_ns = listener.hear()
-    listener.end()
+    with ExitStack() as stack:
+        listener = Worker(_listen, broker.address, "singles", SINGLES)
+        stack.callback(listener.end)
+        listener.hear()
+        acknowledged, sent_ns = _singles(broker, "singles")
+        arrived_ns = listener.hear()
     waits = sorted(there - then for there, then in zip(arrived_ns, sent_ns, strict=True))
     for percent in (50, 99):
         at = SINGLES * percent // 100
@@ -309,25 +336,50 @@ API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def _connections(results: Results, broker: MeasuredBroker) -> None:
-    """What an acknowledged record takes while many other clients are connected."""
+    """What other clients take that are only connected, and an acknowledged record beside them."""
     broker.create("beside", 1)
+    name = f"{broker.name}: {CONNECTIONS:,} connections"
+    before = broker.own_bytes()
     with ExitStack() as stack:
         for _ in range(CONNECTIONS):
             one = stack.enter_context(socket.create_connection(("127.0.0.1", broker.port), READY_S))
             one.sendall(API_VERSIONS)
             if not one.recv(4):
                 raise ConnectionError(f"{broker.name} has ended one of {CONNECTIONS} connections")
+        results.add(f"{name}, each", "bytes", (broker.own_bytes() - before) / CONNECTIONS)
         acknowledged, _ = _singles(broker, "beside")
-    name = f"{broker.name}: acks=all beside {CONNECTIONS:,} connections, p50"
-    results.add(name, "ms", acknowledged[SINGLES // 2] / 1e6)
+    results.add(f"{name}, acks=all beside, p50", "ms", acknowledged[SINGLES // 2] / 1e6)
 
 
 def _idle(results: Results, broker: MeasuredBroker) -> None:
-    """CPU of partitions to which nothing happens."""
+    """What partitions take to be made, and to which nothing happens."""
+    before_bytes = broker.own_bytes()
+    began = time.monotonic()
     for number in range(TOPICS):
         broker.create(f"idle-{number}", MANY_PARTITIONS // TOPICS)
+    name = f"{broker.name}: {MANY_PARTITIONS:,} partitions"
+    results.add(f"{name}, made", "s", time.monotonic() - began)
     time.sleep(IDLE_S)
     before = broker.cpu_seconds()
     time.sleep(IDLE_S)
     used = (broker.cpu_seconds() - before) / IDLE_S * 100
-    results.add(f"{broker.name}: {MANY_PARTITIONS:,} idle partitions", "% of a core", used)
+    results.add(f"{name}, idle", "% of a core", used)
+    grown = broker.own_bytes() - before_bytes
+    results.add(f"{name}, memory of each", "bytes", grown / MANY_PARTITIONS)
+
+
+def _ledger(results: Results) -> None:
+    """What a run that continues no other takes: one of a topic's many producers, in turn."""
+    ledger = Ledger()
+    before = own_bytes()
+    for number in range(RUNS):
+        ledger.append(f"{number % WRITERS:032X}", number, 1)
+    results.add(f"{OURS}: a run, in memory", "bytes", (own_bytes() - before) / RUNS)
+    partition = KafkaPartition("t", 0)
+    lines = [
+        encoded(LedgerLine(1, number, LineKind.ENTRY, *entry), partition)
+        for number, entry in enumerate(islice(ledger, CHUNK))
+    ]
+    chain = Partition(LEDGER, chain_address("A" * 32, partition, 1))
+    written = sum(len(batch.content) for batch in batches_of(chain, 0, lines))
+    results.add(f"{OURS}: a run, on disk", "bytes", written / len(lines))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import zlib
 from enum import IntEnum
+from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,6 +66,30 @@ def slot_of(address: str) -> int:
 def range_of(slot: int, ranges: int) -> int:
     """Return which of so many ranges a slot lies in; those of a multiple nest in these."""
     return slot * ranges // SLOTS
+
+
+def address_in(drawn: str, number: int, ranges: int) -> str:
+    """Return a drawn address with other last digits, so that it lies in one of so many ranges.
+
+    What digits do to a CRC does not depend on what stands before them, so they are looked up:
+    to draw until one lies there takes as many draws as there are ranges.
+    """
+    first, end = (-(-one * SLOTS // ranges) for one in (number, number + 1))
+    wanted = first + slot_of(drawn) % (end - first)
+    ended = drawn[:-_END_DIGITS] + "0" * _END_DIGITS
+    return drawn[:-_END_DIGITS] + _address_ends()[slot_of(ended) ^ wanted]
+
+
+_END_DIGITS = 4
+"""With these there is an address of every slot; with three there is not."""
+
+
+@cache
+def _address_ends() -> dict[int, str]:
+    """By the bits of a slot that they change, digits in place of zeros at the end of an address."""
+    zeros = slot_of("0" * _END_DIGITS)
+    ends = (f"{number:0{_END_DIGITS}X}" for number in range(16**_END_DIGITS))
+    return {slot_of(end) ^ zeros: end for end in ends}
 
 
 class Partition(NamedTuple):

@@ -51,7 +51,8 @@ class ServerSettings:
     """Bounds on what clients make a gateway hold.
 
     Attributes:
-        connections_max: Open at a time; more are closed at once.
+        connections_max: Open at a time, those of a thousand clients and of who looks after them;
+            more are closed at once.
         unproven_max: Of these, who has not proven who it is; of more, the first has to go.
         under_way_max: Requests of a connection that are not answered.
         requests_bytes_max: Requests of all connections that are not answered; who sends more waits.
@@ -67,7 +68,7 @@ class ServerSettings:
         stop_s: How long requests are waited for at the end.
     """
 
-    connections_max: int = 1_000
+    connections_max: int = 1_200
     unproven_max: int = 200
     under_way_max: int = 32
     requests_bytes_max: int = 16 * REQUEST_BYTES_MAX

@@ -71,7 +71,7 @@ from dafka.groups.events import (
 )
 from dafka.groups.member import MemberMachine, MemberState
 from dafka.groups.membership import Member, blocking_of, majority_of
-from dafka.model import Batch, Partition, range_of, slot_of
+from dafka.model import Batch, Partition, address_in, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
 from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
 from dafka.protocol.machine import earliest
@@ -160,6 +160,8 @@ class GatewayMachine:
         self.catalog = Catalog()
         self._shares: dict[KafkaPartition, Share] = {}
         self._chains: dict[str, Share] = {}
+        self._unpublished: dict[KafkaPartition, Share] = {}
+        """Those of them that have something to publish: a turn costs what happens in it."""
         self._recent = RecentBatches(RECENT_BYTES_MAX)
         self._unstored = 0
         """Bytes that are published and not stored."""
@@ -365,8 +367,9 @@ class GatewayMachine:
             if (deletion := share.newly_emptied()) is not None:
                 self._say(CHANGES, encoded_emptied(EmptiedPartition(share.partition, deletion)))
         batches, self._saying = self._saying, []
-        for share in self._shares.values():
+        for share in self._unpublished.values():
             batches += share.flush()
+        self._unpublished.clear()
         batches += self._coordination.flush()
         effects: list[object] = []
         for batch in batches:
@@ -430,20 +433,15 @@ class GatewayMachine:
         effects: list[object] = [*self._coordination.hold(self._coordinated(), epoch)]
         for partition in self.catalog.partitions():
             if partition not in self._shares and self._is_mine(share_of(partition)):
-                address = self._address_in(partition)
-                share = Share(partition, epoch, self.address, address, self._stores)
+                numbers = self.catalog.numbers(partition.topic)
+                address = address_in(self._draw(), partition.number, numbers)
+                who = self.address, address
+                share = Share(partition, epoch, *who, self._stores, self._unpublished)
                 self._shares[partition] = self._chains[share.chain.address] = share
                 effects += share.own(lease_ms, now_ms)
                 effects += self._empty(share, now_ms)
                 self._late_ms = earliest(self._late_ms, share.machine.wakeup_ms())
         return effects
-
-    def _address_in(self, partition: KafkaPartition) -> str:
-        numbers = self.catalog.numbers(partition.topic)
-        while True:
-            address = self._draw()
-            if range_of(slot_of(address), numbers) == partition.number:
-                return address
 
     def _disown_all(self) -> list[object]:
         disowned = [effect for partition in [*self._shares] for effect in self._disown(partition)]

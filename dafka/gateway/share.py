@@ -73,10 +73,17 @@ class Share:
         gateway: The address of the gateway, which the chain's begins like.
         address: Under which it publishes what it takes in; nobody has before.
         stores: How many there are.
+        unpublished: Where it enters itself once it has something to publish.
     """
 
     def __init__(
-        self, partition: KafkaPartition, epoch: int, gateway: str, address: str, stores: int
+        self,
+        partition: KafkaPartition,
+        epoch: int,
+        gateway: str,
+        address: str,
+        stores: int,
+        unpublished: dict[KafkaPartition, Share],
     ) -> None:
         self.partition = partition
         self.epoch = epoch
@@ -85,6 +92,7 @@ class Share:
         self.machine = LedgerMachine(stores)
         self.offered: Offsets | None = None
         """What clients may be told; nothing yet."""
+        self._unpublished = unpublished
         self._lines: list[LedgerLine] = []
         """Not published yet."""
         self._batches: list[Batch] = []
@@ -113,6 +121,7 @@ class Share:
                     effects.append(ReadLedger(self.partition, self.epoch, effect.token))
                 case WriteLines():
                     self._lines += effect.lines
+                    self._unpublished[self.partition] = self
                 case Offered():
                     effects += self._show(effect)
                 case TakeoverLate():
@@ -237,6 +246,7 @@ class Share:
 
     def disown(self) -> list[ShareEffect]:
         """It is another's: who waits has to ask that one. What is not published never was."""
+        self._unpublished.pop(self.partition, None)
         elsewhere = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return [
             *(Answer(one.token, Placed(elsewhere)) for one in self._waiting),

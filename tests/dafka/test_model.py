@@ -17,6 +17,7 @@ from dafka.model import (
     Partition,
     Reach,
     TowerEndpoints,
+    address_in,
     address_of,
     checked_topic,
     endpoint_of,
@@ -187,6 +188,15 @@ def test_slots_are_the_same_for_ever_and_ranges_nest():
         assert range_of(slot, 1) == 0
         assert range_of(slot, SLOTS) == slot
         assert range_of(slot, 12) // 4 == range_of(slot, 3)
+
+
+def test_a_drawn_address_is_moved_to_where_it_is_wanted():
+    for ranges in (1, 2, 3, 2_500, SLOTS):
+        for number in {0, ranges // 2, ranges - 1}:
+            moved = {address_in(address_of(uuid.uuid4()), number, ranges) for _ in range(10)}
+            assert len(moved) == 10
+            assert {range_of(slot_of(one), ranges) for one in moved} == {number}
+    assert address_in("AB" * 16, 7, 9)[:28] == "AB" * 14
 
 
 def test_slots_are_spread_evenly():

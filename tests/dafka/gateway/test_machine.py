@@ -133,6 +133,7 @@ class Bench:
         self.store, self.now_ms = store, now_ms
         self.tokens = count(1)
         self.told = []
+        self.drawn = 0
         self.deaf = False
         """Whether no ACK arrives."""
         address = f"{next(self.addresses):032X}"
@@ -140,7 +141,8 @@ class Bench:
         self.give(Woke())
 
     def draw(self):
-        return f"{next(self.addresses):032X}"
+        self.drawn += 1
+        return f"{next(self.addresses):016X}{0:016X}"
 
     def give(self, event):
         """Let it happen; what the gateway tells its clients and others.
@@ -334,6 +336,17 @@ def test_what_a_controller_says_is_overheard(bench):
     assert TopicMade(5, ErrorCode.TOPIC_ALREADY_EXISTS) in told, "somebody else was first"
     torn = Received(messages.Records(CATALOG, "AB", 1, 1, content[:40]))
     assert bench.give(torn) == [Dropped("batch size")]
+
+
+def test_a_topic_of_many_partitions_draws_an_address_for_each(store):
+    bench = Bench(store)
+    bench.own(CONTROLLED)
+    many = Topic("many", 500, UUID(int=9), {})
+    bench.drawn = 0
+    bench.give(CatalogRead((many,)))
+    served = {one.partition for one in bench.told if isinstance(one, OffsetsShown)}
+    assert served >= {KafkaPartition("many", number) for number in range(500)}
+    assert bench.drawn == 500
 
 
 def coordinated(bench):

@@ -180,6 +180,15 @@ def test_who_asks_nothing_is_disconnected():
         assert client.is_closed()
 
 
+def test_who_waits_for_an_answer_does_not_count_as_idle():
+    settings = ServerSettings(idle_s=0.5, stalled_s=0.2)
+    with served(settings, store_s=3_600) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        late = fetching(("orders", 0, 0), max_wait_ms=1_500, min_bytes=1)
+        client.send(Api.FETCH, 11, **late)
+        assert client.receive(Api.FETCH, 11).error_code == 0
+
+
 def ask_for_much(client):
     """Eight megabytes: more than the kernel takes for somebody who does not read."""
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)

@@ -30,7 +30,7 @@ def sent(*values):
 
 
 def share_that_serves(stores=1):
-    share = Share(ORDERS, 4, "A" * 32, OWN, stores)
+    share = Share(ORDERS, 4, "A" * 32, OWN, stores, {})
     assert share.own(1_000, 0) == [ReadLedger(ORDERS, 4, 1)]
     for number in range(stores // 2 + 1):
         share.take(StoreRead(1, f"S{number}", {}, {"C": range(3)}), 0)
@@ -41,7 +41,7 @@ def share_that_serves(stores=1):
 
 
 def test_its_chain_begins_with_all_that_is_there():
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1)
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
     share.own(1_000, 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
     (lines,) = share.flush()
@@ -51,6 +51,24 @@ def test_its_chain_begins_with_all_that_is_there():
     assert chain[-1].address == OWN
     assert share.flush() == []
     assert share.lines_stored("S0", lines.end, 0) == [OffsetsShown(ORDERS, Offsets(0, 3))]
+
+
+def test_it_says_that_it_has_something_to_publish_and_not_once_it_is_anothers():
+    unpublished = {}
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share.own(1_000, 0)
+    assert unpublished == {}
+    share.take(StoreRead(1, "S0", {}, {}), 0)
+    assert unpublished == {ORDERS: share}
+    unpublished.clear()
+    lines = share.flush()[-1]
+    share.lines_stored("S0", lines.end, 0)
+    share.flush()
+    unpublished.clear()
+    share.append(AppendBatch(1, ORDERS, sent(b"a"), -1), share.offered, 0)
+    assert unpublished == {ORDERS: share}
+    share.disown()
+    assert unpublished == {}
 
 
 def test_two_of_three_stores_have_to_have_lines_and_records():
@@ -67,7 +85,7 @@ def test_two_of_three_stores_have_to_have_lines_and_records():
 
 
 def test_what_stores_had_more_while_it_read_gets_offsets_too():
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1)
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
     share.own(1_000, 0)
     share.stored("S0", "C", range(5), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
@@ -136,7 +154,7 @@ def test_many_lines_are_several_batches():
 
 
 def test_a_log_that_begins_where_nobody_can_be_gets_no_offsets():
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1)
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
     share.own(1_000, 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(CLOSED, CLOSED + 3), "D": range(2)}), 0)
     assert share.stored("S0", "C", range(CLOSED, CLOSED + 4), 0) == []
