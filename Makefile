@@ -42,11 +42,12 @@ $(VENV)/suites: $(LOCK) | $(VENV)/installed-dev
 install: $(VENV)/installed  ## Make .venv with the three commands: dafka, topology, distributor
 
 tools:  ## What tests of page, deployment and Kafka clients use beside PyPI's packages, from Debian; as root
-	for tool in chromium docker-compose kcat promtool systemd-analyze; do \
+	for tool in chromium docker-compose gcc go kcat promtool systemd-analyze; do \
 	  command -v $$tool || missing=1; done; [ -z "$$missing" ] || { \
 	  apt-get update --quiet && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes --no-install-recommends \
-	    chromium docker-compose kcat prometheus systemd; }
+	    chromium docker-compose kcat prometheus systemd \
+	    gcc libc6-dev golang-go golang-github-shopify-sarama-dev golang-github-xdg-go-scram-dev; }
 
 demo: $(VENV)/installed-data  ## Four clusters, one tree, a real data set everywhere; KEEP=1 leaves it up
 	$(BIN)/distributor demo config/four-clusters.yaml $(if $(KEEP),--keep)

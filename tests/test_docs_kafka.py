@@ -17,7 +17,7 @@ LINES = (ROOT / "docs/kafka.md").read_text().splitlines()
 TABLE = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in LINES
-    if line.count("|") == 10 and "---" not in line
+    if line.count("|") == 11 and "---" not in line
 ]
 HEADS, *ROWS = TABLE
 CALLED = {
@@ -29,6 +29,7 @@ CALLED = {
     "Java 4": "java4",
     "kafkajs": "kafkajs",
     "@platformatic/kafka": "platformatic",
+    "sarama": "sarama",
 }
 """What stands in the names of their tests, or in brackets behind."""
 
@@ -41,10 +42,11 @@ SHOWN = {
     "zstd": [f"{test}.*zstd" for test in CODECS],
     "idempotent producer": ["an_idempotent_producer_writes", "an_idempotent_program_writes"],
     "begin at an offset": ["consumer_begins_at_any_offset", "program_begins_at_any_offset"],
-    "offsets by time": ["program_finds_offsets_by_time"],
+    "offsets by time": ["finds_offsets_by_time"],
     "topics: make, list, describe": ["administers_topics"],
     "topics: delete, make again, alter": ["alters_topics"],
     "groups: list, describe, offsets": ["administers_groups"],
+    "groups: move offsets, delete": ["moves_and_deletes_groups"],
     "member of a group": [
         r"kafka_groups\.py::test_members_share_partitions",
         "programs_share_partitions.*classic",
@@ -55,26 +57,33 @@ SHOWN = {
         "programs_share_partitions.*classic",
     ],
     "cooperative member": ["cooperative_members_give_away"],
-    "static member": [r"kafka_groups\.py::test_a_static_member"],
+    "static member": [r"(groups|programs)\.py::test_a_static_member"],
     "the coordinator assigns (KIP-848)": ["programs_share_partitions.*consumer"],
     "PLAIN, SCRAM-SHA-256 and 512, with TLS and without": [
         f"program_that_has_the_password_writes.*{mechanism}"
         for mechanism in ("PLAIN-TLS", "256-plain text", "512-TLS")
     ],
-    "certificate as login": [],
+    "certificate as login": ["certificate_is_a_login"],
     "transactions": ["transactions_are_refused", "that_there_are_no_transactions"],
 }
 """Tests of each feature."""
 
 OF = {
     "offsets by time": {"offsets_are_found_by_time": {"kafka-python"}},
+    "groups: move offsets, delete": {
+        "librdkafka_administers_groups": {"librdkafka"},
+        "kafka_python_administers_groups": {"kafka-python"},
+    },
     "the coordinator assigns (KIP-848)": {
         r"kafka_consumer_groups\.py::test_members_share": {"librdkafka"}
     },
     "PLAIN, SCRAM-SHA-256 and 512, with TLS and without": {
         "who_has_the_password_writes_and_reads": {"librdkafka", "kafka-python", "aiokafka"}
     },
-    "certificate as login": {"a_certificate_of_the_authority_is_a_login": {"librdkafka"}},
+    "certificate as login": {
+        "a_certificate_of_the_authority_is_a_login": {"librdkafka"},
+        "kafka_python_and_aiokafka_write_where_a_certificate": {"kafka-python", "aiokafka"},
+    },
 }
 """Those whose names do not say whose tests they are."""
 

@@ -100,9 +100,10 @@ SERVED = {
 """The versions of each: up to the last that names topics, and not their ids, where records go; they
 come by either, as one client reads by id alone."""
 
-ADVERTISED_FROM = {Api.PRODUCE: 0}
+ADVERTISED_FROM = {Api.PRODUCE: 0, Api.SASL_HANDSHAKE: 0}
 """Where more is said than is served: librdkafka up to 2.8 compresses only for whom has Produce 0
-(KAFKA-18659). Whoever sends it is disconnected, as by Kafka 4."""
+(KAFKA-18659), and that of kcat logs in only where SaslHandshake 0 is told of, with 1 then. Whoever
+sends them is disconnected, as Kafka 4 does it with Produce."""
 
 
 class Request(NamedTuple):

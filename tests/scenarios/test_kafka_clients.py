@@ -195,9 +195,16 @@ WRITTEN = [(make, codec) for make in MAKES for codec in CODECS_OF[make]]
 every_make = pytest.mark.parametrize("make", MAKES, ids=lambda make: make.__name__)
 
 
-def codecs_of(gateway, topic):
+needs_kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: make tools")
+
+
+def headers_of(gateway, topic):
     found = gateway.call(gateway.broker.fetch((topic, 0), 0, 1 << 30))
-    return {header_of(batch).attributes & CODEC_MASK for batch in found.batches}
+    return [header_of(batch) for batch in found.batches]
+
+
+def codecs_of(gateway, topic):
+    return {one.attributes & CODEC_MASK for one in headers_of(gateway, topic)}
 
 
 @pytest.mark.parametrize(("make", "codec"), WRITTEN)
@@ -493,19 +500,78 @@ def test_a_consumer_behind_the_log_start_is_told_where_it_is(gateway):
         consumer.close()
 
 
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: make tools")
+def kcat(*options, lines=b""):
+    """Run kcat; returns what it says."""
+    done = subprocess.run(
+        ["kcat", *options], input=lines, capture_output=True, check=True, timeout=WAIT_S
+    )
+    return done.stdout
+
+
+@needs_kcat
 @pytest.mark.parametrize("codec", CODECS)
 def test_kcat_writes_and_reads(gateway, codec):
     gateway.create("orders")
     lines = b"".join(b"%s %d\n" % (codec.encode(), number) for number in range(RECORDS))
-    kcat = ["kcat", "-b", gateway.endpoint, "-t", "orders", "-p", "0"]
-    subprocess.run([*kcat, "-P", "-z", codec], input=lines, check=True, timeout=WAIT_S)
+    there = ["-b", gateway.endpoint, "-t", "orders", "-p", "0"]
+    kcat(*there, "-P", "-z", codec, lines=lines)
     # Its librdkafka compresses only where Produce 0 is told of.
     assert codecs_of(gateway, "orders") == {CODECS.index(codec)}
-    read = subprocess.run(
-        [*kcat, "-C", "-e", "-q"], capture_output=True, check=True, timeout=WAIT_S
-    )
-    assert read.stdout == lines
+    assert kcat(*there, "-C", "-e", "-q") == lines
+
+
+@needs_kcat
+def test_an_idempotent_producer_writes_each_record_once_as_kcat(gateway):
+    gateway.create("orders")
+    lines = b"".join(b"%d\n" % number for number in range(RECORDS))
+    kcat("-b", gateway.endpoint, "-t", "orders", "-P", "-X", "enable.idempotence=true", lines=lines)
+    assert -1 not in {one.producer_id for one in headers_of(gateway, "orders")}
+    found = Librdkafka.consume(gateway.endpoint, "orders", RECORDS)
+    assert found == [(number, b"%d" % number) for number in range(RECORDS)]
+
+
+@needs_kcat
+def test_kcat_as_a_consumer_begins_at_any_offset(gateway):
+    gateway.create("orders")
+    Librdkafka.produce(gateway.endpoint, "orders", values_of("o"))
+    at = ["-t", "orders", "-p", "0", "-o", str(RECORDS // 2)]
+    told = kcat("-b", gateway.endpoint, *at, "-C", "-e", "-q", "-f", "%o %s\n")
+    wanted = list(enumerate(values_of("o")))[RECORDS // 2 :]
+    assert told.splitlines() == [b"%d %s" % one for one in wanted]
+
+
+@needs_kcat
+def test_kcat_finds_offsets_by_time(gateway):
+    gateway.create("orders")
+    Librdkafka.produce(gateway.endpoint, "orders", values_of("t"))
+    told = kcat("-b", gateway.endpoint, "-Q", "-t", f"orders:0:{BEGAN_MS + 123}")
+    assert b"offset 123" in told
+
+
+def test_librdkafka_finds_offsets_by_time(gateway):
+    gateway.create("orders")
+    Librdkafka.produce(gateway.endpoint, "orders", values_of("t"))
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": gateway.endpoint, "group.id": "g"})
+    asked = confluent_kafka.TopicPartition("orders", 0, BEGAN_MS + 123)
+    (found,) = consumer.offsets_for_times([asked], WAIT_S)
+    consumer.close()
+    assert (found.error, found.offset) == (None, 123)
+
+
+def test_aiokafka_finds_offsets_by_time(gateway):
+    async def run():
+        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=gateway.endpoint)
+        await consumer.start()
+        try:
+            place = aiokafka.TopicPartition("orders", 0)
+            return (await consumer.offsets_for_times({place: BEGAN_MS + 123}))[place]
+        finally:
+            await consumer.stop()
+
+    gateway.create("orders")
+    Librdkafka.produce(gateway.endpoint, "orders", values_of("t"))
+    found = asyncio.run(asyncio.wait_for(run(), WAIT_S))
+    assert (found.offset, found.timestamp) == (123, BEGAN_MS + 123)
 
 
 def test_other_versions_are_not_served_and_said_so(gateway):

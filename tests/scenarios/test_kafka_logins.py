@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import ssl
+import subprocess
 import time
 
 import aiokafka
@@ -45,6 +47,13 @@ class Place:
             "log_level": 0,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
+
+    def certified(self, name):
+        """librdkafka's settings with a certificate instead of a password."""
+        pem = str(self.directory / f"{name}.pem")
+        plain = {name: value for name, value in self.librdkafka().items() if "sasl" not in name}
+        own = {"ssl.certificate.location": pem, "ssl.key.location": pem}
+        return plain | own | {"security.protocol": "SSL"}
 
     def python(self, mechanism, password=None):
         return {
@@ -117,6 +126,49 @@ def test_who_has_the_password_writes_and_reads(make_place, mechanism, tls):
     assert values == [b"librdkafka", b"kafka-python"]
 
 
+needs_kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: make tools")
+
+
+def written_by_kcat(place, settings):
+    options = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
+    kcat = ["kcat", "-P", "-b", place.gateway.endpoint, "-t", "orders", "-p", "0", *options]
+    subprocess.run(kcat, input=b"kcat\n", check=True, timeout=WAIT_S)
+    return place.gateway.broker.offsets(("orders", 0)).end
+
+
+@needs_kcat
+@pytest.mark.parametrize("tls", [False, True], ids=["plain text", "TLS"])
+def test_kcat_logs_in_by_plain(make_place, tls):
+    place = make_place(tls=tls)
+    assert written_by_kcat(place, place.librdkafka("PLAIN")) == 1
+
+
+@needs_kcat
+def test_kcat_writes_where_its_certificate_is_a_login(make_place):
+    place = make_place(tls=True)
+    assert written_by_kcat(place, place.certified("shop")) == 1
+
+
+def test_kafka_python_and_aiokafka_write_where_a_certificate_is_a_login(make_place):
+    place = make_place(tls=True)
+    context = place.context()
+    context.load_cert_chain(place.directory / "shop.pem")
+    settings = {"security_protocol": "SSL", "ssl_context": context}
+    python = kafka.KafkaProducer(bootstrap_servers=place.gateway.endpoint, **settings)
+    assert python.send("orders", b"kafka-python").get(WAIT_S).offset == 0
+    python.close()
+
+    async def write():
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=place.gateway.endpoint, **settings)
+        await producer.start()
+        try:
+            return (await producer.send_and_wait("orders", b"aiokafka")).offset
+        finally:
+            await producer.stop()
+
+    assert asyncio.run(asyncio.wait_for(write(), WAIT_S)) == 1
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_who_has_not_is_told_so_clearly(make_place, mechanism):
     place = make_place(tls=False)
@@ -138,11 +190,7 @@ def test_a_certificate_of_the_authority_is_a_login_and_anothers_is_none(make_pla
     place = make_place(tls=True)
 
     def known_as(name):
-        pem = str(place.directory / f"{name}.pem")
-        more = {"ssl.certificate.location": pem, "ssl.key.location": pem}
-        kept = {"security.protocol": "SSL", "socket.timeout.ms": 5_000}
-        plain = {name: value for name, value in place.librdkafka().items() if "sasl" not in name}
-        return AdminClient(plain | more | kept)
+        return AdminClient(place.certified(name) | {"socket.timeout.ms": 5_000})
 
     assert "orders" in known_as("shop").list_topics(timeout=WAIT_S).topics
     with pytest.raises(confluent_kafka.KafkaException):

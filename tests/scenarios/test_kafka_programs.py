@@ -12,8 +12,8 @@ from dafka.gateway.coordinator import CoordinatorSettings
 from dafka.gateway.users import load_users
 from dafka.records.header import CODEC_MASK, NO_PRODUCER, header_of
 from tests.support.certificates import write_users
-from tests.support.kafka_members import until
-from tests.support.kafka_programs import CODECS, JAVA, KAFKAJS, PLATFORMATIC, PROGRAMS
+from tests.support.kafka_members import Librdkafka, until
+from tests.support.kafka_programs import CODECS, JAVA, KAFKAJS, PLATFORMATIC, PROGRAMS, SARAMA
 from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -28,7 +28,10 @@ CLASSIC = [(one, "classic") for one in PROGRAMS]
 ASSIGNED = [(one, "consumer") for one in (PLATFORMATIC, *JAVA)]
 """Programs that let the coordinator assign (KIP-848)."""
 REFUSAL = "Transactional ?Id authorization failed"
-REFUSALS = dict.fromkeys(PROGRAMS, REFUSAL) | {KAFKAJS: "Failed to find group coordinator"}
+MOVING = [one for one in PROGRAMS if one is not SARAMA]
+STATIC = [PLATFORMATIC, *JAVA]
+TRANSACTIONAL = [one for one in PROGRAMS if one is not SARAMA]
+REFUSALS = dict.fromkeys(TRANSACTIONAL, REFUSAL) | {KAFKAJS: "Failed to find group coordinator"}
 """What each says of error 53."""
 
 
@@ -137,7 +140,7 @@ def test_a_program_begins_at_any_offset(gateway, program):
     assert found == list(enumerate(values_of("o")))[half : half + 10]
 
 
-@of(JAVA)
+@every_program
 def test_a_program_finds_offsets_by_time(gateway, program):
     gateway.create("orders")
     began_ms = 1_700_000_000_000
@@ -157,6 +160,30 @@ def test_a_program_administers_topics(gateway, program):
     assert "made" in found["listed"]
     assert found["partitions"] == gateway.broker.topic("made").partitions == 3
     assert "exists" in found["again"].lower()
+
+
+@every_program
+def test_a_program_administers_groups(gateway, program):
+    gateway.create("orders", PARTITIONS)
+    produce(gateway, values_of("g"), PARTITIONS)
+    asked = {"endpoint": gateway.endpoint, "topic": "orders"}
+    with Librdkafka(gateway.endpoint, "orders") as member:
+        until(lambda: len(member.got) == RECORDS, member)
+        found = program.done("groups", group="billing", **asked)
+    assert found["listed"] == ["billing"]
+    assert (found["state"].capitalize(), found["members"]) == ("Stable", 1)
+    each = RECORDS // PARTITIONS
+    assert sorted(found["offsets"]) == [[number, each] for number in range(PARTITIONS)]
+
+
+@of(MOVING)
+def test_a_program_moves_and_deletes_groups(gateway, program):
+    gateway.create("orders", PARTITIONS)
+    asked = {"endpoint": gateway.endpoint, "topic": "orders", "group": "billing"}
+    program.done("move", offset=17, **asked)
+    assert committed(gateway) == {1: 17}
+    program.done("forget", **asked)
+    assert committed(gateway) == {}
 
 
 def every(records):
@@ -194,6 +221,41 @@ def test_programs_share_partitions_and_take_over_what_a_killed_one_had(gateway, 
         produce(gateway, values_of("h"), PARTITIONS)
         until(lambda: set(first.got + second.got) == every(2 * RECORDS), first)
     assert committed(gateway) == dict.fromkeys(range(PARTITIONS), 2 * RECORDS // PARTITIONS)
+
+
+@pytest.fixture
+def member_of(gateway):
+    """A function that makes a member of one group of patient members."""
+    gateway.create("orders", PARTITIONS)
+
+    def make(program, **options):
+        asked = {"endpoint": gateway.endpoint, "topic": "orders", "group": "billing"}
+        return program.member(**asked, protocol="classic", session_ms=30_000, **options)
+
+    return make
+
+
+@of(JAVA)
+def test_cooperative_members_give_away_only_what_others_get(member_of, program):
+    with member_of(program, cooperative="true") as first:
+        until(lambda: split(first), first)
+        with member_of(program, cooperative="true") as second:
+            until(lambda: split(first, second), first, second)
+            assert all(first.history[1:]), "it always had something"
+            assert len(first.assigned) == len(second.assigned) == PARTITIONS // 2
+
+
+@of(STATIC)
+def test_a_static_member_starts_again_without_anybody_else_noticing(member_of, program):
+    with member_of(program, instance="a") as first:
+        with member_of(program, instance="b") as second:
+            until(lambda: split(first, second), first, second)
+            had, before = second.assigned, first.history[:]
+            second.kill()
+        with member_of(program, instance="b") as again:
+            until(lambda: split(first, again), first, again)
+            assert again.assigned == had
+        assert first.history == before
 
 
 @of(REFUSALS)
@@ -242,11 +304,19 @@ def test_a_program_that_has_the_password_writes(make_place, program, mechanism, 
     assert sum(one.records for one in headers_of(gateway)) == 1
 
 
+@every_program
+def test_a_program_whose_certificate_is_a_login_writes(make_place, tmp_path, program):
+    gateway, asked = make_place(None, tls=True)
+    program.done("produce", **asked | {"certificate": tmp_path / "shop.pem"})
+    assert sum(one.records for one in headers_of(gateway)) == 1
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @of([one for one in PROGRAMS if one is not PLATFORMATIC])
 def test_a_program_that_has_not_is_told_so(make_place, program, mechanism):
     """What Platformatic sends after a refused login is never done, and never fails."""
     gateway, asked = make_place(mechanism, tls=False)
     refused = program.ask("produce", **asked | {"password": "wrong"})
-    assert "no user has these credentials" in refused["error"]
+    said = "SASL Authentication failed" if program is SARAMA else "no user has these credentials"
+    assert said in refused["error"]
     assert headers_of(gateway) == []

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from dafka.gateway.users import new_password, user_entry
 from dafka.process.web_access import entry, new_token
@@ -29,6 +35,12 @@ def write_web(directory, *, tls=False, **may):
     return file, tokens
 
 
+def _as_pkcs8(certificate):
+    """The key as Java reads it, too."""
+    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
 def write_users(directory, *, tls=False, certified=(), **rules):
     """Write `kafka.toml` and certificates if `tls`; return the file and the passwords.
 
@@ -49,7 +61,8 @@ def write_users(directory, *, tls=False, certified=(), **rules):
         lines += ['client_ca = "ca.pem"\n']
         for name in (*rules, *certified):
             of_user = authority.issue_cert(f"{name}@example.org", common_name=name)
-            of_user.private_key_and_cert_chain_pem.write_to_path(directory / f"{name}.pem")
+            chain = b"".join(pem.bytes() for pem in of_user.cert_chain_pems)
+            (directory / f"{name}.pem").write_bytes(_as_pkcs8(of_user) + chain)
     passwords = {name: new_password() for name in rules}
     lines += [user_entry(name, passwords[name], rules[name]) for name in rules]
     file = directory / "kafka.toml"

@@ -1,6 +1,7 @@
 """Kafka clients of other languages: programs that do what they are asked, and how they are had.
 
-What npm and PyPI have is kept in a cache directory, `DAFKA_TEST_CACHE` or one of the user's.
+What npm and PyPI have, and what is compiled, is kept in a cache directory, `DAFKA_TEST_CACHE` or
+one of the user's; sarama is Debian's.
 """
 
 from __future__ import annotations
@@ -26,17 +27,27 @@ from tests.support.kafka_members import WAIT_S
 SOURCES = Path(__file__).parents[1] / "scenarios" / "kafka_programs"
 CACHE = Path(os.environ.get("DAFKA_TEST_CACHE") or Path.home() / ".cache/dafka-distributor")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+GO_PATH = Path("/usr/share/gocode")
+GO = {"GO111MODULE": "off", "GOPATH": str(GO_PATH), "GOFLAGS": ""}
+"""Debian's libraries, of which there are no modules."""
 
 
 class AbsentError(Exception):
     """What a program needs is not here and cannot be had."""
 
 
-def _run(*command, cwd=None):
+def _run(*command, cwd=None, **environment):
     """Run what makes something for the cache."""
     if shutil.which(command[0]) is None:
         raise AbsentError(f"needs {Path(command[0]).name}")
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise AbsentError(
@@ -109,6 +120,17 @@ def _java_command(package):
     return ["java", *options, "-cp", f"{path}{os.pathsep}{compiled}", "KafkaProgram"]
 
 
+def _go_command():
+    source = SOURCES / "sarama.go"
+    if not (GO_PATH / "src/github.com/Shopify/sarama").exists():
+        raise AbsentError("needs sarama: make tools")
+    built = _kept(
+        _of_source("sarama", source),
+        lambda directory: _run("go", "build", "-o", str(directory / "sarama"), str(source), **GO),
+    )
+    return [str(built / "sarama")]
+
+
 class _Process:
     """A program, and the lines that it says."""
 
@@ -157,13 +179,17 @@ class ProgramMember(_Process):
 
     def __init__(self, command, **options):
         self.got, self.assigned, self.error = [], frozenset(), None
+        self.history = []
+        """What it was assigned, one after the other."""
         self._ends = False
         super().__init__(command)
         self.tell("join", **options)
 
     def _heard(self, said):
         self.got += map(tuple, said.get("got", ()))
-        self.assigned = frozenset(said.get("assigned", self.assigned))
+        if "assigned" in said:
+            self.assigned = frozenset(said["assigned"])
+            self.history.append(self.assigned)
         if not self._ends:
             self.error = said.get("error", self.error)
 
@@ -249,4 +275,5 @@ JAVA = [
     Program("Java3", lambda: _java_command(JAVA_3)),
     Program("Java4", lambda: _java_command(JAVA_4)),
 ]
-PROGRAMS = [KAFKAJS, PLATFORMATIC, *JAVA]
+SARAMA = Program("Sarama", _go_command, CODECS[:-1])
+PROGRAMS = [KAFKAJS, PLATFORMATIC, *JAVA, SARAMA]

@@ -9,10 +9,13 @@ import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -49,6 +52,9 @@ public class KafkaProgram {
             case "consume": return consume(asked);
             case "find": return find(asked);
             case "administer": return administer(asked);
+            case "groups": return groups(asked);
+            case "move": return move(asked);
+            case "forget": return forget(asked);
             case "transact": return transact(asked);
             case "join": return join(asked);
             default: throw new IllegalArgumentException(command);
@@ -65,6 +71,10 @@ public class KafkaProgram {
         if (ca != null) {
             settings.put("ssl.truststore.type", "PEM");
             settings.put("ssl.truststore.location", ca);
+        }
+        if (asked.get("certificate") != null) {
+            settings.put("ssl.keystore.type", "PEM");
+            settings.put("ssl.keystore.location", asked.get("certificate"));
         }
         if (mechanism != null) {
             String kind = mechanism.equals("PLAIN") ? "plain.Plain" : "scram.Scram";
@@ -146,6 +156,37 @@ public class KafkaProgram {
         }
     }
 
+    private static String groups(Map<String, String> asked) throws Exception {
+        String group = asked.get("group");
+        try (Admin admin = Admin.create(settings(asked))) {
+            String listed = admin.listConsumerGroups().all().get().stream()
+                .map(one -> text(one.groupId())).collect(Collectors.joining(", "));
+            ConsumerGroupDescription described =
+                admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+            String offsets = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().entrySet()
+                .stream().map(one -> "[" + one.getKey().partition() + ", " + one.getValue().offset() + "]")
+                .collect(Collectors.joining(", "));
+            return String.format("{\"listed\": [%s], \"state\": %s, \"members\": %d, \"offsets\": [%s]}", listed,
+                text(described.state().toString()), described.members().size(), offsets);
+        }
+    }
+
+    private static String move(Map<String, String> asked) throws Exception {
+        TopicPartition partition = new TopicPartition(asked.get("topic"), 1);
+        OffsetAndMetadata offset = new OffsetAndMetadata(Long.parseLong(asked.get("offset")));
+        try (Admin admin = Admin.create(settings(asked))) {
+            admin.alterConsumerGroupOffsets(asked.get("group"), Map.of(partition, offset)).all().get();
+        }
+        return "{}";
+    }
+
+    private static String forget(Map<String, String> asked) throws Exception {
+        try (Admin admin = Admin.create(settings(asked))) {
+            admin.deleteConsumerGroups(List.of(asked.get("group"))).all().get();
+        }
+        return "{}";
+    }
+
     private static String transact(Map<String, String> asked) {
         Map<String, Object> settings = settings(asked);
         settings.put("transactional.id", "one");
@@ -166,6 +207,12 @@ public class KafkaProgram {
             int session = Integer.parseInt(asked.get("session_ms"));
             settings.put("session.timeout.ms", session);
             settings.put("heartbeat.interval.ms", session / 5);
+        }
+        if (asked.get("instance") != null) {
+            settings.put("group.instance.id", asked.get("instance"));
+        }
+        if (asked.get("cooperative") != null) {
+            settings.put("partition.assignment.strategy", CooperativeStickyAssignor.class.getName());
         }
         Thread waiting = new Thread(KafkaProgram::waitUntilNobodyAsks);
         waiting.setDaemon(true);

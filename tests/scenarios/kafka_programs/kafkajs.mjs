@@ -65,6 +65,47 @@ serve({
     return { listed, partitions: topics[0].partitions.length, again: again ? '' : 'exists' }
   },
 
+  async find(asked) {
+    const admin = client(asked).admin()
+    await admin.connect()
+    const [found] = await admin.fetchTopicOffsetsByTimestamp(asked.topic, Number(asked.time_ms))
+    const [ends] = await admin.fetchTopicOffsets(asked.topic)
+    await admin.disconnect()
+    return { found: Number(found.offset), start: Number(ends.low), end: Number(ends.high) }
+  },
+
+  async groups(asked) {
+    const admin = client(asked).admin()
+    await admin.connect()
+    const { groups } = await admin.listGroups()
+    const [one] = (await admin.describeGroups([asked.group])).groups
+    const [{ partitions }] = await admin.fetchOffsets({ groupId: asked.group })
+    await admin.disconnect()
+    return {
+      listed: groups.map(one => one.groupId),
+      state: one.state,
+      members: one.members.length,
+      offsets: partitions.map(one => [one.partition, Number(one.offset)])
+    }
+  },
+
+  async move(asked) {
+    const admin = client(asked).admin()
+    await admin.connect()
+    const partitions = [{ partition: 1, offset: asked.offset }]
+    await admin.setOffsets({ groupId: asked.group, topic: asked.topic, partitions })
+    await admin.disconnect()
+    return {}
+  },
+
+  async forget(asked) {
+    const admin = client(asked).admin()
+    await admin.connect()
+    await admin.deleteGroups([asked.group])
+    await admin.disconnect()
+    return {}
+  },
+
   async transact(asked) {
     const settings = { transactionalId: 'one', maxInFlightRequests: 1, idempotent: true }
     const producer = client(asked).producer(settings)

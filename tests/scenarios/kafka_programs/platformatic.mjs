@@ -80,6 +80,44 @@ serve({
     })
   },
 
+  find(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      const at = async timestamp => {
+        const partitions = [{ partitionIndex: 0, timestamp }]
+        const [topic] = await admin.listOffsets({ topics: [{ name: asked.topic, partitions }] })
+        return Number(topic.partitions[0].offset)
+      }
+      const [start, end] = [await at(-2n), await at(-1n)]
+      return { found: await at(BigInt(asked.time_ms)), start, end }
+    })
+  },
+
+  groups(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      const listed = [...(await admin.listGroups()).keys()]
+      const one = (await admin.describeGroups({ groups: [asked.group] })).get(asked.group)
+      const [{ topics }] = await admin.listConsumerGroupOffsets({ groups: [asked.group] })
+      const offsets = topics[0].partitions.map(one => [one.partitionIndex, Number(one.committedOffset)])
+      return { listed, state: one.state, members: one.members.size, offsets }
+    })
+  },
+
+  move(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      const partitionOffsets = [{ partition: 1, offset: BigInt(asked.offset) }]
+      const topics = [{ name: asked.topic, partitionOffsets }]
+      await admin.alterConsumerGroupOffsets({ groupId: asked.group, topics })
+      return {}
+    })
+  },
+
+  forget(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      await admin.deleteGroups({ groups: [asked.group] })
+      return {}
+    })
+  },
+
   transact(asked) {
     const one = { transactionalId: 'one', idempotent: true }
     return using(new Producer({ ...settings(asked), ...one }), async producer => {
@@ -90,12 +128,11 @@ serve({
 
   async join(asked) {
     const session = Number(asked.session_ms)
-    const consumer = consumerOf(
-      asked,
+    const protocol =
       asked.protocol === 'consumer'
         ? { groupProtocol: 'consumer' }
         : { sessionTimeout: session, heartbeatInterval: session / 5 }
-    )
+    const consumer = consumerOf(asked, { ...protocol, groupInstanceId: asked.instance })
     const topics = [asked.topic]
     const stream = await consumer.consume({ topics, mode: 'committed', fallbackMode: 'earliest' })
     let assigned = ''

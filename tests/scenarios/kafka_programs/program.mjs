@@ -14,9 +14,14 @@ export function say(answer) {
 /** TLS and login as both clients take them. */
 export function security(asked) {
   return {
-    tls: asked.ca ? { ca: [readFileSync(asked.ca)] } : undefined,
+    tls: asked.ca ? { ca: [readFileSync(asked.ca)], ...certificate(asked) } : undefined,
     login: asked.mechanism && { username: asked.username, password: asked.password }
   }
+}
+
+function certificate(asked) {
+  const own = asked.certificate && readFileSync(asked.certificate)
+  return own ? { cert: own, key: own } : {}
 }
 
 /** An error and what it comes of. */
