@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.errors import QueryError
 from dafka.gateway.broker import ErrorCode, Found
 from dafka.gateway.commits import merged
+from dafka.gateway.owner import knows_all
 from dafka.gateway.served import served
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import Partition
@@ -41,6 +42,14 @@ class _Place(NamedTuple):
     entry: LedgerEntry
 
 
+class _GroupCommits(NamedTuple):
+    """What one store has of a group."""
+
+    commits: dict[Partition, Commit]
+    in_sync: bool
+    new: bool
+
+
 class RecordReader:
     """Asks the stores of a cluster one after the other, first the one that answered last.
 
@@ -51,6 +60,7 @@ class RecordReader:
     def __init__(self, cluster: Cluster) -> None:
         self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS)
         self._order = list(cluster.stores)
+        self._count = len(cluster.stores)
 
     def fetch(
         self, topic: str, entries: Sequence[LedgerEntry], offset: int, bytes_max: int
@@ -127,10 +137,23 @@ class RecordReader:
         """Return what a majority knows of a group's commits, and whether links have brought theirs.
 
         Raises:
-            QueryError: Fewer stores answer.
+            QueryError: Fewer stores answer; new disks count as in takeovers, see `knows_all`.
         """
-        answers = self._stores.majority(lambda store: store.commits(group))
-        return merged(commits for commits, _ in answers), all(in_sync for _, in_sync in answers)
+
+        def ask(store: StoreClient) -> _GroupCommits:
+            # Before the rest: a disk that was new when it was read may have lacked something.
+            health = store.health()
+            commits, in_sync = store.commits(group)
+            if store.health().identity != health.identity:
+                raise QueryError(f"{store.endpoint} has got another disk while it was read")
+            return _GroupCommits(commits, in_sync, health.new)
+
+        answers = self._stores.majority(ask)
+        if not knows_all((one.new for one in answers), self._count):
+            answers = [*self._stores.all(ask).given.values()]
+            if not knows_all((one.new for one in answers), self._count):
+                raise QueryError("a store has a new disk, and another does not answer")
+        return merged(one.commits for one in answers), all(one.in_sync for one in answers)
 
     def lives(self, group: str) -> bool:
         """Whether a group of Dafka consumers of this name has live members.

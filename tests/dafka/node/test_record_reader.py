@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from dafka.cluster import Cluster
@@ -10,6 +12,7 @@ from dafka.gateway.broker import ErrorCode, Found
 from dafka.gateway.ledger import LedgerEntry
 from dafka.node.mirror import Mirror
 from dafka.node.record_reader import RecordReader
+from dafka.query.client import StoreClient
 from dafka.records.header import header_of
 from tests.support.batches import make_batch, unreadable_from
 from tests.support.small_cluster import SmallCluster
@@ -66,6 +69,23 @@ def test_a_store_that_is_away_may_have_had_it(cluster, reader):
     stored(cluster, b"a")
     with pytest.raises(QueryError):
         reader.fetch("orders", [LedgerEntry(0, "GONE", 0, 9)], 0, 1_000)
+
+
+def test_commits_of_a_new_disk_do_not_count_while_another_store_is_away(
+    tmp_path, free_ports, reopened
+):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=3)
+    with closing(cluster), closing(RecordReader(Cluster(stores=cluster.queries))) as reader:
+        cluster.start_tower()
+        cluster.store(0)
+        cluster.store(1)
+        assert reader.commits("audit") == ({}, True), "nothing was committed: all disks are new"
+        with StoreClient(cluster.queries[0]) as client:
+            client.catch_up()
+        with pytest.raises(QueryError, match="new disk"):
+            reader.commits("audit")
+        cluster.store(2)
+        assert reader.commits("audit") == ({}, True), "all there are"
 
 
 def test_the_first_offset_of_a_time_is_found(cluster, reader):
