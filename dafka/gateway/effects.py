@@ -141,11 +141,19 @@ class MeasureLags:
 
 @dataclass(frozen=True, slots=True)
 class CommitsTold:
-    """Event: what groups have committed; `whole` if that is all that a store has."""
+    """Event: what groups have committed.
+
+    Attributes:
+        store: Who says so.
+        commits: What is new.
+        whole: Whether that is all that the store has.
+        new: Whether its disk is.
+    """
 
     store: str
     commits: Sequence[tuple[CommitKey, Commit]]
     whole: bool = False
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,12 +69,14 @@ class Ledger:
         self._addresses: list[str] = []
         self._numbers: dict[str, int] = {}
         self._listed: dict[str, int] = {}
+        self._cut = 0
+        """So many at the front are dropped and take room yet: to move the rest costs by all."""
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._offsets) - self._cut
 
     def __iter__(self) -> Iterator[LedgerEntry]:
-        return (self._entry(place) for place in range(len(self)))
+        return map(self._entry, range(self._cut, len(self._offsets)))
 
     def listed(self, address: str) -> int:
         """The sequence of an address behind the last one that has an offset; 0 if none has."""
@@ -100,7 +102,7 @@ class Ledger:
         if address != HOLE:
             self._listed[address] = first + count
         if len(self):
-            last = self._entry(len(self) - 1)
+            last = self._entry(len(self._offsets) - 1)
             follows = address == HOLE or last.first + last.records == first
             fits = last.records + count <= ENTRY_RECORDS_MAX
             if last.address == address and follows and fits:
@@ -117,8 +119,7 @@ class Ledger:
 
     def runs(self, offset: int) -> Iterator[LedgerEntry]:
         """Yield the entries that name records, whole, from the one that has `offset` on."""
-        place = max(0, bisect_right(self._offsets, offset) - 1)
-        for entry in map(self._entry, range(place, len(self))):
+        for entry in self._behind(offset):
             if entry.end > offset and entry.address != HOLE:
                 yield entry
 
@@ -148,8 +149,7 @@ class Ledger:
             of those that went back the first that is processed again.
         """
         found: dict[str, int] = {}
-        place = max(0, bisect_right(self._offsets, min(start, end)) - 1)
-        for entry in map(self._entry, range(place, len(self))):
+        for entry in self._behind(min(start, end)):
             if entry.offset >= max(start, end):
                 break
             if entry.address == HOLE or entry.end <= min(start, end):
@@ -169,8 +169,7 @@ class Ledger:
             positions: By address.
             start: Below which all is known to be processed.
         """
-        place = max(0, bisect_right(self._offsets, start) - 1)
-        for entry in map(self._entry, range(place, len(self))):
+        for entry in self._behind(start):
             done = positions.get(entry.address, 0) - entry.first
             if entry.address != HOLE and done < entry.records:
                 return max(entry.offset + max(0, done), self.start)
@@ -198,16 +197,28 @@ class Ledger:
         """Drop what is below an offset."""
         assert self.start <= start <= self.end
         self.start = start
-        place = max(0, bisect_right(self._offsets, start) - 1)
+        place = self._place(start)
         if len(self) and self._entry(place).end <= start:
             place += 1
-        for column in (self._offsets, self._firsts, self._counts, self._names):
-            del column[:place]
-        if len(self) and self._offsets[0] < start:
-            passed = start - self._offsets[0]
-            self._offsets[0] = start
-            self._firsts[0] += passed
-            self._counts[0] -= passed
+        self._cut = place
+        if len(self) and self._offsets[place] < start:
+            passed = start - self._offsets[place]
+            self._offsets[place] = start
+            self._firsts[place] += passed
+            self._counts[place] -= passed
+        if self._cut >= len(self):
+            # No more is moved than has been dropped since.
+            for column in (self._offsets, self._firsts, self._counts, self._names):
+                del column[: self._cut]
+            self._cut = 0
+
+    def _place(self, offset: int) -> int:
+        """Of the entry that has an offset, or of the first if that lies before all."""
+        return max(self._cut, bisect_right(self._offsets, offset, self._cut) - 1)
+
+    def _behind(self, offset: int) -> Iterator[LedgerEntry]:
+        """The entries from that one on."""
+        return map(self._entry, range(self._place(offset), len(self._offsets)))
 
     def _entry(self, place: int) -> LedgerEntry:
         return LedgerEntry(

@@ -55,6 +55,7 @@ from dafka.gateway.effects import (
 from dafka.gateway.events import LeaseRenewed
 from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
+from dafka.gateway.owner import knows_all
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
@@ -70,7 +71,7 @@ from dafka.groups.events import (
     Released,
 )
 from dafka.groups.member import MemberMachine, MemberState
-from dafka.groups.membership import Member, blocking_of, majority_of
+from dafka.groups.membership import Member, blocking_of
 from dafka.model import Batch, Partition, address_in, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
 from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
@@ -179,8 +180,8 @@ class GatewayMachine:
         self._late_ms: int | None = None
         """When a share may have waited for long."""
         self._lags = KafkaLags(lambda: self._translation.behind(self._owned()))
-        self._followed: set[str] = set()
-        """The stores whose commits have all been told."""
+        self._followed: dict[str, bool] = {}
+        """The stores whose commits have all been told, and whether their disk was new."""
         self._greeted = False
         self._share_partitions()
 
@@ -314,7 +315,7 @@ class GatewayMachine:
             case CommitsTold():
                 self._translation.take(event.commits)
                 if event.whole:
-                    self._followed.add(event.store)
+                    self._followed[event.store] = event.new
                 self._translate()
             case LedgersRead():
                 for (partition, epoch), read in event.found.items():
@@ -325,7 +326,7 @@ class GatewayMachine:
 
     def _coordinate(self, wanted: CommitOffsets | ListGroups, now_ms: int) -> list[object]:
         if isinstance(wanted, ListGroups):
-            enough = len(self._followed) >= majority_of(self._stores)
+            enough = knows_all(self._followed.values(), self._stores)
             return [GroupsListed(wanted.token, self._translation.groups() if enough else None)]
         if now_ms >= self.lease_ms:
             return [OffsetsCommitted(wanted.token, ErrorCode.NOT_COORDINATOR)]

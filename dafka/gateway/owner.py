@@ -8,7 +8,7 @@ and records, in as many stores, and its lease held when it heard so: whoever com
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from enum import Enum
 from typing import TYPE_CHECKING, assert_never
 
@@ -78,6 +78,22 @@ TAKEOVER_MS_MAX = 10_000
 """A takeover that takes longer is told of, as often: a session, and a list read and written."""
 
 
+def knows_all(new: Iterable[bool], stores: int) -> bool:
+    """Whether some stores have, together, all that was ever said to be stored.
+
+    A majority without those whose disk is new, or all there are. Where a majority has only new
+    disks nothing was ever said: no more may be lost than may be down.
+
+    Args:
+        new: Of each that was read, whether its disk is.
+        stores: How many there are.
+    """
+    disks = Counter(new)
+    majority = majority_of(stores)
+    enough = disks.total() >= majority and not disks[False]
+    return enough or disks[False] >= majority or disks.total() >= stores
+
+
 class LedgerMachine:
     """One Kafka partition at one gateway.
 
@@ -98,7 +114,6 @@ class LedgerMachine:
     ) -> None:
         self._stores = stores
         self._lines_min, self._takeover_ms = lines_min, takeover_ms
-        self._majority = majority_of(stores)
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
         self._lease_ms = 0
@@ -274,17 +289,8 @@ class LedgerMachine:
         return self._begin(list(self._read.values()))
 
     def _has_read_enough(self) -> bool:
-        """Whether what has been read has all that was ever shown.
-
-        A majority without those whose disk is new, or all there are. Where a majority has only new
-        disks nothing was ever shown: no more may be lost than may be down.
-        """
-        known = sum(not read.new for read in self._read.values())
-        return (
-            known >= self._majority
-            or len(self._read) >= self._stores
-            or (not known and len(self._read) >= self._majority)
-        )
+        """Whether what has been read has all that was ever shown."""
+        return knows_all((read.new for read in self._read.values()), self._stores)
 
     def _begin(self, read: Sequence[StoreRead]) -> list[LedgerEffect]:
         """Write what was there anew, then what has no offset yet."""

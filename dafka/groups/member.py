@@ -16,6 +16,7 @@ no partition has two owners, in no generation and at no time.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -326,6 +327,7 @@ class MemberMachine:
             return self._goodbye(asked) if beat.leaving else []
         if roster.renewed and beat.member == self.id:
             self._renew(asked.store, asked.sent_ms)
+        self._beat_when_silent(roster, now_ms)
         agreeing = [one for one in self._rosters.values() if one.accepted == roster.accepted]
         effects: list[MemberEffect] = []
         if len(agreeing) >= self._proposer.majority:
@@ -335,6 +337,14 @@ class MemberMachine:
             request = Accept(self._group, self._ballot, encode(self._membership))
             effects.append(self._ask(asked.store, request, now_ms))
         return effects + self._settle()
+
+    def _beat_when_silent(self, roster: Roster, now_ms: int) -> None:
+        """Ask again as soon as the session of another is over, not a beat later."""
+        for pulse in roster.pulses:
+            about = self._membership.members.get(pulse.member)
+            if about is not None and pulse.alive and pulse.member != self.id:
+                rest_ms = max(about.session_ms - pulse.silent_ms + 1, UNSETTLED_BEAT_MS)
+                self._next_beat_ms = min(self._next_beat_ms, now_ms + rest_ms)
 
     def _blank_since(self, store: int, roster: Roster, now_ms: int) -> None:
         if roster.accepted == NO_BALLOT:
@@ -402,7 +412,7 @@ class MemberMachine:
         if self._wrong_since_ms is None:
             self._wrong_since_ms = now_ms
         # Everybody sees it at about the same time: one after the other.
-        turn = sorted(self._membership.members).index(self.id)
+        turn = sorted(self._membership.members.keys() - self._silent()).index(self.id)
         return now_ms >= self._wrong_since_ms + turn * self._beat_ms // 2
 
     def _shares_badly(self, now_ms: int) -> bool:
@@ -425,16 +435,11 @@ class MemberMachine:
         return evened(self.partitions if wanted <= {*self._about.topics} else (), members, moved)
 
     def _faulty(self, now_ms: int) -> bool:
-        current = [one for one in self._rosters.values() if one.accepted >= self._ballot]
+        current = self._current()
         if len(current) < self._proposer.majority:
             return False
-        silent: dict[str, int] = {}
-        for roster in current:
-            for pulse in roster.pulses:
-                silent[pulse.member] = silent.get(pulse.member, 0) + (not pulse.alive)
-        others = self._membership.members.keys() - {self.id}
         return (
-            any(silent.get(name, 0) >= self._proposer.majority for name in others)
+            bool(self._silent())
             # A store that has lost its disk takes only what is proposed anew, after a session.
             or any(now_ms - at_ms > self._about.session_ms for at_ms in self._blank_ms.values())
             # Somebody died before all had taken what it proposed.
@@ -501,3 +506,15 @@ class MemberMachine:
         for store, asked_ms in granted.items():
             self._renew(store, asked_ms)
         return effects
+
+    def _current(self) -> list[Roster]:
+        """What stores have said that know of the generation there is."""
+        return [one for one in self._rosters.values() if one.accepted >= self._ballot]
+
+    def _silent(self) -> set[str]:
+        """The others that are not heard any more by so many stores that they can be replaced."""
+        silent = Counter(
+            pulse.member for roster in self._current() for pulse in roster.pulses if not pulse.alive
+        )
+        others = self._membership.members.keys() - {self.id}
+        return {name for name in others if silent[name] >= self._proposer.majority}

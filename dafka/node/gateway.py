@@ -99,7 +99,10 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 READERS = 4
-"""Threads that read from stores for clients."""
+"""Threads that read from stores for clients; what is looked up by time has one of its own."""
+
+FIND_MS_MAX = 10_000
+"""So long a look-up by time may take, in its queue and out of it; clients wait for 30 s."""
 
 MAKE_TIMEOUT_S = 30.0
 """How long a topic may take to be made: until the cluster has a controller again."""
@@ -209,6 +212,7 @@ class GatewayNode:
             StoreWatch(store, cluster, lambda: self._known, self.post) for store in cluster.stores
         ]
         self._pool = ThreadPoolExecutor(READERS, "dafka-read")
+        self._finding = ThreadPoolExecutor(1, "dafka-find")
         self._node.start()
         for watch in self._watches:
             watch.start()
@@ -349,14 +353,13 @@ class GatewayNode:
         assert isinstance(located, Located)
         if located.error is not ErrorCode.NONE:
             return Found(located.error)
+        about = partition.topic, located.entries, now_ms() + FIND_MS_MAX
         try:
             if timestamp_ms == MAX_TIMESTAMP_MS:
-                return await self.in_pool(
-                    lambda reader: reader.newest(partition.topic, located.entries)
-                )
-            return await self.in_pool(
-                lambda reader: reader.find(partition.topic, located.entries, timestamp_ms)
-            )
+                return await self._read_in(self._finding, lambda one: one.newest(*about))
+            return await self._read_in(self._finding, lambda one: one.find(*about, timestamp_ms))
+        except TimeoutError:
+            return Found(ErrorCode.REQUEST_TIMED_OUT)
         except (QueryError, RecordError) as error:
             log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
             return Found(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -456,6 +459,7 @@ class GatewayNode:
             watch.close()
         self._order.close()
         self._pool.shutdown()
+        self._finding.shutdown()
         for reader in self._readers:
             reader.close()
 
@@ -485,8 +489,11 @@ class GatewayNode:
 
     async def in_pool(self, work: Callable[[RecordReader], T]) -> T:
         """See `GroupsPort`."""
+        return await self._read_in(self._pool, work)
+
+    async def _read_in(self, pool: ThreadPoolExecutor, work: Callable[[RecordReader], T]) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: work(self._reader()))
+        return await loop.run_in_executor(pool, lambda: work(self._reader()))
 
     def _reader(self) -> RecordReader:
         """This thread's."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.errors import QueryError
 from dafka.gateway.broker import ErrorCode, Found
 from dafka.gateway.commits import merged
+from dafka.gateway.owner import knows_all
 from dafka.gateway.served import served
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import Partition
+from dafka.process.clock import now_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import raw_records, values_of
@@ -41,6 +43,14 @@ class _Place(NamedTuple):
     entry: LedgerEntry
 
 
+class _GroupCommits(NamedTuple):
+    """What one store has of a group."""
+
+    commits: dict[Partition, Commit]
+    in_sync: bool
+    new: bool
+
+
 class RecordReader:
     """Asks the stores of a cluster one after the other, first the one that answered last.
 
@@ -51,6 +61,7 @@ class RecordReader:
     def __init__(self, cluster: Cluster) -> None:
         self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS)
         self._order = list(cluster.stores)
+        self._count = len(cluster.stores)
 
     def fetch(
         self, topic: str, entries: Sequence[LedgerEntry], offset: int, bytes_max: int
@@ -74,15 +85,25 @@ class RecordReader:
                 break
         return found
 
-    def find(self, topic: str, entries: Sequence[LedgerEntry], timestamp_ms: int) -> Found:
+    def find(
+        self, topic: str, entries: Sequence[LedgerEntry], until_ms: int, timestamp_ms: int
+    ) -> Found:
         """Return the first record of some entries whose time is `timestamp_ms` or later.
 
+        Args:
+            topic: Whose.
+            entries: Those of one Kafka partition.
+            until_ms: By this gateway's clock, when to give up.
+            timestamp_ms: The time that is looked for.
+
         Raises:
+            TimeoutError: There are too many addresses to ask for, or stores are slow.
             QueryError: A store does not answer, and no other has one.
             RecordError: A batch cannot be read.
         """
         best: _Place | None = None
         for listed in _by_address(entries):
+            _check_time(until_ms)
             sequence = self._sequence_at(Partition(topic, listed[0].address), timestamp_ms)
             place = None if sequence is None else _place_of(sequence, listed)
             if place is not None and (best is None or place.offset < best.offset):
@@ -91,19 +112,26 @@ class RecordReader:
             return Found(ErrorCode.NONE)
         return Found(ErrorCode.NONE, best.offset, self._time_of(topic, best))
 
-    def newest(self, topic: str, entries: Sequence[LedgerEntry]) -> Found:
+    def newest(self, topic: str, entries: Sequence[LedgerEntry], until_ms: int) -> Found:
         """Return the first of those records of some entries whose time is the largest.
 
         A store is asked three times for each address at most, and some sixty times more where the
         largest so far is outdone: it can be searched by time.
 
+        Args:
+            topic: Whose.
+            entries: Those of one Kafka partition.
+            until_ms: See `find`.
+
         Raises:
+            TimeoutError: See `find`.
             QueryError: A store does not answer, and no other has one.
             RecordError: A batch cannot be read.
         """
         best = Found(ErrorCode.NONE)
         for listed in reversed(_by_address(entries)):
-            found = self._newest_of(Partition(topic, listed[0].address), listed, best.timestamp_ms)
+            place = Partition(topic, listed[0].address)
+            found = self._newest_of(place, listed, best.timestamp_ms, until_ms)
             best = max(best, found, key=lambda one: (one.timestamp_ms, -one.offset))
         return best
 
@@ -127,10 +155,23 @@ class RecordReader:
         """Return what a majority knows of a group's commits, and whether links have brought theirs.
 
         Raises:
-            QueryError: Fewer stores answer.
+            QueryError: Fewer stores answer; new disks count as in takeovers, see `knows_all`.
         """
-        answers = self._stores.majority(lambda store: store.commits(group))
-        return merged(commits for commits, _ in answers), all(in_sync for _, in_sync in answers)
+
+        def ask(store: StoreClient) -> _GroupCommits:
+            # Before the rest: a disk that was new when it was read may have lacked something.
+            health = store.health()
+            commits, in_sync = store.commits(group)
+            if store.health().identity != health.identity:
+                raise QueryError(f"{store.endpoint} has got another disk while it was read")
+            return _GroupCommits(commits, in_sync, health.new)
+
+        answers = self._stores.majority(ask)
+        if not knows_all((one.new for one in answers), self._count):
+            answers = [*self._stores.all(ask).given.values()]
+            if not knows_all((one.new for one in answers), self._count):
+                raise QueryError("a store has a new disk, and another does not answer")
+        return merged(one.commits for one in answers), all(one.in_sync for one in answers)
 
     def lives(self, group: str) -> bool:
         """Whether a group of Dafka consumers of this name has live members.
@@ -156,9 +197,13 @@ class RecordReader:
     def _sequence_at(self, place: Partition, timestamp_ms: int) -> int | None:
         return self._first_with(lambda store: store.find(place, timestamp_ms))
 
-    def _newest_of(self, log_of: Partition, entries: Sequence[LedgerEntry], least_ms: int) -> Found:
+    def _newest_of(
+        self, log_of: Partition, entries: Sequence[LedgerEntry], least_ms: int, until_ms: int
+    ) -> Found:
         """Of one address, if there is one that is no older than `least_ms`."""
-        found = self._first_with(lambda store: _newest_in(store, log_of, entries, max(0, least_ms)))
+        found = self._first_with(
+            lambda store: _newest_in(store, log_of, entries, max(0, least_ms), until_ms)
+        )
         return found or Found(ErrorCode.NONE)
 
     def _time_of(self, topic: str, place: _Place) -> int:
@@ -187,8 +232,17 @@ class RecordReader:
         return None
 
 
+def _check_time(until_ms: int) -> None:
+    if now_ms() >= until_ms:
+        raise TimeoutError
+
+
 def _newest_in(
-    store: StoreClient, log_of: Partition, entries: Sequence[LedgerEntry], least_ms: int
+    store: StoreClient,
+    log_of: Partition,
+    entries: Sequence[LedgerEntry],
+    least_ms: int,
+    until_ms: int,
 ) -> Found | None:
     """Of one address in one store; None if the store does not have all of it."""
     last = entries[-1].first + entries[-1].records - 1
@@ -196,6 +250,7 @@ def _newest_in(
         return None
 
     def is_older(time_ms: int) -> bool:
+        _check_time(until_ms)
         sequence = store.find(log_of, time_ms)
         return sequence is None or sequence > last
 

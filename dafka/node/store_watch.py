@@ -156,8 +156,10 @@ class StoreWatch:
         self._read_ledgers(client, topics)
         if self._new and now_ms() >= self._compare_due_ms:
             self._compare_due_ms = now_ms() + COMPARE_MS
-            known = (CATALOG, LEDGER, TOPICS, CHANGES, *topics)
+            known = (CATALOG, COMMITS, LEDGER, TOPICS, CHANGES, *topics)
             self._new = not self._catching_up.look(client, self._store, known)
+            if not self._new:
+                self._follow_commits(client)  # those of a new disk did not count
         self._committing = self._committing or any(place.topic == COMMITS for place in kept)
         if self._committing:
             self._read_commits(client)
@@ -171,9 +173,12 @@ class StoreWatch:
         kept: dict[Partition, range] = {}
         for topic in (CATALOG, LEDGER, TOPICS, CHANGES, *self._topics()):
             kept |= client.ranges(topic)
+        self._follow_commits(client)
+        return kept
+
+    def _follow_commits(self, client: StoreClient) -> None:
         self._commits = CommitReader(client, whole_interval_ms=None)
         self._committing = True
-        return kept
 
     def _read_catalog(self, client: StoreClient, kept: Mapping[Partition, range]) -> None:
         for place, there in kept.items():
@@ -197,7 +202,7 @@ class StoreWatch:
             news = {key.group for key, _ in commits}
             commits = list(committed(client, sorted(news)).items())
         if commits or whole:
-            self._post(CommitsTold(self._store, commits, whole))
+            self._post(CommitsTold(self._store, commits, whole, self._new))
         self._committing = bool(commits)
 
     def _note(self, *, away: bool) -> None:

@@ -92,6 +92,40 @@ def test_cutting_leaves_every_offset_behind_as_it_was(runs, start):
     assert ledger.at(whole.end) is None
 
 
+def test_a_cut_moves_no_more_than_has_been_cut():
+    ledger = Ledger()
+    for number in range(1_000):
+        ledger.append("AB"[number % 2], number // 2, 1)
+    moved, room = 0, len(ledger._offsets)
+    for offset in range(1, 1_001):
+        ledger.cut(offset)
+        assert len(ledger) == 1_000 - offset
+        if len(ledger._offsets) != room:
+            room = len(ledger._offsets)
+            moved += room
+        assert room <= 2 * len(ledger) + 1
+    assert 0 < moved <= 1_000
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ABC"), st.integers(1, 5)), max_size=30),
+    st.lists(st.integers(0, 60), max_size=8).map(sorted),
+)
+def test_cutting_often_is_cutting_once(runs, starts):
+    often, once = Ledger(), Ledger()
+    for ledger in (often, once):
+        for address, count in runs:
+            ledger.append(address, ledger.listed(address), count)
+    for start in starts:
+        often.cut(min(start, often.end))
+    once.cut(often.start)
+    for ledger in (often, once):
+        ledger.append("D", 0, 2)
+    assert list(often) == list(once)
+    assert often.positions(0, often.end) == once.positions(0, once.end)
+    assert often.reached({"A": 3, "B": 3}) == once.reached({"A": 3, "B": 3})
+
+
 @pytest.mark.parametrize(
     ("start", "end", "moved"),
     [

@@ -23,7 +23,13 @@ from dafka.gateway.events import (
     WriteLines,
 )
 from dafka.gateway.ledger import ENTRY_RECORDS_MAX, HOLE, LedgerEntry
-from dafka.gateway.owner import OWNER_STATES, TAKEOVER_MS_MAX, LedgerMachine, OwnerState
+from dafka.gateway.owner import (
+    OWNER_STATES,
+    TAKEOVER_MS_MAX,
+    LedgerMachine,
+    OwnerState,
+    knows_all,
+)
 from dafka.protocol.events import Woke
 from tests.support.ledger_chains import chain
 from tests.support.lifecycles import assert_follows
@@ -279,3 +285,20 @@ def test_records_whose_store_has_lost_its_disk_since_it_was_read_become_holes():
     assert bench.store(TAKEOVER_MS_MAX) == [Offered(0, 5)]
     bench.give(RecordsSent("ME", 0, 1))
     assert bench.machine.ledger.end == 6, "its own address is not closed"
+
+
+@pytest.mark.parametrize(
+    ("new", "stores", "enough"),
+    [
+        ((), 1, False),
+        ((True,), 1, True),
+        ((False, True), 2, True),
+        ((False,), 3, False),
+        ((False, False), 3, True),
+        ((False, True), 3, False),
+        ((False, True, True), 3, True),
+        ((True, True), 3, True),
+    ],
+)
+def test_new_disks_count_where_all_are_read_or_a_majority_has_no_others(new, stores, enough):
+    assert knows_all(new, stores) is enough

@@ -24,7 +24,13 @@ from dafka.groups.events import (
     Rebalanced,
     Released,
 )
-from dafka.groups.member import MEMBER_STATES, SHARES_MS, MemberMachine, MemberState
+from dafka.groups.member import (
+    MEMBER_STATES,
+    SHARES_MS,
+    UNSETTLED_BEAT_MS,
+    MemberMachine,
+    MemberState,
+)
 from dafka.groups.membership import Accept, Ballot, Beat, Member, Prepare, encode, fits
 from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
 from dafka.model import Partition
@@ -171,6 +177,18 @@ def test_a_member_that_falls_silent_is_dropped_after_its_session(group):
     group.wake(second)
     assert second.said[-2] == Expelled()
     assert second.machine.id == "B.2"
+
+
+@pytest.mark.parametrize("silent", ["A", "B"])
+@pytest.mark.parametrize("later_ms", range(0, 200, 30))
+def test_who_falls_silent_is_dropped_as_soon_as_its_session_is_over(group, silent, later_ms):
+    members = dict(zip("AB", group.join("A", "B"), strict=True))
+    left = members.pop("B" if silent == "A" else "A")
+    group.run(left, *members.values(), ms=later_ms)
+    silent_ms = group.now_ms
+    while len(left.machine._membership.members) > 1:
+        group.run(left, ms=10)
+    assert group.now_ms <= silent_ms + SESSION_MS + 2 * UNSETTLED_BEAT_MS
 
 
 def test_a_member_that_no_store_hears_stops_when_its_session_is_over(group):

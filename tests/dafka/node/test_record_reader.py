@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from dafka.cluster import Cluster
@@ -10,11 +12,16 @@ from dafka.gateway.broker import ErrorCode, Found
 from dafka.gateway.ledger import LedgerEntry
 from dafka.node.mirror import Mirror
 from dafka.node.record_reader import RecordReader
+from dafka.process.clock import now_ms
+from dafka.query.client import StoreClient
 from dafka.records.header import header_of
 from tests.support.batches import make_batch, unreadable_from
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+LATER_MS = 2**62
 
 
 @pytest.fixture
@@ -68,6 +75,23 @@ def test_a_store_that_is_away_may_have_had_it(cluster, reader):
         reader.fetch("orders", [LedgerEntry(0, "GONE", 0, 9)], 0, 1_000)
 
 
+def test_commits_of_a_new_disk_do_not_count_while_another_store_is_away(
+    tmp_path, free_ports, reopened
+):
+    cluster = SmallCluster(tmp_path, free_ports, reopened, stores=3)
+    with closing(cluster), closing(RecordReader(Cluster(stores=cluster.queries))) as reader:
+        cluster.start_tower()
+        cluster.store(0)
+        cluster.store(1)
+        assert reader.commits("audit") == ({}, True), "nothing was committed: all disks are new"
+        with StoreClient(cluster.queries[0]) as client:
+            client.catch_up()
+        with pytest.raises(QueryError, match="new disk"):
+            reader.commits("audit")
+        cluster.store(2)
+        assert reader.commits("audit") == ({}, True), "all there are"
+
+
 def test_the_first_offset_of_a_time_is_found(cluster, reader):
     cluster.store(1)
     producer = cluster.producer()
@@ -75,9 +99,18 @@ def test_the_first_offset_of_a_time_is_found(cluster, reader):
         producer.send("orders", b"x", timestamp_ms=time_ms)
     producer.flush(30)
     entries = [LedgerEntry(10, producer.address, 0, 1), LedgerEntry(20, producer.address, 1, 2)]
-    assert reader.find("orders", entries, 1_500) == Found(ErrorCode.NONE, 20, 2_000)
-    assert reader.find("orders", entries, 3_000) == Found(ErrorCode.NONE, 21, 3_000)
-    assert reader.find("orders", entries[:1], 500) == Found(ErrorCode.NONE, 10, 1_000)
+    assert reader.find("orders", entries, LATER_MS, 1_500) == Found(ErrorCode.NONE, 20, 2_000)
+    assert reader.find("orders", entries, LATER_MS, 3_000) == Found(ErrorCode.NONE, 21, 3_000)
+    assert reader.find("orders", entries[:1], LATER_MS, 500) == Found(ErrorCode.NONE, 10, 1_000)
+
+
+def test_a_look_up_that_takes_too_long_ends(cluster, reader):
+    cluster.store(1)
+    entries = [LedgerEntry(0, stored(cluster, b"a"), 0, 1)]
+    with pytest.raises(TimeoutError):
+        reader.find("orders", entries, now_ms(), 0)
+    with pytest.raises(TimeoutError):
+        reader.newest("orders", entries, now_ms())
 
 
 def test_the_record_with_the_largest_time_is_found(cluster, reader):
@@ -94,14 +127,14 @@ def test_the_record_with_the_largest_time_is_found(cluster, reader):
         producer.send("orders", b"x", timestamp_ms=time_ms)
         producer.flush(30)
     last = LedgerEntry(10, other.address, 0, 1)
-    assert reader.newest("orders", []) == Found(ErrorCode.NONE)
-    assert reader.newest("orders", [LedgerEntry(20, "GONE", 0, 9), last]).offset == 10
+    assert reader.newest("orders", [], LATER_MS) == Found(ErrorCode.NONE)
+    assert reader.newest("orders", [LedgerEntry(20, "GONE", 0, 9), last], LATER_MS).offset == 10
     whole = [LedgerEntry(0, one.address, 0, 4), last]
-    assert reader.newest("orders", whole) == Found(ErrorCode.NONE, 1, 4_000)
+    assert reader.newest("orders", whole, LATER_MS) == Found(ErrorCode.NONE, 1, 4_000)
     beyond = [LedgerEntry(0, one.address, 0, 1), last]
-    assert reader.newest("orders", beyond) == Found(ErrorCode.NONE, 10, 4_000)
+    assert reader.newest("orders", beyond, LATER_MS) == Found(ErrorCode.NONE, 10, 4_000)
     behind = [LedgerEntry(2, one.address, 2, 1)]
-    assert reader.newest("orders", behind) == Found(ErrorCode.NONE, 2, 1_000)
+    assert reader.newest("orders", behind, LATER_MS) == Found(ErrorCode.NONE, 2, 1_000)
 
 
 def test_values_that_nobody_can_read_are_passed_over(cluster, reader):

@@ -111,7 +111,7 @@ def what_others_have(_copy):
 
 
 def new_or_not(_machine):
-    return lambda self: len(self._read) >= self._majority
+    return lambda self: len(self._read) >= module.majority_of(self._stores)
 
 
 def no_holes(entered):
