@@ -70,6 +70,7 @@ from dafka.gateway.served import served
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
+from dafka.groups.membership import majority_of
 from dafka.node.group_client import StoreLines
 from dafka.node.kafka_groups import KafkaGroups
 from dafka.node.loop import Node
@@ -419,6 +420,12 @@ class GatewayNode:
     def shown(self) -> Mapping[KafkaPartition, Offsets]:
         """What clients may be told of what is served, at this moment."""
         return dict(self._shown)
+
+    @property
+    def joined(self) -> bool:
+        """Whether clients can be told what topics there are, and who owns what."""
+        told = sum(watch.told for watch in self._watches)
+        return self._machine.joined and told >= majority_of(len(self._watches))
 
     @property
     def stores_away(self) -> int:

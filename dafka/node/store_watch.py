@@ -83,6 +83,8 @@ class StoreWatch:
         """Whether there may be commits that are not read yet."""
         self.away = False
         """Whether the store does not answer."""
+        self.told = False
+        """Whether it has said once what there is."""
         self._failure: BaseException | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="dafka-watch", daemon=True)
@@ -121,6 +123,7 @@ class StoreWatch:
                     self._look(client)
                     wait_s = LOOK_S
                     self._note(away=False)
+                    self.told = True
                 except QueryError:
                     self._mark = None  # what it had begun to tell is told from the beginning
                     wait_s = AGAIN_S
