@@ -343,7 +343,7 @@ def test_a_topic_of_many_partitions_draws_an_address_for_each(store):
     bench.own(CONTROLLED)
     many = Topic("many", 500, UUID(int=9), {})
     bench.drawn = 0
-    bench.give(CatalogRead((many,)))
+    bench.give(CatalogRead((TopicState(many),)))
     served = {one.partition for one in bench.told if isinstance(one, OffsetsShown)}
     assert served >= {KafkaPartition("many", number) for number in range(500)}
     assert bench.drawn == 500
