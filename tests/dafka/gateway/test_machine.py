@@ -221,7 +221,7 @@ def test_what_it_owns_it_stores_and_shows(bench):
     located = bench.ask(Locate(1, FIRST, 1, 1_000))
     assert located.offsets == Offsets(0, 3)
     assert [(entry.offset, batch.count) for entry, batch in located.found] == [(0, 2), (0, 1)]
-    (survey,) = bench.ask(Survey(1, FIRST)).entries
+    (survey,) = bench.ask(Survey(1, FIRST, 0, 9)).entries
     assert (survey.offset, survey.records) == (0, 3)
 
 
