@@ -170,6 +170,7 @@ class GatewayNode:
         self._cluster = cluster
         self._self = Gateway(self.node, host, port)
         self._topics: Mapping[str, Topic] = {}
+        self._listed: Sequence[Topic] = ()
         self._known: Mapping[str, Topic] = {}
         self._shared = Shared(0, {}, {})
         self._coordinating = Coordinating({})
@@ -237,7 +238,7 @@ class GatewayNode:
 
     def topics(self) -> Sequence[Topic]:
         """See `Broker`."""
-        return tuple(self._topics.values())
+        return self._listed
 
     def leader(self, partition: KafkaPartition) -> Leader:
         """See `Broker`. Its epoch is the generation of all gateways, so that all say the same."""
@@ -515,6 +516,7 @@ class GatewayNode:
                     watch.read(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
+                self._listed = tuple(topics.values())
             case Shared():
                 self._shared = effect
             case Coordinating():
