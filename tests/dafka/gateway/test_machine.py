@@ -493,12 +493,12 @@ def test_who_takes_over_empties_what_was_not_and_only_that(controller, store):
 
 def test_settings_are_altered_in_the_order_of_the_changes(controller):
     controller.give(AlterTopic(5, "orders", {"retention.ms": "7"}, whole=False))
-    controller.give(AlterTopic(6, "orders", {"retention.bytes": "9"}, whole=False))
+    controller.give(AlterTopic(6, "orders", {"max.message.bytes": "9"}, whole=False))
     told = order(controller)
     assert TopicMade(5, ErrorCode.NONE) in told
     assert TopicMade(6, ErrorCode.NONE) not in told, "it did not know of the first: it asks again"
     assert TopicMade(6, ErrorCode.NONE) in order(controller)
-    both = {"retention.ms": "7", "retention.bytes": "9"}
+    both = {"retention.ms": "7", "max.message.bytes": "9"}
     assert controller.machine.catalog.topics["orders"].configs == both
     controller.give(AlterTopic(7, "orders", {"retention.ms": None}, whole=True))
     assert TopicMade(7, ErrorCode.NONE) in order(controller)
