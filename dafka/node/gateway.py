@@ -419,6 +419,11 @@ class GatewayNode:
         """How many stores do not answer."""
         return sum(watch.away for watch in self._watches)
 
+    @property
+    def stores_new(self) -> int:
+        """How many have a new disk, as far as is known."""
+        return sum(watch.new for watch in self._watches)
+
     def numbers(self, topic: str) -> int:
         """See `GroupsPort`."""
         there = self._topics.get(topic)

@@ -70,7 +70,7 @@ class StoreWatch:
         """What has to be read, and is not yet."""
         self._store = ""
         """What the store calls itself."""
-        self._new = False
+        self.new = False
         """Whether its disk is."""
         others = [store for store in cluster.stores if store != endpoint]
         self._catching_up = CatchingUp(others, cluster.credentials)
@@ -157,11 +157,11 @@ class StoreWatch:
         if ours:
             self._post(StoreTold(self._store, ours))
         self._read_ledgers(client, topics)
-        if self._new and now_ms() >= self._compare_due_ms:
+        if self.new and now_ms() >= self._compare_due_ms:
             self._compare_due_ms = now_ms() + COMPARE_MS
             known = (CATALOG, COMMITS, LEDGER, TOPICS, CHANGES, *topics)
-            self._new = not self._catching_up.look(client, self._store, known)
-            if not self._new:
+            self.new = not self._catching_up.look(client, self._store, known, now_ms())
+            if not self.new:
                 self._follow_commits(client)  # those of a new disk did not count
         self._committing = self._committing or any(place.topic == COMMITS for place in kept)
         if self._committing:
@@ -170,7 +170,7 @@ class StoreWatch:
     def _begin(self, client: StoreClient) -> dict[Partition, range]:
         """It is not known what has changed: look at everything."""
         health = client.health()
-        self._store, self._new = health.identity, health.new
+        self._store, self.new = health.identity, health.new
         told = client.changes(None)
         self._mark = None if told is None else told[1]
         kept: dict[Partition, range] = {}
@@ -205,7 +205,7 @@ class StoreWatch:
             news = {key.group for key, _ in commits}
             commits = list(committed(client, sorted(news)).items())
         if commits or whole:
-            self._post(CommitsTold(self._store, commits, whole, self._new))
+            self._post(CommitsTold(self._store, commits, whole, self.new))
         self._committing = bool(commits)
 
     def _note(self, *, away: bool) -> None:
