@@ -59,17 +59,31 @@ class GatewayServer:
         return [connection.describe() for connection in self._connections.values()]
 
     async def start(self, host: str, port: int) -> int:
-        """Begin to listen; returns the port, which may be given as 0 for any.
+        """Take the port, which may be given as 0 for any; returns it. Nobody is let in yet.
 
         Raises:
             OSError: Nobody can listen there.
         """
         self._context = None if self._users is None else self._users.context()
         self._server = await asyncio.start_server(
-            self._accept, host, port, limit=BUFFER_BYTES, backlog=_WAITING_MAX
+            self._accept,
+            host,
+            port,
+            limit=BUFFER_BYTES,
+            backlog=_WAITING_MAX,
+            start_serving=False,
         )
         self._looking = asyncio.create_task(self._look())
         return int(self._server.sockets[0].getsockname()[1])
+
+    async def listen(self) -> None:
+        """Let clients in; until then who connects is refused, and tries another gateway.
+
+        Raises:
+            OSError: Another process has begun to listen there.
+        """
+        assert self._server is not None
+        await self._server.start_serving()
 
     async def stop(self) -> None:
         """Take nothing more in, answer what is under way, and close."""

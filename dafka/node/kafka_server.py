@@ -34,6 +34,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+JOINED_LOOK_S = 0.05
+"""Between two looks whether the node has joined, while it has not."""
+
 
 class KafkaServer:
     """Serves Kafka clients. To be closed by the thread that made it.
@@ -81,6 +84,7 @@ class KafkaServer:
             raise MisuseError(
                 f"cannot listen for Kafka clients at {host}:{port}: {error}"
             ) from error
+        self._opening = self._call(self._open())
         self._observing = self._call(self._observer.run())
         self._retaining = self._call(TopicRetention(self._node, wall_ms).run())
 
@@ -97,6 +101,8 @@ class KafkaServer:
         """See `LongRunning`."""
         if not self._thread.is_alive():
             return "gateway has ended"
+        if self._is_open and self._opening.exception():
+            return f"Kafka clients cannot come: {self._opening.exception()}"
         if self._observing.done() and not self._observing.cancelled():
             return f"gateway is not looked at: {self._observing.exception()}"
         if self._retaining.done() and not self._retaining.cancelled():
@@ -105,10 +111,12 @@ class KafkaServer:
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        return self._node.unready()
+        late = "" if self._is_open else "no clients yet: it has not joined the cluster's gateways"
+        return self._node.unready() or late
 
     def close(self) -> None:
         """Take no more requests, answer those that are under way, leave the cluster."""
+        self._opening.cancel()
         self._observing.cancel()
         self._retaining.cancel()
         self._call(self._server.stop()).result()
@@ -119,6 +127,22 @@ class KafkaServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether it is over that nobody is let in."""
+        return self._opening.done() and not self._opening.cancelled()
+
+    async def _open(self) -> None:
+        """Let clients in once they can be told who owns what.
+
+        Before that they are better served by another gateway: some of them take what is not known
+        yet for an answer.
+        """
+        while not self._node.joined:
+            await asyncio.sleep(JOINED_LOOK_S)
+        await self._server.listen()
+        log.info("gateway lets Kafka clients in")
 
     def _call(self, what: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin something in the front's loop."""

@@ -79,7 +79,7 @@ def test_a_gateway_says_how_it_is(tmp_path, free_ports, reopened, until):
         endpoint = cluster.gateway(free_ports(1), "--metrics", f"127.0.0.1:{metrics}")
         until(lambda: page(metrics, "/ready") == (200, "ok\n"), WAIT_S)
         create(endpoint, "orders", 3)
-        served = 'dafka_gateway_partitions{cluster="c1",state="serving"} 4.0'
+        served = 'dafka_gateway_partitions{cluster="c1",state="serving"} 5.0'
         until(lambda: served in page(metrics, "/metrics")[1], WAIT_S)
         assert json.loads(page(metrics, "/topics")[1]) == {"orders": 3}
         until(lambda: json.loads(page(metrics, "/connections")[1]) == [], WAIT_S)
