@@ -42,6 +42,7 @@ class GatewayServer:
         self._users = users
         self._handlers, self._settings = handlers, settings
         self._room = Room(settings.requests_bytes_max)
+        self._turn = Room(1)
         self._context: ssl.SSLContext | None = None
         self._unread = self._waiting = 0
         self._connections: dict[Task[None], Connection] = {}
@@ -105,6 +106,7 @@ class GatewayServer:
             self._room,
             self._sends,
             self._waits,
+            self._turn,
             self._context,
         )
         self._connections[connection.task] = connection
