@@ -29,9 +29,9 @@ from dafka.cli.options import (
     observed,
 )
 from dafka.errors import MisuseError
-from dafka.gateway.users import KafkaUsers, load_users
 from dafka.model import is_loopback
 from dafka.node.kafka_server import KafkaServer
+from dafka.node.users_file import UsersFile
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
@@ -86,7 +86,7 @@ def run_gateway(
     Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556
     """
     place = _listener(listen)
-    known_users = None if users is None else load_users(users)
+    known_users = None if users is None else UsersFile(users)
     if not (is_loopback(place[0]) or insecure or known_users is not None):
         raise MisuseError(
             f"cannot listen at {listen!r}: anybody could write; name who may log in by --users "
@@ -110,8 +110,8 @@ def run_gateway(
         end_within(shutdown_ms)
 
 
-def _warn_of_open_passwords(host: str, users: KafkaUsers | None) -> None:
-    if users is not None and users.certificate is None and not is_loopback(host):
+def _warn_of_open_passwords(host: str, users: UsersFile | None) -> None:
+    if users is not None and users.users.certificate is None and not is_loopback(host):
         log.warning(
             "passwords and records cross the network as they are: name a certificate in the users "
             "file, unless something before it does TLS",

@@ -230,7 +230,7 @@ class Connection:
         """As people are shown it."""
         open_s = self._clock() - self._opened_s
         asked = self._client_id, self._requests
-        return ClientConnection(self._client, self._session.user, *asked, open_s, self.unread)
+        return ClientConnection(self._client, self.user, *asked, open_s, self.unread)
 
     def stop(self) -> None:
         """Take nothing more in; what is under way is answered before it ends."""
@@ -252,6 +252,11 @@ class Connection:
         self.abort()
         for task in self._under_way:
             task.cancel()
+
+    @property
+    def user(self) -> str:
+        """Whom the client has proven to be; empty: nobody."""
+        return self._session.user
 
     @property
     def _peer(self) -> tuple[Any, ...]:

@@ -72,6 +72,20 @@ class GatewayServer:
         self._looking = asyncio.create_task(self._look())
         return int(self._server.sockets[0].getsockname()[1])
 
+    def use(self, users: KafkaUsers) -> None:
+        """Let these log in from now on, where somebody had to before.
+
+        Connections end of whose user something has changed, or that have yet to prove who they are:
+        clients come again, and are then who they are by now.
+        """
+        assert self._users is not None
+        before, self._users = self._users.users, users
+        self._context = users.context()
+        for connection in self._connections.values():
+            user = connection.user
+            if not user or before.get(user) != users.users.get(user):
+                connection.stop()
+
     async def stop(self) -> None:
         """Take nothing more in, answer what is under way, and close."""
         if self._server is None or self._looking is None:
