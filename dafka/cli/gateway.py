@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dafka.cli import gateway_looks
 from dafka.cli.command import by_default
 from dafka.cli.ledger import ledger
 from dafka.cli.options import (
@@ -47,11 +48,18 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 gateway = typer.Typer(
     cls=by_default("run"),
     add_completion=False,
-    help="Run a port for Kafka clients, or look into the ledgers of those that run.\n\n"
+    help="Run a port for Kafka clients, or look at those that run, and into their ledgers.\n\n"
     "`dafka gateway --cluster NAME` is the same as with `run`.\n\n"
     "Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556",
 )
 gateway.add_typer(ledger, name="ledger")
+for look in (
+    gateway_looks.status,
+    gateway_looks.topics,
+    gateway_looks.groups,
+    gateway_looks.connections,
+):
+    gateway.command()(look)
 
 
 @gateway.command("run")
