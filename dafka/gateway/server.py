@@ -42,6 +42,7 @@ class GatewayServer:
         self._users = users
         self._handlers, self._settings = handlers, settings
         self._room = Room(settings.requests_bytes_max)
+        self._turn = Room(1)
         self._context: ssl.SSLContext | None = None
         self._unread = self._waiting = 0
         self._connections: dict[Task[None], Connection] = {}
@@ -85,6 +86,20 @@ class GatewayServer:
         assert self._server is not None
         await self._server.start_serving()
 
+    def use(self, users: KafkaUsers) -> None:
+        """Let these log in from now on, where somebody had to before.
+
+        Connections end of whose user something has changed, or that have yet to prove who they are:
+        clients come again, and are then who they are by now.
+        """
+        assert self._users is not None
+        before, self._users = self._users.users, users
+        self._context = users.context()
+        for connection in self._connections.values():
+            user = connection.user
+            if not user or before.get(user) != users.users.get(user):
+                connection.stop()
+
     async def stop(self) -> None:
         """Take nothing more in, answer what is under way, and close."""
         if self._server is None or self._looking is None:
@@ -119,6 +134,7 @@ class GatewayServer:
             self._room,
             self._sends,
             self._waits,
+            self._turn,
             self._context,
         )
         self._connections[connection.task] = connection
