@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.wire import Api
-from dafka.protocol.rate import Rate
+from dafka.rate import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

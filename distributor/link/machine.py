@@ -22,7 +22,7 @@ from dafka.model import Batch
 from dafka.protocol.effects import Deliver, Dropped, Effect, Lost, PartitionFound, Stored, Wanted
 from dafka.protocol.events import Consumed, Mirrored, Received, Seek, Woke
 from dafka.protocol.machine import Lifecycle, earliest
-from dafka.protocol.rate import Rate
+from dafka.rate import Rate
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.wire.messages import Head

@@ -9,7 +9,7 @@ import pytest
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
-from dafka.protocol.rate import BURST_MS
+from dafka.rate import BURST_MS
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.wire import messages

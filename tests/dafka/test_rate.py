@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.protocol.rate import BURST_MS, Rate
+from dafka.rate import BURST_MS, Rate
 
 
 def test_without_a_bound_nothing_waits():
