@@ -16,6 +16,7 @@ from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
 from distributor.link.machine import LinkSettings
 from distributor.link.target import TargetSettings
+from distributor.testing.checkers import settled
 from distributor.testing.world import SimSettings, SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
@@ -89,9 +90,9 @@ def run(seed: int) -> BreakingOutcome:
         if not node.alive:
             node.boot()
     mended_ms = sim.world.now_ms
-    while not sim.settled() and sim.world.now_ms < mended_ms + WHOLE_MS:
+    while not settled(sim) and sim.world.now_ms < mended_ms + WHOLE_MS:
         sim.world.run_until(sim.world.now_ms + 1_000)
-    problems += [] if sim.settled() else ["not settled"]
+    problems += [] if settled(sim) else ["not settled"]
     problems += sim.anomalies()
     switches = sum(len(one.switches) for one in sim.links)
     return BreakingOutcome(problems, f"{target.name} {kind}", switches, around_ms)

@@ -31,6 +31,14 @@ def contents(log: RecordLog) -> dict[Partition, list[Record]]:
     }
 
 
+def settled(world: SimWorld) -> bool:
+    """Whether every producer is told that all is stored, and all stores hold the same."""
+    if not all(node.awake for node in world.nodes) or not all_has_come(world):
+        return False
+    clusters = world.clusters.values()
+    return not any(producer.waiting for cluster in clusters for producer in cluster.producers)
+
+
 def all_has_come(world: SimWorld) -> bool:
     """Whether every store has what any of them keeps.
 

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dafka.testing.world import Faults, mute
-from distributor.testing.checkers import contents
+from distributor.testing.checkers import contents, settled
 from distributor.testing.world import REPAIRING, SimSettings, SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import labellings, shapes, topology_of
@@ -85,9 +85,9 @@ def run(
         if declared:
             sim.declare_lost(name)
     lost_ms = sim.world.now_ms
-    while not sim.settled() and sim.world.now_ms < lost_ms + CONVERGENCE_MS_MAX:
+    while not settled(sim) and sim.world.now_ms < lost_ms + CONVERGENCE_MS_MAX:
         sim.world.run_until(sim.world.now_ms + 500)
-    problems = [] if sim.settled() else ["the survivors do not hold the same"]
+    problems = [] if settled(sim) else ["the survivors do not hold the same"]
     first, *others = sim.clusters.values()
     held = contents(first.store.log)
     problems += [

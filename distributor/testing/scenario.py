@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
-from distributor.testing.checkers import flags_tell_the_way
+from distributor.testing.checkers import flags_tell_the_way, settled
 from distributor.testing.troubles import TROUBLES, Trouble
 from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
@@ -113,7 +113,7 @@ def run(seed: int) -> TreeOutcome:
     trouble.again()
     sim.world.run_until(sim.world.now_ms + BACK_MS_MAX)
     _settle(sim, trouble)
-    problems = [] if sim.settled() else ["not settled"]
+    problems = [] if settled(sim) else ["not settled"]
     problems += sim.anomalies()
     problems += trouble.wrong()
     if trouble.flags_tell and not steered:
@@ -128,7 +128,7 @@ def run(seed: int) -> TreeOutcome:
 def _settle(sim: SimWorld, trouble: Trouble) -> None:
     """Give all of it time to settle, and the operator a turn now and then."""
     began_ms = sim.world.now_ms
-    while not sim.settled() and sim.world.now_ms < began_ms + CONVERGENCE_MS_MAX:
+    while not settled(sim) and sim.world.now_ms < began_ms + CONVERGENCE_MS_MAX:
         sim.world.run_until(sim.world.now_ms + 250)
         if (sim.world.now_ms - began_ms) % OPERATOR_MS == 0:
             trouble.mend()

@@ -31,7 +31,6 @@ from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.node import LinkRole, carried_by, link_machine
 from distributor.link.target import ClusterLost, Drained, Retarget, Switch, TargetSettings
-from distributor.testing.checkers import all_has_come
 from topology.model import ClusterName, StoreSpec
 
 if TYPE_CHECKING:
@@ -569,13 +568,3 @@ class SimWorld:
         ]
         history = History(owed)
         return condensed(check(history) + vacuous(history))
-
-    def settled(self) -> bool:
-        """Whether every producer is told that all is stored, and all stores hold the same."""
-        if not all(node.awake for node in self.nodes):
-            return False
-        if not all_has_come(self):
-            return False
-        return not any(
-            producer.waiting for cluster in self.clusters.values() for producer in cluster.producers
-        )

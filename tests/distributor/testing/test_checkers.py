@@ -9,7 +9,7 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults
-from distributor.testing.checkers import all_has_come, flags_tell_the_way
+from distributor.testing.checkers import all_has_come, flags_tell_the_way, settled
 from distributor.testing.world import REPAIRING, SimSettings, SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
@@ -28,7 +28,7 @@ def world(the_plan):
     world.world.run_until(2_000)
     world.clusters["c1"].producers[0].send("flights", 3)
     world.world.run_until(5_000)
-    assert world.settled()
+    assert settled(world)
     return world
 
 

@@ -11,6 +11,7 @@ from dafka.testing.world import Faults
 from distributor.link.machine import LinkMachine
 from distributor.link.target import Retarget, TargetSettings
 from distributor.testing import losses
+from distributor.testing.checkers import settled
 from distributor.testing.losses import every_loss, run
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
@@ -89,7 +90,7 @@ def test_in_health_nothing_is_ever_pulled_or_left():
             sim.send_somewhere("flights", 3)
             sim.world.run_until(sim.world.now_ms + 500)
         sim.world.run_until(sim.world.now_ms + 10_000)
-        assert sim.settled()
+        assert settled(sim)
         assert not any(link.pulled or link.switches for link in sim.links), f"seed {seed}"
 
 
@@ -111,9 +112,9 @@ def flow(sim, batches=20):
 
 def settle(sim, bound_ms=120_000):
     end_ms = sim.world.now_ms + bound_ms
-    while not sim.settled() and sim.world.now_ms < end_ms:
+    while not settled(sim) and sim.world.now_ms < end_ms:
         sim.world.run_until(sim.world.now_ms + 500)
-    assert sim.settled()
+    assert settled(sim)
 
 
 @pytest.mark.sim

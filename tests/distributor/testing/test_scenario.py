@@ -18,6 +18,7 @@ from dafka.testing.world import Faults
 from distributor.control.steering import ClusterStores
 from distributor.link.machine import LinkMachine
 from distributor.testing import scenario
+from distributor.testing.checkers import settled
 from distributor.testing.scenario import MODULE, run
 from distributor.testing.world import SimWorld
 from tests.support.seeds import shown_by
@@ -59,7 +60,7 @@ def test_a_healthy_run_copies_each_record_once_for_each_other_cluster():
             sent += 3
             sim.world.run_until(sim.world.now_ms + 20)
         sim.world.run_until(sim.world.now_ms + 5_000)
-        assert sim.settled()
+        assert settled(sim)
         forwarded = sum(link.forwarded for link in sim.links)
         assert forwarded == sent * (len(sim.clusters) - 1), f"seed {seed}"
 

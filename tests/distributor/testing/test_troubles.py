@@ -6,6 +6,7 @@ import pytest
 
 from dafka.model import Partition
 from dafka.testing.world import Faults
+from distributor.testing.checkers import settled
 from distributor.testing.troubles import (
     TROUBLES,
     WRONG_MS,
@@ -35,9 +36,9 @@ def flowing(kind, seed=1):
 
 def settle(sim, *, limit_ms=60_000):
     end_ms = sim.world.now_ms + limit_ms
-    while not sim.settled() and sim.world.now_ms < end_ms:
+    while not settled(sim) and sim.world.now_ms < end_ms:
         sim.world.run_until(sim.world.now_ms + 250)
-    assert sim.settled()
+    assert settled(sim)
 
 
 @pytest.mark.parametrize("kind", [NewDisks, NewDisksOfReceiver])

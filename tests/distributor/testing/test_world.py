@@ -17,7 +17,7 @@ from dafka.testing.strangers import SimBareProducer
 from dafka.testing.world import Faults
 from distributor.link.events import PassOver, Resumed, Side, Stop, Stopped, StopReason
 from distributor.link.target import Retarget
-from distributor.testing.checkers import contents
+from distributor.testing.checkers import contents, settled
 from distributor.testing.world import REPAIRING, SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
@@ -41,7 +41,7 @@ def test_a_mixed_world_has_a_link_twice_and_a_producer_without_envelopes():
     world.world.run_until(2_000)
     bare.send("flights", 5)
     world.world.run_until(20_000)
-    assert world.settled()
+    assert settled(world)
     assert world.anomalies() == []
     assert twin.forwarded + twin.skipped
     held = {
@@ -62,14 +62,14 @@ def test_a_link_that_drains_looks_no_more_while_its_machine_is_suspended():
     assert link.target.name == "c3"
     world.world.run_until(20_000)
     assert link.target.name == "c4"
-    assert world.settled()
+    assert settled(world)
 
 
 def test_what_has_crashed_comes_back():
     world = SimWorld(PLAN, seed=1, faults=Faults())
     world.crash_something(back_within_ms=100)
     assert sum(not node.alive for node in world.nodes) == 1
-    assert not world.settled()
+    assert not settled(world)
     world.world.run_until(200)
     assert all(node.alive for node in world.nodes)
 
@@ -88,10 +88,10 @@ def test_healing_ends_loss_and_repetition():
     world.world.run_until(2_000)
     world.send_somewhere("flights", 2)
     world.world.run_until(10_000)
-    assert not world.settled()
+    assert not settled(world)
     world.heal()
     world.world.run_until(60_000)
-    assert world.settled()
+    assert settled(world)
     assert {cluster.store.log.heads().popitem()[1] for cluster in world.clusters.values()} == {1}
 
 
