@@ -65,26 +65,30 @@ class LedgerLine(NamedTuple):
     produced: Produced | None = None
 
 
+@dataclass(slots=True)
+class Lease:
+    """How long a gateway owns what it owns: one for all of its partitions, which look at it.
+
+    Attributes:
+        until_ms: Later and later, while it is renewed.
+    """
+
+    until_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Owned:
     """The partition is this gateway's, under an epoch higher than all before, while it has a lease.
 
     Attributes:
         epoch: The generation of the gateways.
-        lease_ms: Until when.
+        lease: Looked at whenever it matters, so that nobody need be told that it was renewed.
         address: Under which it publishes what it takes in, as long as it owns the partition.
     """
 
     epoch: int
-    lease_ms: int
+    lease: Lease
     address: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRenewed:
-    """The lease holds until a later time."""
-
-    lease_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,6 @@ class LedgerEmptied:
 
 LedgerEvent = (
     Owned
-    | LeaseRenewed
     | Disowned
     | StoreRead
     | LinesStored

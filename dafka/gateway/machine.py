@@ -52,7 +52,7 @@ from dafka.gateway.effects import (
     TopicMade,
     TopicsOrdered,
 )
-from dafka.gateway.events import LeaseRenewed
+from dafka.gateway.events import Lease
 from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.owner import knows_all
@@ -156,6 +156,8 @@ class GatewayMachine:
         about = Member((octets_of(GROUP),), SESSION_MS)
         # A member's id is all that others know of it, so it says where it listens.
         self._member = MemberMachine(GROUP, f"{address}@{listens}", about, stores)
+        self._lease = Lease(0)
+        """The member's, for all that it owns."""
         self._members: Mapping[str, Member] = {}
         self._moved: Mapping[str, str] = {}
         self.catalog = Catalog()
@@ -230,7 +232,7 @@ class GatewayMachine:
     @property
     def lease_ms(self) -> int:
         """Until when it may serve what it owns; 0: not at all."""
-        return self._member.lease_ms or 0
+        return self._lease.until_ms
 
     @property
     def joined(self) -> bool:
@@ -398,9 +400,10 @@ class GatewayMachine:
 
     def _agree(self, event: MemberEvent, now_ms: int) -> list[object]:
         """Let the member take an event in."""
-        before_ms = self._member.lease_ms
         effects: list[object] = []
-        for effect in self._member.handle(event, now_ms):
+        happened = self._member.handle(event, now_ms)
+        self._lease.until_ms = self._member.lease_ms or 0
+        for effect in happened:
             match effect:
                 case Assigned():
                     effects += self._reassign(effect, now_ms)
@@ -410,10 +413,6 @@ class GatewayMachine:
                     effects += self._disown_all()
                 case _:
                     effects.append(effect)
-        lease_ms = self._member.lease_ms
-        if lease_ms is not None and lease_ms != before_ms:
-            for share in self._shares.values():
-                effects += share.feed(LeaseRenewed(lease_ms), now_ms)
         return effects
 
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
@@ -433,8 +432,8 @@ class GatewayMachine:
 
     def _acquire(self, now_ms: int) -> list[object]:
         """Begin with what is this gateway's, now that nobody else has any of it."""
-        epoch, lease_ms = self._member.generation, self._member.lease_ms
-        if self._member.state is not MemberState.STABLE or lease_ms is None or epoch > EPOCH_MAX:
+        epoch, leased = self._member.generation, self._member.lease_ms is not None
+        if self._member.state is not MemberState.STABLE or not leased or epoch > EPOCH_MAX:
             return []
         effects: list[object] = [*self._coordination.hold(self._coordinated(), epoch)]
         for partition in self.catalog.partitions():
@@ -444,7 +443,7 @@ class GatewayMachine:
                 who = self.address, address
                 share = Share(partition, epoch, *who, self._stores, self._unpublished)
                 self._shares[partition] = self._chains[share.chain.address] = share
-                effects += share.own(lease_ms, now_ms)
+                effects += share.own(self._lease, now_ms)
                 effects += self._empty(share, now_ms)
                 self._late_ms = earliest(self._late_ms, share.machine.wakeup_ms())
         return effects

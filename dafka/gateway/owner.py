@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
-    LeaseRenewed,
+    Lease,
     LedgerEmptied,
     LedgerLine,
     LineKind,
@@ -116,7 +116,7 @@ class LedgerMachine:
         self._lines_min, self._takeover_ms = lines_min, takeover_ms
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
-        self._lease_ms = 0
+        self._lease = Lease(0)
         self._address = ""
         self._token = 0
         self._read: dict[str, StoreRead] = {}
@@ -172,9 +172,6 @@ class LedgerMachine:
                 return []
             case _ if self.state is OwnerState.FOREIGN:
                 return []  # what was still under way when it was disowned
-            case LeaseRenewed():
-                self._lease_ms = max(self._lease_ms, event.lease_ms)
-                return []
             case StoreRead():
                 return self._take(event)
             case Woke():
@@ -257,7 +254,7 @@ class LedgerMachine:
             new = sum(read.new for read in self._read.values())
             read = f"{len(self._read)} of {self._stores} have been"
             return f"stores to be read: {read}" + f", {new} of them with a new disk" * (new > 0)
-        if now_ms >= self._lease_ms:
+        if now_ms >= self._lease.until_ms:
             return "a lease"
         if self._lines_stored < self._begun:
             return f"stores to have its ledger: {self._lines_stored} of {self._begun} lines"
@@ -270,7 +267,7 @@ class LedgerMachine:
         assert event.epoch > self._epoch
         self._lifecycle.become(OwnerState.READING)
         self._late_ms = now_ms + self._takeover_ms
-        self._epoch, self._lease_ms = event.epoch, event.lease_ms
+        self._epoch, self._lease = event.epoch, event.lease
         self._address = event.address
         self._stored.clear()
         self._gone.clear()
@@ -408,7 +405,7 @@ class LedgerMachine:
 
     def _offer(self, now_ms: int) -> list[LedgerEffect]:
         """What may be told, now that something is stored."""
-        if self.state is OwnerState.READING or now_ms >= self._lease_ms:
+        if self.state is OwnerState.READING or now_ms >= self._lease.until_ms:
             return []
         while self._waiting and self._is_stored(*self._waiting[0]):
             self._end = self._waiting.popleft()[1].end

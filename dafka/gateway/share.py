@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from dafka.gateway.broker import KafkaPartition
     from dafka.gateway.effects import AppendBatch, DeleteRecords, Locate, ShareEffect, Survey
-    from dafka.gateway.events import LedgerEvent, LedgerLine, StoreRead
+    from dafka.gateway.events import Lease, LedgerEvent, LedgerLine, StoreRead
     from dafka.gateway.ledger import LedgerEntry
     from dafka.gateway.recent import RecentBatches
 
@@ -108,9 +108,9 @@ class Share:
         self._line_ends = StoredEnds(blocking_of(stores), STORES_MAX)
         self._record_ends = StoredEnds(blocking_of(stores), STORES_MAX)
 
-    def own(self, lease_ms: int, now_ms: int) -> list[ShareEffect]:
+    def own(self, lease: Lease, now_ms: int) -> list[ShareEffect]:
         """Begin."""
-        return self.feed(Owned(self.epoch, lease_ms, self.records.address), now_ms)
+        return self.feed(Owned(self.epoch, lease, self.records.address), now_ms)
 
     def feed(self, event: LedgerEvent, now_ms: int) -> list[ShareEffect]:
         """Let the machine of the ledger take an event in."""

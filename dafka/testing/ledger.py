@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dafka.gateway.events import (
     Disowned,
-    LeaseRenewed,
+    Lease,
     LedgerEmptied,
     LineKind,
     LinesStored,
@@ -72,8 +72,9 @@ class SimGateway:
         self.name = name
         self.alive = False
         self.frozen = False
-        self.frozen_ms = self.lease_ms = 0
-        """Since when it is, and until when it may own the partition."""
+        self.frozen_ms = 0
+        """Since when it is."""
+        self._lease = Lease(0)
         self.incarnation = 0
         self.machine: LedgerMachine | None = None
         self._inbox: list[Callable[[], None]] = []
@@ -134,6 +135,14 @@ class SimGateway:
         """Something has happened; it is heard of now, or when it wakes up."""
         self._when_awake(partial(self._handle, event))
 
+    def renew(self, until_ms: int) -> None:
+        """Its lease holds until a later time; it hears so like anything else."""
+
+        def renew() -> None:
+            self._lease.until_ms = max(self._lease.until_ms, until_ms)
+
+        self._when_awake(renew)
+
     def send(self, count: int) -> None:
         """A client produces, or sends again what was not answered."""
         if self.machine is None or self.frozen or self.machine.state is not OwnerState.SERVING:
@@ -185,7 +194,7 @@ class SimGateway:
     def _poll(self) -> None:
         if self.machine is None or self.machine.state is OwnerState.FOREIGN:
             return
-        if self._run.world.now_ms >= self.lease_ms:
+        if self._run.world.now_ms >= self._lease.until_ms:
             self._handle(Disowned())  # nobody has to tell it
             return
         self._publish()
@@ -273,9 +282,7 @@ class SimGateway:
     def _handle(self, event: LedgerEvent) -> None:
         assert self.machine is not None
         if isinstance(event, Owned):
-            self._lines = []
-        if isinstance(event, (Owned, LeaseRenewed)):
-            self.lease_ms = event.lease_ms
+            self._lines, self._lease = [], event.lease
         if isinstance(event, (Owned, Disowned)):
             self._unanswered()
             self.offered = None
@@ -415,7 +422,7 @@ class LedgerRun:
         lives = owner is not None and owner.alive and owner.incarnation == self._life
         if owner is not None and lives and not owner.frozen and now_ms < self.lease_ms:
             self.lease_ms = now_ms + self.session_ms
-            owner.tell(LeaseRenewed(self.lease_ms))
+            owner.renew(self.lease_ms)
         elif now_ms > self.lease_ms:
             awake = [one for one in self.gateways if one.alive and not one.frozen]
             if awake:
@@ -428,7 +435,7 @@ class LedgerRun:
         self.owners += 1
         self.lease_ms = self.world.now_ms + self.session_ms
         address = f"{gateway.name}-{gateway.incarnation}-{self.epoch}"
-        gateway.tell(Owned(self.epoch, self.lease_ms, address))
+        gateway.tell(Owned(self.epoch, Lease(self.lease_ms), address))
 
     def happen(self) -> None:
         """Let something happen."""

@@ -282,6 +282,16 @@ def test_without_a_lease_it_serves_nobody(bench):
     assert bench.ask(Locate(1, FIRST, 0, 9)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_all_that_it_owns_serves_on_while_the_one_lease_is_renewed(bench):
+    end_ms = bench.now_ms + 2 * SESSION_MS
+    while bench.now_ms < end_ms:
+        bench.now_ms += 20
+        bench.give(Woke())
+    for number in range(ORDERS.partitions):
+        placed = bench.append(sent(b"a"), KafkaPartition("orders", number))
+        assert placed.error is ErrorCode.NONE
+
+
 def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     bench.append(sent(b"a", b"b", producer=9, sequence=0))
     bench.deaf = True

@@ -7,7 +7,7 @@ import pytest
 from dafka.gateway.chains import listed
 from dafka.gateway.events import (
     Disowned,
-    LeaseRenewed,
+    Lease,
     LineKind,
     LinesStored,
     Offered,
@@ -40,7 +40,8 @@ class Bench:
 
     def __init__(self, lines=None, kept=None, *, read=True, **settings):
         self.machine = LedgerMachine(3, **settings)
-        self.give(Owned(2, 1_000, "ME"))
+        self.lease = Lease(1_000)
+        self.give(Owned(2, self.lease, "ME"))
         self.lines = []
         if not read:
             return
@@ -63,7 +64,7 @@ class Bench:
 
 def test_it_asks_until_a_majority_has_answered():
     machine = LedgerMachine(3)
-    assert machine.handle(Owned(1, 1_000, "ME"), 0) == [ReadStores(1)]
+    assert machine.handle(Owned(1, Lease(1_000), "ME"), 0) == [ReadStores(1)]
     read = StoreRead(1, "S0", {}, {})
     assert machine.handle(read, 0) == machine.handle(read, 0) == []
     assert machine.handle(StoreRead(0, "S1", {}, {}), 0) == [], "to another question"
@@ -86,7 +87,7 @@ def test_a_takeover_that_takes_long_says_what_it_waits_for():
     assert waits(reading, late_ms) == "stores to be read: 0 of 3 have been"
     bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
     assert waits(bench, late_ms) == "a lease"
-    bench.give(LeaseRenewed(9 * late_ms))
+    bench.lease.until_ms = 9 * late_ms
     assert waits(bench, 2 * late_ms) == "stores to have its ledger: 0 of 4 lines"
     bench.store()
     said = "stores to have the records of A below 5: up to 0 they do"
@@ -110,7 +111,7 @@ def test_a_takeover_that_takes_long_says_what_it_waits_for():
 )
 def test_a_store_with_a_new_disk_is_none_of_a_majority_that_was_there_before(new, stores_read):
     machine = LedgerMachine(3)
-    machine.handle(Owned(1, 1_000, "ME"), 0)
+    machine.handle(Owned(1, Lease(1_000), "ME"), 0)
     for number, one in enumerate(new):
         assert machine.state is OwnerState.READING
         machine.handle(StoreRead(1, f"S{number}", {}, {}, new=one), 0)
@@ -147,7 +148,7 @@ def test_it_offers_what_is_stored_with_its_entry_in_order():
 def test_what_enough_stores_had_when_they_were_read_is_stored_though_none_tells_of_it_any_more():
     """They may have forgotten the partition since: emptied and unchanged for long (ADR 26)."""
     machine = LedgerMachine(3)
-    machine.handle(Owned(2, 1_000, "ME"), 0)
+    machine.handle(Owned(2, Lease(1_000), "ME"), 0)
     before = {1: chain(1, ("A", 0, 5), ("B", 0, 2))}
     machine.handle(StoreRead(1, "S0", before, {"A": range(5, 5), "B": range(2)}), 0)
     (written,) = machine.handle(StoreRead(1, "S1", {}, {"A": range(4, 5), "B": range(1)}), 0)
@@ -159,7 +160,7 @@ def test_what_enough_stores_had_when_they_were_read_is_stored_though_none_tells_
 def test_without_a_lease_it_offers_nothing():
     bench = Bench()
     assert bench.store(now_ms=1_000) == []
-    bench.give(LeaseRenewed(2_000))
+    bench.lease.until_ms = 2_000
     assert bench.store(now_ms=1_500) == [Offered(0, 0)]
 
 
@@ -201,15 +202,15 @@ def test_what_is_trimmed_gets_no_other_offset_from_the_next_owner():
 def test_whose_partition_it_is_not_does_nothing():
     bench = Bench()
     bench.give(Disowned())
-    for event in (RecordsStored("A", 3), LinesStored(2, 3), LeaseRenewed(9), Woke()):
+    for event in (RecordsStored("A", 3), LinesStored(2, 3), Woke()):
         assert bench.give(event) == []
     assert bench.machine.state is OwnerState.FOREIGN
     with pytest.raises(AssertionError):
-        bench.give(Owned(2, 5_000, "ME"))
+        bench.give(Owned(2, Lease(5_000), "ME"))
 
 
 CHANGES = {
-    (OwnerState.FOREIGN, OwnerState.READING): [Owned(1, 1_000, "ME")],
+    (OwnerState.FOREIGN, OwnerState.READING): [Owned(1, Lease(1_000), "ME")],
     (OwnerState.READING, OwnerState.BEGINNING): [
         StoreRead(1, "S0", {}, {"A": range(1)}),
         StoreRead(1, "S1", {}, {}),
@@ -275,7 +276,7 @@ def test_a_chain_twice_as_long_as_its_beginning_is_begun_anew_once_that_is_store
 def test_records_whose_store_has_lost_its_disk_since_it_was_read_become_holes():
     bench = Bench({1: chain(1, ("A", 0, 5))}, {"A": range(5)})
     bench.store()
-    bench.give(LeaseRenewed(3 * TAKEOVER_MS_MAX))
+    bench.lease.until_ms = 3 * TAKEOVER_MS_MAX
     late, asked = bench.give(Woke(), TAKEOVER_MS_MAX)
     assert "records of A below 5" in late.waits_for
     assert asked == ReadStores(2)

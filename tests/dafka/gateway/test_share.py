@@ -9,7 +9,7 @@ from dafka.gateway.effects import (
     OffsetsShown,
     ReadLedger,
 )
-from dafka.gateway.events import StoreRead
+from dafka.gateway.events import Lease, StoreRead
 from dafka.gateway.ledger import CLOSED
 from dafka.gateway.lines import LEDGER, chain_of
 from dafka.gateway.recent import RecentBatches
@@ -31,7 +31,7 @@ def sent(*values):
 
 def share_that_serves(stores=1):
     share = Share(ORDERS, 4, "A" * 32, OWN, stores, {})
-    assert share.own(1_000, 0) == [ReadLedger(ORDERS, 4, 1)]
+    assert share.own(Lease(1_000), 0) == [ReadLedger(ORDERS, 4, 1)]
     for number in range(stores // 2 + 1):
         share.take(StoreRead(1, f"S{number}", {}, {"C": range(3)}), 0)
     lines = share.flush()
@@ -42,7 +42,7 @@ def share_that_serves(stores=1):
 
 def test_its_chain_begins_with_all_that_is_there():
     share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
-    share.own(1_000, 0)
+    share.own(Lease(1_000), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
     (lines,) = share.flush()
     assert lines.partition == Partition(LEDGER, share.chain.address)
@@ -56,7 +56,7 @@ def test_its_chain_begins_with_all_that_is_there():
 def test_it_says_that_it_has_something_to_publish_and_not_once_it_is_anothers():
     unpublished = {}
     share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
-    share.own(1_000, 0)
+    share.own(Lease(1_000), 0)
     assert unpublished == {}
     share.take(StoreRead(1, "S0", {}, {}), 0)
     assert unpublished == {ORDERS: share}
@@ -86,7 +86,7 @@ def test_two_of_three_stores_have_to_have_lines_and_records():
 
 def test_what_stores_had_more_while_it_read_gets_offsets_too():
     share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
-    share.own(1_000, 0)
+    share.own(Lease(1_000), 0)
     share.stored("S0", "C", range(5), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
     assert share.machine.ledger.end == 5
@@ -155,7 +155,7 @@ def test_many_lines_are_several_batches():
 
 def test_a_log_that_begins_where_nobody_can_be_gets_no_offsets():
     share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
-    share.own(1_000, 0)
+    share.own(Lease(1_000), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(CLOSED, CLOSED + 3), "D": range(2)}), 0)
     assert share.stored("S0", "C", range(CLOSED, CLOSED + 4), 0) == []
     assert [entry.address for entry in share.machine.ledger] == ["D"]
