@@ -60,7 +60,7 @@ SHOWN = {
     "static member": [r"(groups|programs)\.py::test_a_static_member"],
     "the coordinator assigns (KIP-848)": ["programs_share_partitions.*consumer"],
     "PLAIN, SCRAM-SHA-256 and 512, with TLS and without": [
-        f"program_that_has_the_password_writes.*{mechanism}"
+        f"(program|kcat)_that_has_the_password_writes.*{mechanism}"
         for mechanism in ("PLAIN-TLS", "256-plain text", "512-TLS")
     ],
     "certificate as login": ["certificate_is_a_login"],
