@@ -217,15 +217,13 @@ func administer(asked options) (answer, error) {
 	if err := admin.CreateTopic(asked["topic"], made, false); err != nil {
 		again = err.Error()
 	}
-	// What the admin client lists topics with asks for configs as before Kafka 0.11.
-	client, err := sarama.NewClient(asked.brokers(), config)
+	found, err := admin.ListTopics()
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	listed, err := client.Topics()
-	if err != nil {
-		return nil, err
+	listed := []string{}
+	for name := range found {
+		listed = append(listed, name)
 	}
 	described, err := admin.DescribeTopics([]string{asked["topic"]})
 	if err != nil {
@@ -281,8 +279,6 @@ func join(asked options) (answer, error) {
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	// It commits what has been marked at such times, and when it gives a partition away.
 	config.Consumer.Offsets.CommitInterval = 50 * time.Millisecond
-	// Without it commits go out in a version from before Kafka 0.11.
-	config.Consumer.Offsets.Retention = 24 * time.Hour
 	group, err := sarama.NewConsumerGroup(asked.brokers(), asked["group"], config)
 	if err != nil {
 		return nil, err
