@@ -7,7 +7,6 @@ DescribeConfigs 0. They are written like kio's: annotations are values, as layou
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-
 _BOOL, _INT8, _INT32, _INT64, _STRING, _ERROR = (
     {"kafka_type": kind} for kind in ("bool", "int8", "int32", "int64", "string", "error_code")
 )
