@@ -126,6 +126,7 @@ def described(version, kind, name, keys=None):
     one = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
     answer, _ = told(Api.DESCRIBE_CONFIGS, version, resources=[one])
     (row,) = answer.results
+    assert bool(row.error_message) == bool(row.error_code)
     return row.error_code, {config.name: config for config in row.configs}
 
 
