@@ -47,6 +47,7 @@ SHOWN = {
     "topics: delete, make again, alter": ["alters_topics"],
     "groups: list, describe, offsets": ["administers_groups"],
     "groups: move offsets, delete": ["moves_and_deletes_groups"],
+    "groups: forget an offset": ["forgets_an_offset"],
     "member of a group": [
         r"kafka_groups\.py::test_members_share_partitions",
         "programs_share_partitions.*classic",
@@ -74,6 +75,7 @@ OF = {
         "librdkafka_administers_groups": {"librdkafka"},
         "kafka_python_administers_groups": {"kafka-python"},
     },
+    "groups: forget an offset": {"kafka_python_administers_groups": {"kafka-python"}},
     "the coordinator assigns (KIP-848)": {
         r"kafka_consumer_groups\.py::test_members_share": {"librdkafka"}
     },

@@ -35,6 +35,7 @@ var commands = map[string]func(options) (answer, error){
 	"consume":    consume,
 	"find":       find,
 	"administer": administer,
+	"alter":      alter,
 	"groups":     groups,
 	"join":       join,
 }
@@ -230,6 +231,48 @@ func administer(asked options) (answer, error) {
 		return nil, err
 	}
 	return answer{"listed": listed, "partitions": len(described[0].Partitions), "again": again}, nil
+}
+
+// Makes a topic again after each deletion, sets a config, and one to what it cannot be.
+func alter(asked options) (answer, error) {
+	config, err := settings(asked)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := sarama.NewClusterAdmin(asked.brokers(), config)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	topic, made := asked["topic"], &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 1}
+	for times := 0; times < 2; times++ {
+		if err := admin.CreateTopic(topic, made, false); err != nil {
+			return nil, err
+		}
+		if err := admin.DeleteTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	if err := admin.CreateTopic(topic, made, false); err != nil {
+		return nil, err
+	}
+	retain := func(value string) error {
+		entries := map[string]*string{"retention.ms": &value}
+		return admin.AlterConfig(sarama.TopicResource, topic, entries, false)
+	}
+	if err := retain("60000"); err != nil {
+		return nil, err
+	}
+	named := sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}}
+	told, err := admin.DescribeConfig(named)
+	if err != nil {
+		return nil, err
+	}
+	refused := ""
+	if err := retain("soon"); err != nil {
+		refused = err.Error()
+	}
+	return answer{"value": told[0].Value, "refused": refused}, nil
 }
 
 func groups(asked options) (answer, error) {
