@@ -47,6 +47,7 @@ SHOWN = {
     "topics: delete, make again, alter": ["alters_topics"],
     "groups: list, describe, offsets": ["administers_groups"],
     "groups: move offsets, delete": ["moves_and_deletes_groups"],
+    "groups: forget an offset": ["forgets_an_offset"],
     "member of a group": [
         r"kafka_groups\.py::test_members_share_partitions",
         "programs_share_partitions.*classic",
@@ -60,7 +61,7 @@ SHOWN = {
     "static member": [r"(groups|programs)\.py::test_a_static_member"],
     "the coordinator assigns (KIP-848)": ["programs_share_partitions.*consumer"],
     "PLAIN, SCRAM-SHA-256 and 512, with TLS and without": [
-        f"program_that_has_the_password_writes.*{mechanism}"
+        f"(program|kcat)_that_has_the_password_writes.*{mechanism}"
         for mechanism in ("PLAIN-TLS", "256-plain text", "512-TLS")
     ],
     "certificate as login": ["certificate_is_a_login"],
@@ -74,6 +75,7 @@ OF = {
         "librdkafka_administers_groups": {"librdkafka"},
         "kafka_python_administers_groups": {"kafka-python"},
     },
+    "groups: forget an offset": {"kafka_python_administers_groups": {"kafka-python"}},
     "the coordinator assigns (KIP-848)": {
         r"kafka_consumer_groups\.py::test_members_share": {"librdkafka"}
     },

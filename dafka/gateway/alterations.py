@@ -45,6 +45,7 @@ async def _altered(broker: Broker, body: SimpleNamespace, *, whole: bool) -> dic
         error, why = _alteration_refusal(broker, asked, configs, twice=named[which] > 1)
         if error is ErrorCode.NONE and not body.validate_only:
             error = await broker.alter(asked.resource_name, configs, whole=whole)
+            why = None if error is ErrorCode.NONE else error.name
         answers.append(
             {
                 "resource_type": asked.resource_type,
@@ -66,7 +67,7 @@ def _alteration_refusal(
         refused = "what a gateway does is said where it is started; clients alter topics alone"
         return ErrorCode.INVALID_REQUEST, refused
     if broker.topic(asked.resource_name) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.resource_name!r}"
     why = _unsaid(asked.configs) or refusal(configs)
     return (ErrorCode.NONE, None) if why is None else (ErrorCode.INVALID_CONFIG, why)
 

@@ -115,6 +115,7 @@ def described(
                 "name": name,
                 "value": configs.get(name, config.default),
                 "read_only": config.least is None,
+                "is_default": name not in configs,
                 "config_source": ConfigSource.TOPIC if name in configs else ConfigSource.DEFAULT,
                 "config_type": config.kind,
                 "documentation": None,

@@ -1,8 +1,9 @@
 """How Kafka's messages are laid out in each version, by kio's schemas: the only importer of kio.
 
-kio's schemas are generated from Kafka's own. Its reader is not used: it allocates what a length in
-the message says, and a process whose allocator refuses that is aborted. Here every length is held
-against what is left of the message before anything is made of it.
+kio's schemas are generated from Kafka's own; those of two versions that it lacks are in
+`early_schemas.py`. Its reader is not used: it allocates what a length in the message says, and a
+process whose allocator refuses that is aborted. Here every length is held against what is left of
+the message before anything is made of it.
 
 A message is read into a namespace, and written from a mapping, under kio's names; times have their
 unit behind them (`timeout_ms`), and are numbers. What an older version lacks is left out. Tagged
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args, get_origin
 from uuid import UUID
 
 from dafka.errors import RequestError
+from dafka.gateway.early_schemas import EARLY_REQUESTS, EARLY_RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -393,13 +395,23 @@ def _default_of(field: Field[Any], kind: _Kind) -> FieldValue:
     return field.default
 
 
+def request_schema(api: int, version: int) -> type[Any]:
+    """The dataclass of a request; there has to be such a one."""
+    return EARLY_REQUESTS.get((api, version)) or load_request_schema(api, version)
+
+
+def response_schema(api: int, version: int) -> type[Any]:
+    """The dataclass of the answer to such a request."""
+    return EARLY_RESPONSES.get((api, version)) or load_response_schema(api, version)
+
+
 @cache
 def request_layout(api: int, version: int) -> Layout:
     """How a request is laid out; there has to be such a one."""
-    return Layout(load_request_schema(api, version))
+    return Layout(request_schema(api, version))
 
 
 @cache
 def response_layout(api: int, version: int) -> Layout:
     """How the answer to such a request is laid out."""
-    return Layout(load_response_schema(api, version))
+    return Layout(response_schema(api, version))

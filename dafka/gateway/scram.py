@@ -13,6 +13,7 @@ import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
 from scramp import ScramException, ScramMechanism
+from scramp.core import Nonce
 
 from dafka.errors import CredentialsError
 
@@ -114,11 +115,19 @@ class ScramExchange:
     def final(self, message: bytes) -> bytes:
         """Take the client's proof; return the server's.
 
+        librdkafka before 2.6.1, such as that of Debian's kcat, says its own nonce twice, as Kafka
+        before 4 lets it. Nothing is weaker for that: the server's is in it, and the proof is one of
+        what was said.
+
         Raises:
             CredentialsError: It proves nothing.
         """
         try:
-            self._server.set_client_final(message.decode())
+            said, nonce = message.decode(), str(self._server.nonce)
+            twice = nonce.removesuffix(str(self._server.s_nonce)) + nonce
+            if f",r={twice}," in said:
+                self._server.nonce = Nonce(twice)
+            self._server.set_client_final(said)
             return str(self._server.get_server_final()).encode()
         except _WRONG as error:
             raise CredentialsError("proof") from error

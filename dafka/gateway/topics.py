@@ -186,6 +186,7 @@ def _of_topic(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:
     if topic is not None:
         return {"configs": list(described(topic.configs, asked.configuration_keys))}
     if kind == TOPIC_RESOURCE:
-        return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        why = f"there is no topic {name!r}"
+        return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "error_message": why}
     why = "topics and brokers have configs"
     return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}

@@ -12,7 +12,7 @@ from functools import partial
 import confluent_kafka
 import kafka
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.support.commands import run_dafka
 from tests.support.gateway_processes import WAIT_S, KafkaCluster, Producing, create
@@ -113,6 +113,70 @@ def test_what_a_client_deleted_stays_so_when_the_owner_is_killed(make_cluster, f
     assert there[0] == (70, b"70")
     native = cluster.consumer("orders")
     assert native.poll(WAIT_S).value == b"0", "no store has forgotten anything"
+
+
+def configs_of(endpoint, topic):
+    """What a topic is set to, of what can be set."""
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": endpoint})
+    configs = admin.describe_configs([asked])[asked].result(WAIT_S).values()
+    return {one.name: one.value for one in configs if not one.is_default}
+
+
+def written(endpoint, topic, value):
+    """Where it is; the name of the error if it is refused."""
+    told = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": endpoint})
+    producer.produce(topic, value, partition=0, on_delivery=lambda *one: told.append(one))
+    assert producer.flush(WAIT_S) == 0
+    ((error, message),) = told
+    return error.name() if error else message.offset()
+
+
+def test_a_topic_is_altered_by_one_gateway_and_heeded_by_all(make_cluster, free_ports, until):
+    cluster = make_cluster()
+    first = free_ports(2)
+    asked, other = endpoints = [cluster.gateway(first), cluster.gateway(first + 1)]
+    create(asked, "orders", 2)
+    admin = AdminClient({"bootstrap.servers": asked})
+    kind = ConfigResource.Type.TOPIC
+
+    def told_of(configs):
+        return lambda: [configs_of(one, "orders") for one in endpoints] == [configs] * 2
+
+    def altered(name, value):
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(kind, "orders", incremental_configs=[entry])
+        return admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+    altered("max.message.bytes", "1000")
+    altered("retention.ms", "3600000")
+    until(told_of({"max.message.bytes": "1000", "retention.ms": "3600000"}), WAIT_S)
+    assert written(asked, "orders", b"x" * 2_000) == "MSG_SIZE_TOO_LARGE"
+    with pytest.raises(confluent_kafka.KafkaException, match="is a number"):
+        altered("retention.ms", "soon")
+    resource = ConfigResource(kind, "orders", set_config={"retention.ms": "7200000"})
+    with pytest.warns(DeprecationWarning, match="incremental"):  # it says all that is to be set
+        admin.alter_configs([resource])[resource].result(WAIT_S)
+    until(told_of({"retention.ms": "7200000"}), WAIT_S)
+    assert written(other, "orders", b"x" * 2_000) == 0
+
+
+def test_a_topic_is_deleted_and_made_again_and_its_offsets_go_on(make_cluster, free_ports, until):
+    cluster = make_cluster()
+    first = free_ports(2)
+    asked, other = cluster.gateway(first), cluster.gateway(first + 1)
+    create(asked, "orders", 2)
+    assert [written(asked, "orders", b"old"), written(asked, "orders", b"older")] == [0, 1]
+    admin = AdminClient({"bootstrap.servers": asked})
+    admin.delete_topics(["orders"])["orders"].result(WAIT_S)
+    listing = AdminClient({"bootstrap.servers": other})
+    until(lambda: "orders" not in listing.list_topics(timeout=WAIT_S).topics, WAIT_S)
+    create(other, "orders", 2)
+    assert written(other, "orders", b"new") == 2
+    assert consume(asked, "orders", 1) == [(2, b"new")]
+    native = cluster.consumer("orders")
+    assert native.poll(WAIT_S).value == b"old", "stores keep what was deleted"
 
 
 @pytest.mark.parametrize("stores", [1, 3])

@@ -138,9 +138,21 @@ def written_by_kcat(place, settings):
 
 @needs_kcat
 @pytest.mark.parametrize("tls", [False, True], ids=["plain text", "TLS"])
-def test_kcat_logs_in_by_plain(make_place, tls):
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kcat_that_has_the_password_writes(make_place, mechanism, tls):
+    """Its librdkafka says its own nonce twice, which is let pass; SCRAM proves all the same."""
     place = make_place(tls=tls)
-    assert written_by_kcat(place, place.librdkafka("PLAIN")) == 1
+    assert written_by_kcat(place, place.librdkafka(mechanism)) == 1
+
+
+@needs_kcat
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kcat_that_has_not_writes_nothing(make_place, mechanism):
+    place = make_place(tls=False)
+    settings = place.librdkafka(mechanism, "wrong", message_timeout_ms=5_000)
+    with pytest.raises(subprocess.CalledProcessError):
+        written_by_kcat(place, settings)
+    assert place.gateway.broker.offsets(("orders", 0)).end == 0
 
 
 @needs_kcat

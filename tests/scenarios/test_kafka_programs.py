@@ -29,7 +29,7 @@ ASSIGNED = [(one, "consumer") for one in (PLATFORMATIC, *JAVA)]
 """Programs that let the coordinator assign (KIP-848)."""
 REFUSAL = "Transactional ?Id authorization failed"
 MOVING = [one for one in PROGRAMS if one is not SARAMA]
-STATIC = [PLATFORMATIC, *JAVA]
+STATIC = UNSETTING = [PLATFORMATIC, *JAVA]
 TRANSACTIONAL = [one for one in PROGRAMS if one is not SARAMA]
 REFUSALS = dict.fromkeys(TRANSACTIONAL, REFUSAL) | {KAFKAJS: "Failed to find group coordinator"}
 """What each says of error 53."""
@@ -163,6 +163,15 @@ def test_a_program_administers_topics(gateway, program):
 
 
 @every_program
+def test_a_program_alters_topics(gateway, program):
+    found = program.done("alter", endpoint=gateway.endpoint, topic="orders")
+    assert gateway.broker.topic("orders").configs == {"retention.ms": found["value"]}
+    assert found["value"] == "60000"
+    by_number = program in (KAFKAJS, PLATFORMATIC)
+    assert ("Configuration is invalid" if by_number else "is a number") in found["refused"]
+
+
+@every_program
 def test_a_program_administers_groups(gateway, program):
     gateway.create("orders", PARTITIONS)
     produce(gateway, values_of("g"), PARTITIONS)
@@ -184,6 +193,19 @@ def test_a_program_moves_and_deletes_groups(gateway, program):
     assert committed(gateway) == {1: 17}
     program.done("forget", **asked)
     assert committed(gateway) == {}
+
+
+@of(UNSETTING)
+def test_a_program_forgets_an_offset_of_a_group(gateway, program):
+    gateway.create("orders", PARTITIONS)
+    settings = {"bootstrap.servers": gateway.endpoint, "group.id": "billing"}
+    places = [confluent_kafka.TopicPartition("orders", number, 9) for number in range(2)]
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    assert committed(gateway) == {0: 9, 1: 9}
+    program.done("unset", endpoint=gateway.endpoint, topic="orders", group="billing")
+    assert committed(gateway) == {0: 9}
 
 
 def every(records):

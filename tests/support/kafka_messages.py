@@ -10,10 +10,10 @@ from types import NoneType, SimpleNamespace
 from typing import get_args, get_origin
 from uuid import UUID
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from dafka.gateway.layout import request_schema, response_schema
 from dafka.gateway.wire import SERVED, Api, parse
 from dafka.records.batch import BatchBuilder
 from dafka.records.compression import Codec
@@ -38,7 +38,7 @@ def request_header(api, version, flexible, correlation=7, client="me"):
 
 def request(api, version, **values):
     """The frame of a request, without its size; what is not given is as kio has it."""
-    schema = load_request_schema(api, version)
+    schema = request_schema(api, version)
     return request_header(api, version, schema.__flexible__) + written(entity_of(schema, values))
 
 
@@ -81,7 +81,7 @@ def answered(pieces, api, version):
     octets = b"".join(pieces)
     (size,) = struct.unpack_from(">i", octets)
     assert size == len(octets) - 4
-    schema = load_response_schema(api, version)
+    schema = response_schema(api, version)
     at = 8
     if schema.__flexible__ and api is not Api.API_VERSIONS:
         assert octets[at] == 0
@@ -143,7 +143,7 @@ def some(schema, chance):
 def requests(chance, each):
     """Frames of requests of every version, of any values."""
     for api, version in EVERY_VERSION:
-        schema = load_request_schema(api, version)
+        schema = request_schema(api, version)
         header = request_header(api, version, schema.__flexible__)
         yield from (header + written(some(schema, chance)) for _ in range(each))
 

@@ -5,13 +5,13 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from kio.index import load_request_schema
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaCommit, KafkaPartition, Leader
 from dafka.gateway.consumer_group import ConsumerGroupMachine
 from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.coordinators import new_member_id
 from dafka.gateway.handlers import OF_GROUPS
+from dafka.gateway.layout import request_schema
 from dafka.gateway.wire import SERVED, Api, parse
 from dafka.process.clock import now_ms
 from tests.support.kafka_groups import AT_ONCE, KafkaGroups, latest, run
@@ -199,7 +199,7 @@ class Strangers:
     def step(self, **follows):
         chance = self.chance
         api = Api.SYNC_GROUP if follows else chance.choice(APIS)
-        values = vars(plain(some(load_request_schema(api, latest(api)), chance)))
+        values = vars(plain(some(request_schema(api, latest(api)), chance)))
         changed = {
             "group_id": chance.choice("ggggh"),
             "member_id": chance.choice(["", *self.members[-3:]]),

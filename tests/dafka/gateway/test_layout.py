@@ -7,11 +7,16 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
 from dafka.errors import RequestError
-from dafka.gateway.layout import RequestReader, request_layout, response_layout
+from dafka.gateway.layout import (
+    RequestReader,
+    request_layout,
+    request_schema,
+    response_layout,
+    response_schema,
+)
 from dafka.gateway.wire import Api
 from tests.support.kafka_messages import EVERY_VERSION, entity_of, plain, some, written
 
@@ -32,7 +37,7 @@ def mapped(value):
 @every_version
 def test_requests_are_read_as_kio_writes_them(api, version):
     chance = random.Random(31)
-    schema = load_request_schema(api, version)
+    schema = request_schema(api, version)
     for _ in range(EXAMPLES):
         entity = some(schema, chance)
         reader = RequestReader(written(entity), 1_000)
@@ -44,7 +49,7 @@ def test_requests_are_read_as_kio_writes_them(api, version):
 @every_version
 def test_kio_reads_answers_as_they_are_written(api, version):
     chance = random.Random(32)
-    schema = load_response_schema(api, version)
+    schema = response_schema(api, version)
     for _ in range(EXAMPLES):
         entity = some(schema, chance)
         pieces = []
@@ -70,12 +75,12 @@ def test_what_is_not_said_has_the_schema_s_default(api, version):
     pieces = []
     response_layout(api, version).write(pieces, {"unknown": 1})
     octets = b"".join(pieces)
-    assert entity_reader(load_response_schema(api, version))(octets, 0)[1] == len(octets)
+    assert entity_reader(response_schema(api, version))(octets, 0)[1] == len(octets)
 
 
 @every_version
 def test_every_beginning_of_a_request_is_refused(api, version):
-    octets = written(some(load_request_schema(api, version), random.Random(33)))
+    octets = written(some(request_schema(api, version), random.Random(33)))
     layout = request_layout(api, version)
     for size in range(len(octets)):
         with pytest.raises(RequestError):
@@ -100,7 +105,7 @@ def test_no_text_is_longer_than_kafkas():
     layout = request_layout(Api.JOIN_GROUP, 9)
     values = {"group_id": "g", "member_id": "m", "protocol_type": "", "protocols": ()}
     for size in (32_767, 32_768):
-        entity = entity_of(load_request_schema(Api.JOIN_GROUP, 9), values | {"reason": "x" * size})
+        entity = entity_of(request_schema(Api.JOIN_GROUP, 9), values | {"reason": "x" * size})
         reader = RequestReader(written(entity), 1_000)
         if size == 32_767:
             assert layout.read(reader).reason == "x" * size

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from scramp import ScramClient
+from scramp.core import Nonce
 
 from dafka.errors import CredentialsError
 from dafka.gateway.scram import (
@@ -39,6 +40,30 @@ def test_who_does_not_know_it_proves_nothing(mechanism):
     kept = verifier_of(mechanism, "secret")
     with pytest.raises(CredentialsError, match="proof"):
         logged_in(mechanism, lambda _user: kept, "shop", "Secret")
+
+
+def final_of(mechanism, kept, nonce_of):
+    """What is answered to a client whose proof is right, and whose nonce is made of both."""
+    exchange = ScramExchange(mechanism, lambda _user: kept)
+    client = ScramClient([mechanism], "shop", "secret", c_nonce="mine")
+    challenge = exchange.first(client.get_client_first().encode()).decode()
+    client.set_server_first(challenge)
+    both = challenge.partition(",")[0].removeprefix("r=")
+    client.nonce = Nonce(nonce_of(both.removeprefix("mine")))
+    client.set_server_final(exchange.final(client.get_client_final().encode()).decode())
+
+
+def test_librdkafka_before_2_6_1_says_its_nonce_twice_and_proves_it(mechanism):
+    kept = verifier_of(mechanism, "secret")
+    final_of(mechanism, kept, lambda servers: f"minemine{servers}")
+    with pytest.raises(CredentialsError, match="proof"):
+        final_of(mechanism, verifier_of(mechanism, "Secret"), lambda servers: f"minemine{servers}")
+
+
+@pytest.mark.parametrize("said", ["{}", "mine", "minemine", "other{}", "othermine{}", "mine{}x"])
+def test_a_proof_with_another_nonce_is_none(mechanism, said):
+    with pytest.raises(CredentialsError, match="proof"):
+        final_of(mechanism, verifier_of(mechanism, "secret"), said.format)
 
 
 def test_a_password_as_it_is_proves_the_same(mechanism):

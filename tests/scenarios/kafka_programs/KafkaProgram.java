@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +10,8 @@ import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -21,6 +24,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -52,8 +56,10 @@ public class KafkaProgram {
             case "consume": return consume(asked);
             case "find": return find(asked);
             case "administer": return administer(asked);
+            case "alter": return alter(asked);
             case "groups": return groups(asked);
             case "move": return move(asked);
+            case "unset": return unset(asked);
             case "forget": return forget(asked);
             case "transact": return transact(asked);
             case "join": return join(asked);
@@ -156,6 +162,33 @@ public class KafkaProgram {
         }
     }
 
+    /** Makes a topic again after each deletion, sets a config, and one to what it cannot be. */
+    private static String alter(Map<String, String> asked) throws Exception {
+        String topic = asked.get("topic");
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        String refused = "";
+        try (Admin admin = Admin.create(settings(asked))) {
+            for (int times = 0; times < 2; times++) {
+                admin.createTopics(List.of(new NewTopic(topic, 3, (short) 1))).all().get();
+                admin.deleteTopics(List.of(topic)).all().get();
+            }
+            admin.createTopics(List.of(new NewTopic(topic, 3, (short) 1))).all().get();
+            admin.incrementalAlterConfigs(retention(resource, "60000")).all().get();
+            String value = admin.describeConfigs(List.of(resource)).all().get().get(resource).get("retention.ms").value();
+            try {
+                admin.incrementalAlterConfigs(retention(resource, "soon")).all().get();
+            } catch (Exception error) {
+                refused = causes(error);
+            }
+            return String.format("{\"value\": %s, \"refused\": %s}", text(value), text(refused));
+        }
+    }
+
+    private static Map<ConfigResource, Collection<AlterConfigOp>> retention(ConfigResource resource, String value) {
+        ConfigEntry entry = new ConfigEntry("retention.ms", value);
+        return Map.of(resource, List.of(new AlterConfigOp(entry, AlterConfigOp.OpType.SET)));
+    }
+
     private static String groups(Map<String, String> asked) throws Exception {
         String group = asked.get("group");
         try (Admin admin = Admin.create(settings(asked))) {
@@ -176,6 +209,14 @@ public class KafkaProgram {
         OffsetAndMetadata offset = new OffsetAndMetadata(Long.parseLong(asked.get("offset")));
         try (Admin admin = Admin.create(settings(asked))) {
             admin.alterConsumerGroupOffsets(asked.get("group"), Map.of(partition, offset)).all().get();
+        }
+        return "{}";
+    }
+
+    private static String unset(Map<String, String> asked) throws Exception {
+        Set<TopicPartition> partitions = Set.of(new TopicPartition(asked.get("topic"), 1));
+        try (Admin admin = Admin.create(settings(asked))) {
+            admin.deleteConsumerGroupOffsets(asked.get("group"), partitions).all().get();
         }
         return "{}";
     }

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { ended, say, security, serve, values } from './program.mjs'
 
 const require = createRequire(`${process.argv[2]}/`)
-const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require('kafkajs')
+const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = require('kafkajs')
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy')
 const CODECS = {
   none: CompressionTypes.None,
@@ -63,6 +63,32 @@ serve({
     const listed = await admin.listTopics()
     await admin.disconnect()
     return { listed, partitions: topics[0].partitions.length, again: again ? '' : 'exists' }
+  },
+
+  /** Makes a topic again after each deletion, sets a config, and one to what it cannot be. */
+  async alter(asked) {
+    const admin = client(asked).admin()
+    await admin.connect()
+    const made = { topics: [{ topic: asked.topic, numPartitions: 3 }] }
+    for (let times = 0; times < 2; times++) {
+      await admin.createTopics(made)
+      await admin.deleteTopics({ topics: [asked.topic] })
+    }
+    await admin.createTopics(made)
+    const topic = { type: ConfigResourceTypes.TOPIC, name: asked.topic }
+    const retain = value => {
+      const configEntries = [{ name: 'retention.ms', value }]
+      return admin.alterConfigs({ resources: [{ ...topic, configEntries }] })
+    }
+    await retain('60000')
+    const named = { ...topic, configNames: ['retention.ms'] }
+    const told = await admin.describeConfigs({ resources: [named] })
+    const refused = await retain('soon').then(
+      () => '',
+      error => error.message
+    )
+    await admin.disconnect()
+    return { value: told.resources[0].configEntries[0].configValue, refused }
   },
 
   async find(asked) {

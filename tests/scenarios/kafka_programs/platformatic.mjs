@@ -1,11 +1,14 @@
 // @platformatic/kafka: `node platformatic.mjs MODULES`, where MODULES is what npm has installed into.
 
 import { setTimeout } from 'node:timers/promises'
-import { ended, say, security, serve, values } from './program.mjs'
+import { ended, problem, say, security, serve, values } from './program.mjs'
 
 const { Admin, Consumer, Producer, stringDeserializers, stringSerializers } = await import(
   `${process.argv[2]}/node_modules/@platformatic/kafka/dist/index.js`
 )
+
+/** Kafka's numbers for a topic whose configs they are, and for setting them. */
+const [TOPIC, SET] = [2, 0]
 
 function settings(asked) {
   const { tls, login } = security(asked)
@@ -80,6 +83,28 @@ serve({
     })
   },
 
+  /** Makes a topic again after each deletion, sets a config, and one to what it cannot be. */
+  alter(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      const made = { topics: [asked.topic], partitions: 3 }
+      for (let times = 0; times < 2; times++) {
+        await admin.createTopics(made)
+        await admin.deleteTopics({ topics: [asked.topic] })
+      }
+      await admin.createTopics(made)
+      const topic = { resourceType: TOPIC, resourceName: asked.topic }
+      const retain = value => {
+        const configs = [{ name: 'retention.ms', configOperation: SET, value }]
+        return admin.incrementalAlterConfigs({ resources: [{ ...topic, configs }] })
+      }
+      await retain('60000')
+      const named = { ...topic, configurationKeys: ['retention.ms'] }
+      const [told] = await admin.describeConfigs({ resources: [named] })
+      const refused = await retain('soon').then(() => '', problem)
+      return { value: told.configs[0].value, refused }
+    })
+  },
+
   find(asked) {
     return using(new Admin(settings(asked)), async admin => {
       const at = async timestamp => {
@@ -107,6 +132,14 @@ serve({
       const partitionOffsets = [{ partition: 1, offset: BigInt(asked.offset) }]
       const topics = [{ name: asked.topic, partitionOffsets }]
       await admin.alterConsumerGroupOffsets({ groupId: asked.group, topics })
+      return {}
+    })
+  },
+
+  unset(asked) {
+    return using(new Admin(settings(asked)), async admin => {
+      const topics = [{ name: asked.topic, partitionIndexes: [1] }]
+      await admin.deleteConsumerGroupOffsets({ groupId: asked.group, topics })
       return {}
     })
   },

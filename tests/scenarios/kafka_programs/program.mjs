@@ -25,8 +25,8 @@ function certificate(asked) {
 }
 
 /** An error and what it comes of. */
-function told(error) {
-  const causes = [...(error.errors ?? []), ...(error.cause ? [error.cause] : [])].map(told)
+export function problem(error) {
+  const causes = [...(error.errors ?? []), ...(error.cause ? [error.cause] : [])].map(problem)
   return [`${error.name}: ${error.message}`, ...new Set(causes)].join('; ')
 }
 
@@ -44,7 +44,7 @@ export function serve(commands) {
       try {
         say(await commands[name](asked))
       } catch (error) {
-        say({ error: told(error) })
+        say({ error: problem(error) })
       }
     })
   })

@@ -35,6 +35,7 @@ var commands = map[string]func(options) (answer, error){
 	"consume":    consume,
 	"find":       find,
 	"administer": administer,
+	"alter":      alter,
 	"groups":     groups,
 	"join":       join,
 }
@@ -217,21 +218,61 @@ func administer(asked options) (answer, error) {
 	if err := admin.CreateTopic(asked["topic"], made, false); err != nil {
 		again = err.Error()
 	}
-	// What the admin client lists topics with asks for configs as before Kafka 0.11.
-	client, err := sarama.NewClient(asked.brokers(), config)
+	found, err := admin.ListTopics()
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	listed, err := client.Topics()
-	if err != nil {
-		return nil, err
+	listed := []string{}
+	for name := range found {
+		listed = append(listed, name)
 	}
 	described, err := admin.DescribeTopics([]string{asked["topic"]})
 	if err != nil {
 		return nil, err
 	}
 	return answer{"listed": listed, "partitions": len(described[0].Partitions), "again": again}, nil
+}
+
+// Makes a topic again after each deletion, sets a config, and one to what it cannot be.
+func alter(asked options) (answer, error) {
+	config, err := settings(asked)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := sarama.NewClusterAdmin(asked.brokers(), config)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	topic, made := asked["topic"], &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 1}
+	for times := 0; times < 2; times++ {
+		if err := admin.CreateTopic(topic, made, false); err != nil {
+			return nil, err
+		}
+		if err := admin.DeleteTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	if err := admin.CreateTopic(topic, made, false); err != nil {
+		return nil, err
+	}
+	retain := func(value string) error {
+		entries := map[string]*string{"retention.ms": &value}
+		return admin.AlterConfig(sarama.TopicResource, topic, entries, false)
+	}
+	if err := retain("60000"); err != nil {
+		return nil, err
+	}
+	named := sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}}
+	told, err := admin.DescribeConfig(named)
+	if err != nil {
+		return nil, err
+	}
+	refused := ""
+	if err := retain("soon"); err != nil {
+		refused = err.Error()
+	}
+	return answer{"value": told[0].Value, "refused": refused}, nil
 }
 
 func groups(asked options) (answer, error) {
@@ -281,8 +322,6 @@ func join(asked options) (answer, error) {
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	// It commits what has been marked at such times, and when it gives a partition away.
 	config.Consumer.Offsets.CommitInterval = 50 * time.Millisecond
-	// Without it commits go out in a version from before Kafka 0.11.
-	config.Consumer.Offsets.Retention = 24 * time.Hour
 	group, err := sarama.NewConsumerGroup(asked.brokers(), asked["group"], config)
 	if err != nil {
 		return nil, err
