@@ -67,9 +67,6 @@ FAILURES = {
     f"{ADMIN}::test_create_describe_delete_acls": "who may do what is a file at the gateway",
     f"{ADMIN}::test_describe_configs_topic_resource_returns_configs": _NO_RETENTION_BYTES,
     f"{ADMIN}::test_create_partitions": "the number says which records are in which partition",
-    f"{ADMIN}::test_describe_configs_topic_resource_returns_configs": (
-        "retention.bytes is read only: it means nothing but -1"
-    ),
     f"{ADMIN}::test_elect_leaders": "the gateways agree on who owns what",
     f"{ADMIN}::test_describe_log_dirs": "a gateway has no logs",
     f"{ADMIN}::test_alter_replica_log_dirs": _NO_REPLICAS,
