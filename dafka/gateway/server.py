@@ -142,7 +142,8 @@ class GatewayServer:
         connection.task.add_done_callback(self._left)
 
     def _left(self, task: Task[None]) -> None:
-        del self._connections[task]
+        # One that was stopped before it had begun has closed nothing.
+        self._connections.pop(task).abort()
         metrics.KAFKA_CONNECTIONS.dec()
 
     async def _look(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 import ssl
@@ -497,6 +498,23 @@ def test_at_the_end_what_is_under_way_is_answered():
             assert waiting.is_closed()
         with pytest.raises(ConnectionRefusedError):
             gateway.client()
+
+
+def test_at_the_end_who_has_only_just_come_is_let_go(gateway):
+    """Its connection is stopped before it has begun."""
+
+    async def come():
+        opening = asyncio.create_task(asyncio.open_connection("127.0.0.1", gateway.port))
+        while not gateway.server.connections:
+            await asyncio.sleep(0)
+        await gateway.server.stop()
+        reader, writer = await opening
+        try:
+            return await asyncio.wait_for(reader.read(), 10)
+        finally:
+            writer.close()
+
+    assert gateway.call(come()) == b""
 
 
 def test_at_the_end_what_takes_too_long_is_not_waited_for():
