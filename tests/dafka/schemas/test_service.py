@@ -4,7 +4,14 @@ import pytest
 
 from dafka.errors import NotStoredError, QueryError, RegistryError
 from dafka.process.web import WebServer, bind
-from dafka.schemas.entries import Primary, PrimaryKey, Schema, SchemaEntry, SchemaKey, Stamp
+from dafka.schemas.entries import (
+    Primary,
+    PrimaryKey,
+    Schema,
+    SchemaEntry,
+    SchemaKey,
+    Stamp,
+)
 from dafka.schemas.rest import application
 from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import RunningRegistry, Service
@@ -212,3 +219,60 @@ def test_what_is_gone_when_it_is_read_again_is_not_answered(records):
     service = Service(Forgetful(records, "A"), "one")
     assert service.become_first_primary()
     assert code_of(register, service) == 50003
+
+
+class Stores:
+    """Three stores; whoever reads most of them need not read what one has."""
+
+    majority = 2
+
+    def __init__(self, stores, address, read):
+        self.address, self.stores, self.read = address, stores, read
+        self.write_to = (0, 1, 2)
+
+    def read_into(self, state, stores_min=1):
+        for place in self.read[:stores_min]:
+            for entry in self.stores[place]:
+                state.apply(entry, str(place))
+
+    def write(self, entries):
+        for place in self.write_to:
+            self.stores[place].extend(entries)
+        if len(self.write_to) < self.majority:
+            raise NotStoredError("1 of 3 stores has it", [])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda one: register(one, "a", INT),
+        lambda one: one.decide(lambda registry, _: registry.set_level("a", "FULL")),
+    ],
+    ids=["version", "level"],
+)
+def test_what_one_store_has_is_not_answered_to_be_so_already(first):
+    stores = ([], [], [])
+    logs = [Stores(stores, name, read) for name, read in (("A", (1, 2, 0)), ("B", (0, 1, 2)))]
+    failing, other = (Service(log, "one") for log in logs)
+    assert failing.become_first_primary()
+    logs[0].write_to = (0,)
+    assert code_of(first, failing) == 50001
+    first(other)  # and so it holds, whoever decides next
+    held = State(entry for store in stores[1:] for entry in store)
+    assert held.primary.writer == "B"
+    assert held.versions.get("a", {}).get(1) == other._state.versions.get("a", {}).get(1)
+    assert held.level("a") == other._state.level("a")
+
+
+def test_what_most_stores_have_is_answered_without_writing_it_again(records):
+    one, two = (Service(MemorySchemaLog(records, name), "one") for name in "AB")
+    assert one.become_first_primary()
+    register(one, "a", INT)
+    register(one, "b", TEXT)
+    written = len(records)
+    assert register(two, "a", INT) == register(one, "a", INT)
+    assert len(records) == written, "it is of the epoch that is open"
+    register(two, "c", INT)
+    written = len(records)
+    assert register(two, "b", TEXT) == 2
+    assert len(records) == written, "known when the epoch was opened"
