@@ -32,6 +32,12 @@ CASES_MAX = 20
 CLAIMS_MAX = 5
 """Claims in a row that others contested before a request is given back."""
 
+GIVE_WAY_READS = 16
+"""So often the log is read until whoever has taken over has written: a write takes a few of them.
+
+Reads, not a time: both take as long as the stores do.
+"""
+
 
 class EntryLog(Protocol):
     """Where entries are kept (`SchemaLog`)."""
@@ -247,8 +253,9 @@ class Service:
         )
 
     def _claim(self) -> None:
-        """Open an epoch of our own. Two that claim the same one both claim again, a higher one."""
+        """Open an epoch of our own. Of those that claim the same one, one claims a higher one."""
         for _ in range(CLAIMS_MAX):
+            self._give_way()
             epoch = self._following()
             if epoch > EPOCH_MAX:
                 raise RegistryError(50001, f"All {EPOCH_MAX} epochs are used up.")
@@ -259,6 +266,15 @@ class Service:
                 return
             self._check_primary()
         raise _taken_over()
+
+    def _give_way(self) -> None:
+        """Let who has just taken over decide something: else all take over in turn for ever."""
+        for _ in range(GIVE_WAY_READS):
+            others = max(self._state.rivals, default=self._log.address) != self._log.address
+            if not others or self._state.last != Stamp(self._state.epoch, 0):
+                return
+            self._read(self._log.majority)
+            self._check_primary()
 
     def _read(self, stores_min: int) -> None:
         try:

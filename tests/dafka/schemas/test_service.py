@@ -276,3 +276,21 @@ def test_what_most_stores_have_is_answered_without_writing_it_again(records):
     written = len(records)
     assert register(two, "b", TEXT) == 2
     assert len(records) == written, "known when the epoch was opened"
+
+
+def test_who_has_just_taken_over_may_decide_before_the_next_one_takes_over(records):
+    class Patient(MemorySchemaLog):
+        reads = 0
+
+        def read_into(self, state, stores_min=1):
+            self.reads += 1
+            if self.reads == 4:
+                register(slow, "a", INT)
+            super().read_into(state, stores_min)
+
+    slow = Service(MemorySchemaLog(records, "A"), "one")
+    assert slow.become_first_primary()
+    assert register(Service(Patient(records, "B"), "one"), "b", TEXT) > 1
+    claims = [entry.stamp.epoch for entry in records if isinstance(entry.key, PrimaryKey)]
+    assert claims == [1, 1 + CLUSTERS_MAX], "the first one was not interrupted"
+    assert slow.ask(lambda registry: registry.schema(1)) == INT
