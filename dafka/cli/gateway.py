@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dafka.cli import gateway_looks
 from dafka.cli.command import by_default
 from dafka.cli.ledger import ledger
 from dafka.cli.options import (
@@ -29,9 +30,9 @@ from dafka.cli.options import (
     observed,
 )
 from dafka.errors import MisuseError
-from dafka.gateway.users import KafkaUsers, load_users
 from dafka.model import is_loopback
 from dafka.node.kafka_server import KafkaServer
+from dafka.node.users_file import UsersFile
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
@@ -47,11 +48,18 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 gateway = typer.Typer(
     cls=by_default("run"),
     add_completion=False,
-    help="Run a port for Kafka clients, or look into the ledgers of those that run.\n\n"
+    help="Run a port for Kafka clients, or look at those that run, and into their ledgers.\n\n"
     "`dafka gateway --cluster NAME` is the same as with `run`.\n\n"
     "Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556",
 )
 gateway.add_typer(ledger, name="ledger")
+for look in (
+    gateway_looks.status,
+    gateway_looks.topics,
+    gateway_looks.groups,
+    gateway_looks.connections,
+):
+    gateway.command()(look)
 
 
 @gateway.command("run")
@@ -86,7 +94,7 @@ def run_gateway(
     Example: dafka gateway --cluster cluster-1 --tower tcp://127.0.0.1:5556
     """
     place = _listener(listen)
-    known_users = None if users is None else load_users(users)
+    known_users = None if users is None else UsersFile(users)
     if not (is_loopback(place[0]) or insecure or known_users is not None):
         raise MisuseError(
             f"cannot listen at {listen!r}: anybody could write; name who may log in by --users "
@@ -110,8 +118,8 @@ def run_gateway(
         end_within(shutdown_ms)
 
 
-def _warn_of_open_passwords(host: str, users: KafkaUsers | None) -> None:
-    if users is not None and users.certificate is None and not is_loopback(host):
+def _warn_of_open_passwords(host: str, users: UsersFile | None) -> None:
+    if users is not None and users.users.certificate is None and not is_loopback(host):
         log.warning(
             "passwords and records cross the network as they are: name a certificate in the users "
             "file, unless something before it does TLS",

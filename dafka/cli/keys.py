@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dafka.errors import MisuseError
-from dafka.gateway.users import load_users, new_password, user_entry
+from dafka.gateway.users import RATE_MAX, RATES, load_users, new_password, user_entry, with_quotas
 from dafka.process.files import locked, replace_text, write_secret
 from dafka.process.web_access import WEB_RIGHTS, entry, load_web_access, new_token
 from dafka.transport.access import rule
@@ -30,6 +30,16 @@ KAFKA_FILE = "kafka.toml"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 Rules = list[str]
+
+Rate = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=RATE_MAX,
+        metavar="BYTES",
+        help="Quota of a user of kafka.toml, a second at each gateway; 0 takes it away.",
+    ),
+]
 
 
 def keys(
@@ -68,6 +78,11 @@ def keys(
             "kafka.toml; without --groups it is for no group.",
         ),
     ] = False,
+    producer_byte_rate: Rate = None,
+    consumer_byte_rate: Rate = None,
+    quotas: Annotated[
+        bool, typer.Option("--quotas", help="Show the quotas of a user of kafka.toml instead.")
+    ] = False,
 ) -> None:
     """Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.
 
@@ -76,10 +91,19 @@ def keys(
     Example: dafka keys prometheus --web metrics
 
     Example: dafka keys shop --kafka --read 'orders*' --write 'orders*' --groups 'shop*'
+
+    Example: dafka keys shop --producer-byte-rate 1000000
     """
     if _NAME.fullmatch(name) is None:
         raise MisuseError(f"name {name!r} cannot be used: letters, digits, '.', '_' and '-'")
     rules = dict(zip(RULES, (read or [], write or [], mirror or [], groups or []), strict=True))
+    given = dict(zip(RATES, (producer_byte_rate, consumer_byte_rate), strict=True))
+    rates = {what: rate for what, rate in given.items() if rate is not None}
+    if quotas or rates:
+        if web or kafka or any(rules.values()):
+            raise MisuseError("quotas are of a user that is there: make it first, without them")
+        _set_quotas(name, directory / KAFKA_FILE, rates)
+        return
     if web and kafka:
         raise MisuseError("a token is for HTTP, a password for Kafka clients: make one of them")
     if kafka:
@@ -112,6 +136,22 @@ def _make_password(name: str, directory: Path, rules: dict[str, list[str]]) -> N
     known = user_entry(name, password, rules)
     _write(password_file, password, users_file, known, load_users, private=True)
     say(f"{password_file}: keep it secret\n{users_file}: give it to every gateway with --users")
+
+
+def _set_quotas(name: str, file: Path, rates: dict[str, int]) -> None:
+    try:
+        with locked(file.parent):
+            users = load_users(file).users
+            text = file.read_text(encoding="utf-8")
+            written = with_quotas(text, name, {what: rate or None for what, rate in rates.items()})
+            if rates:
+                replace_text(file, written, private=True)
+                users = load_users(file).users
+    except OSError as error:
+        raise MisuseError(f"cannot write to {str(file)!r}: {error.strerror}") from error
+    for what in RATES:
+        rate = getattr(users[name], what)
+        say(f"{what}: " + ("none" if rate is None else f"{rate:,} bytes a second"))
 
 
 def _make_key(name: str, directory: Path, rules: dict[str, list[str]]) -> None:

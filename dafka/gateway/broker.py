@@ -225,7 +225,7 @@ class Broker(Protocol):
         """Return a topic; None if there is none."""
 
     def topics(self) -> Sequence[Topic]:
-        """All of them."""
+        """All of them; best the same value until that changes."""
 
     def leader(self, partition: KafkaPartition) -> Leader:
         """Who owns a partition of a topic that is there."""

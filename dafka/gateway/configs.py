@@ -46,12 +46,14 @@ class Config(NamedTuple):
         default: Where nothing is set.
         least: The least number that may be set; None if nothing but the default may be.
         most: The largest.
+        why: Nothing but the default may be.
     """
 
     kind: ConfigKind
     default: str
     least: int | None = None
     most: int = 2**63 - 1
+    why: str = "batches are kept as they came"
 
 
 TOPIC_CONFIGS = {
@@ -61,7 +63,12 @@ TOPIC_CONFIGS = {
         ConfigKind.INT, str(CLIENT_BATCH_BYTES_MAX), 0, CLIENT_BATCH_BYTES_MAX
     ),
     "message.timestamp.type": Config(ConfigKind.STRING, "CreateTime"),
-    "retention.bytes": Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
+    "retention.bytes": Config(
+        ConfigKind.LONG,
+        str(_UNBOUNDED),
+        why="a ledger does not know how large records are; stores drop what their operators say, "
+        "and retention.ms lets offsets begin later",
+    ),
     RETENTION_MS: Config(ConfigKind.LONG, str(_UNBOUNDED), _UNBOUNDED),
 }
 """Batches are kept as they came, so what would change them, compression, timestamps and compaction,
@@ -77,7 +84,7 @@ def refusal(configs: Mapping[str, str | None]) -> str | None:
         if value is None or value == config.default:
             continue
         if config.least is None:
-            return f"{name} is {config.default} here, and cannot be {value!r}"
+            return f"{name} is {config.default} here, and cannot be {value!r}: {config.why}"
         if not _is_number(value) or not config.least <= int(value) <= config.most:
             return f"{name} is a number from {config.least} to {config.most}, not {value!r}"
     return None

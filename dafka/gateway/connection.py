@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from dafka.process import metrics
 if TYPE_CHECKING:
     import ssl
     from asyncio import StreamReader, StreamWriter, Task
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from dafka.gateway.session import Session
     from dafka.gateway.wire import Request
@@ -36,11 +37,17 @@ meanwhile, which others would wait for; they have a bound of their own, `waiting
 FETCH_BYTES_MAX = 512 * 1024
 """Of a fetch: it names some ten thousand partitions."""
 
+LARGE_BYTES = 32 * 1024
+"""Of a request that is read in its turn: who sends many at once would hold up all others."""
+
 BUFFER_BYTES = 32 * 1024
 """What is read ahead of a connection, twice."""
 
 UNPROVEN_BYTES_MAX = 64 * 1024
 """Of a request of somebody who has not proven yet who it is."""
+
+_ESTABLISHED = 1
+"""A TCP connection that neither end has closed. Source: tcp_states.h of Linux."""
 
 _GONE = (OSError, asyncio.IncompleteReadError)
 """How asyncio says that the client is not there any more, or speaks no TLS."""
@@ -154,6 +161,7 @@ class Connection:
         room: For requests of all clients.
         sends: Called with how many bytes the client has yet to read, and, below zero, has read.
         waits: The same of the bytes of what waits for others.
+        turn: Room for one large request of all clients to be read.
         context: For TLS, of which nothing has been said yet; None for none.
     """
 
@@ -166,6 +174,7 @@ class Connection:
         room: Room,
         sends: Callable[[int], None],
         waits: Callable[[int], None],
+        turn: Room,
         context: ssl.SSLContext | None = None,
     ) -> None:
         if context is not None:
@@ -176,7 +185,7 @@ class Connection:
         """What TLS is over: thrown away, it would close that."""
         self._reader, self._writer, self._session = reader, writer, session
         self._settings, self._room = settings, room
-        self._sends, self._waits = sends, waits
+        self._sends, self._waits, self._turn = sends, waits, turn
         self._clock = asyncio.get_running_loop().time
         self._opened_s = self._clock()
         self._unproven_due_s = self._opened_s + settings.unproven_s
@@ -198,8 +207,10 @@ class Connection:
         """Since when it is."""
         self.held = 0
         """Bytes of a request that waits for others."""
+        self._patience: asyncio.Timeout | None = None
+        """How long a request may wait for others that does."""
+        self._has_gone = False
         self.task = asyncio.create_task(self._run())
-        self.task.add_done_callback(self._ended)
 
     def look(self) -> None:
         """Disconnect a client that is too slow; end what is done for one that has gone."""
@@ -210,12 +221,16 @@ class Connection:
             self.abort()
         elif self._asks_nothing and self._reader.at_eof():
             self.stop()
+        elif self._patience is not None and not self._has_gone and self._is_left:
+            # It is not waited with any more; what it has sent behind that is taken in.
+            self._has_gone = True
+            self._patience.reschedule(0)
 
     def describe(self) -> ClientConnection:
         """As people are shown it."""
         open_s = self._clock() - self._opened_s
         asked = self._client_id, self._requests
-        return ClientConnection(self._client, self._session.user, *asked, open_s, self.unread)
+        return ClientConnection(self._client, self.user, *asked, open_s, self.unread)
 
     def stop(self) -> None:
         """Take nothing more in; what is under way is answered before it ends."""
@@ -239,6 +254,11 @@ class Connection:
             task.cancel()
 
     @property
+    def user(self) -> str:
+        """Whom the client has proven to be; empty: nobody."""
+        return self._session.user
+
+    @property
     def _peer(self) -> tuple[Any, ...]:
         peer: tuple[Any, ...] | None = self._writer.get_extra_info("peername")
         return peer or ("?", 0)
@@ -254,35 +274,58 @@ class Connection:
         return self._writer.transport.is_closing()
 
     @property
+    def _is_left(self) -> bool:
+        """Whether the client has closed the connection; where nothing is read nobody is told."""
+        if self.is_cut:
+            return False
+        opened = self._writer.get_extra_info("socket")
+        state: int = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        return state != _ESTABLISHED
+
+    @property
     def _client(self) -> str:
         host, port, *_ = self._peer
         return f"{host}:{port}"
 
-    def _ended(self, task: Task[None]) -> None:
-        """A task of this connection has ended: if by an error, so does the connection."""
-        self._under_way.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is None and task is not self.task:
-            return
-        if isinstance(error, RequestError):
+    async def _guarded(self, part: Coroutine[Any, Any, None]) -> bool:
+        """Run a part of this connection; returns whether it came to its end.
+
+        An error goes no further than here. What it passes through keeps its request, and leads back
+        to this connection: with it in a task, all that would stay until garbage is collected.
+        """
+        try:
+            await part
+        except asyncio.CancelledError:
+            if not self._ends:
+                raise
+            return False
+        except RequestError as error:
             log.info("client is disconnected", extra={"client": self._client, "why": error.reason})
-        elif error is not None and not isinstance(error, _GONE):
-            log.error("a request cannot be answered", exc_info=error)
-        self.abort()
+            return False
+        except _GONE:
+            return False
+        except Exception:
+            log.exception("a request cannot be answered")
+            return False
+        return True
 
     async def _run(self) -> None:
+        await self._guarded(self._serve())
+        self._ends, self._read_due_s = True, float("inf")
+        await self._answered()
+        if self._context is not None and self._plain is None:
+            self.abort()  # of a handshake that has failed nobody is told when it is closed
+            return
+        self._sent_due_s = self._clock() + self._settings.stalled_s
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _serve(self) -> None:
         if self._context is not None:
             await self._secure(self._context)
-        try:
-            while True:
-                await self._take()
-        finally:
-            self._ends, self._read_due_s = True, float("inf")
-            await self._answered()
-            self._sent_due_s = self._clock() + self._settings.stalled_s
-            self._writer.close()
-            with suppress(OSError):
-                await self._writer.wait_closed()
+        while True:
+            await self._take()
 
     async def _secure(self, context: ssl.SSLContext) -> None:
         """Shake hands: from here on everything is TLS."""
@@ -316,8 +359,7 @@ class Connection:
         self._asks_nothing = False
         kept = False
         try:
-            came = parse(await self._body(size))._replace(host=self._peer[0])
-            request = self._session.charged(came)
+            request = self._session.charged(await self._parsed(await self._body(size)))
             self._requests += 1
             self._client_id = request.client
             metrics.kafka_requests(request.api.name.lower()).received.inc(size)
@@ -348,16 +390,29 @@ class Connection:
         finally:
             self._read_due_s = self._pressed_due_s = float("inf")
 
+    async def _parsed(self, frame: bytes) -> Request:
+        """Read a request; of large ones, which take tens of milliseconds, one in each turn."""
+        if len(frame) <= LARGE_BYTES:
+            return parse(frame)._replace(host=self._peer[0])
+        await self._turn.take(1)
+        try:
+            found = parse(frame)._replace(host=self._peer[0])
+            await asyncio.sleep(0)  # others are served before the next
+            return found
+        finally:
+            self._turn.give(1)
+
     def _begin(self, request: Request, size: int) -> None:
         """Tasks begin in the order in which they are made, so records keep theirs."""
         self._last = asyncio.create_task(self._answer(request, size, self._last))
         self._under_way.add(self._last)
-        self._last.add_done_callback(self._ended)
+        self._last.add_done_callback(self._under_way.discard)
 
     async def _answer(self, request: Request, size: int, before: Task[None] | None) -> None:
         """Answer one request when those before it are answered."""
         try:
-            await self._reply(request, before)
+            if not await self._guarded(self._reply(request, before)):
+                self.abort()
         finally:
             self._slots.release()
             self._room.give(size)
@@ -372,9 +427,22 @@ class Connection:
             self._waits(-self.held)
             self.held = 0
 
+    async def _waited(self, request: Request) -> list[bytes] | None:
+        """Wait for others with a request, unless the client has gone."""
+        try:
+            async with asyncio.timeout(0 if self._has_gone else None) as self._patience:
+                return await self._session.answer(request)
+        except TimeoutError:
+            if not self._has_gone:
+                raise
+            return None
+        finally:
+            self._patience = None
+
     async def _reply(self, request: Request, before: Task[None] | None) -> None:
         began_s = self._clock()
-        pieces = await self._session.answer(request)
+        waits = request.api in _WAIT_FOR_OTHERS
+        pieces = await (self._waited(request) if waits else self._session.answer(request))
         if before is not None and not before.done():
             await asyncio.wait({before})
         series = metrics.kafka_requests(request.api.name.lower())

@@ -17,6 +17,7 @@ from dafka.gateway.consumer_group import EMPTY, ConsumerGroupMachine
 from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.group_events import ConsumerHeard, MemberHeard
 from dafka.gateway.held_commits import HeldCommits
+from dafka.gateway.matched_topics import MatchedTopics
 from dafka.groups.commit import checked_group
 from dafka.process import metrics
 from dafka.protocol.events import Woke
@@ -109,6 +110,7 @@ class _Groups:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.matched = MatchedTopics(broker.topics)
         self.by_name: dict[str, _Group] = {}
         self.tokens = count(1)
         self.size = 0
@@ -159,6 +161,14 @@ class Coordinators:
     def may_read(self, topic: str) -> bool:
         """Whether who uses them may know where groups are in a topic."""
         return self._rights.may_read(topic)
+
+    def matched(self, pattern: str) -> frozenset[str]:
+        """Return the topics that a pattern matches now, of those that its user may read.
+
+        Raises:
+            MisuseError: It is none.
+        """
+        return frozenset(filter(self.may_read, self._all.matched.of(pattern)))
 
     async def ask(self, name: str, make: Callable[[int], GroupQuestion[Answer_co]]) -> Answer_co:
         """Ask a group something, and wait for the answer, which may be minutes.

@@ -44,10 +44,19 @@ class Locate:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Event: which entries does a partition have? Answered by `Located`, all of them unread."""
+    """Event: which entries does a partition have? Answered by `Located`, all of them unread.
+
+    Attributes:
+        token: Of the question.
+        partition: Which.
+        start: The first entry is the one that has this offset, or the first there is behind it.
+        entries_max: How many.
+    """
 
     token: int
     partition: KafkaPartition
+    start: int
+    entries_max: int
 
 
 @dataclass(frozen=True, slots=True)

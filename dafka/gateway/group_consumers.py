@@ -9,7 +9,6 @@ from dafka.gateway.admin import by_id
 from dafka.gateway.broker import ErrorCode, KafkaPartition
 from dafka.gateway.coordinators import new_member_id
 from dafka.gateway.group_events import JOINS, ConsumerHeard, GroupIdentity
-from dafka.gateway.topic_pattern import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,9 +77,7 @@ def _matched(groups: Coordinators, group: str, member: str, pattern: str | None)
         pattern = "" if known is None else known.pattern
     if not pattern:
         return frozenset()
-    wanted = pattern_of(pattern)
-    names = (topic.name for topic in groups.broker.topics())
-    return frozenset(name for name in names if wanted.matches(name) and groups.may_read(name))
+    return groups.matched(pattern)
 
 
 def _partitions(

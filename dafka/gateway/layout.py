@@ -184,6 +184,11 @@ class _Id:
         pieces.append(value.bytes)
 
 
+_TEXT_BYTES_MAX = 32_767
+"""Of a text, also where its length could be more: as Kafka has it. A character may take four times
+what it took in the request."""
+
+
 class _Text:
     def __init__(self, *, flexible: bool, nullable: bool) -> None:
         self.default = None if nullable else ""
@@ -192,6 +197,8 @@ class _Text:
 
     def read(self, reader: RequestReader) -> str | None:
         size = reader.length(self._length, nullable=self._nullable)
+        if size > _TEXT_BYTES_MAX:
+            raise RequestError("length")
         try:
             return None if size < 0 else reader.octets(size).decode()
         except UnicodeDecodeError as error:

@@ -232,6 +232,11 @@ class GatewayMachine:
         """Until when it may serve what it owns; 0: not at all."""
         return self._member.lease_ms or 0
 
+    @property
+    def joined(self) -> bool:
+        """Whether it is one of the gateways, and nobody else has what is its own."""
+        return self._member.state is MemberState.STABLE
+
     def ordered(
         self, partition: KafkaPartition, start: int, end: int
     ) -> tuple[int, tuple[LedgerEntry, ...]]:

@@ -99,13 +99,15 @@ class Quotas:
         throttled: Callable[[str, str, int], None] = lambda _user, _quota, _ms: None,
     ) -> None:
         self._now_ms, self._throttled = now_ms, throttled
-        self._rates: dict[str, Mapping[str, Rate]] = {}
+        self._rates: dict[str, tuple[KafkaUser, Mapping[str, Rate]]] = {}
 
     def of(self, user: KafkaUser) -> Throttle:
         """Return what holds one more connection of a user."""
-        rates = self._rates.setdefault(user.name, _rates_of(user))
+        known = self._rates.get(user.name)
+        if known is None or known[0] != user:  # its quotas may be others by now
+            known = self._rates[user.name] = user, _rates_of(user)
         return Throttle(
-            rates,
+            known[1],
             self._now_ms,
             lambda quota, owes_ms: self._throttled(user.name, quota, owes_ms),
             user.consumer_byte_rate,  # a burst is worth a second

@@ -42,6 +42,7 @@ class GatewayServer:
         self._users = users
         self._handlers, self._settings = handlers, settings
         self._room = Room(settings.requests_bytes_max)
+        self._turn = Room(1)
         self._context: ssl.SSLContext | None = None
         self._unread = self._waiting = 0
         self._connections: dict[Task[None], Connection] = {}
@@ -59,17 +60,45 @@ class GatewayServer:
         return [connection.describe() for connection in self._connections.values()]
 
     async def start(self, host: str, port: int) -> int:
-        """Begin to listen; returns the port, which may be given as 0 for any.
+        """Take the port, which may be given as 0 for any; returns it. Nobody is let in yet.
 
         Raises:
             OSError: Nobody can listen there.
         """
         self._context = None if self._users is None else self._users.context()
         self._server = await asyncio.start_server(
-            self._accept, host, port, limit=BUFFER_BYTES, backlog=_WAITING_MAX
+            self._accept,
+            host,
+            port,
+            limit=BUFFER_BYTES,
+            backlog=_WAITING_MAX,
+            start_serving=False,
         )
         self._looking = asyncio.create_task(self._look())
         return int(self._server.sockets[0].getsockname()[1])
+
+    async def listen(self) -> None:
+        """Let clients in; until then who connects is refused, and tries another gateway.
+
+        Raises:
+            OSError: Another process has begun to listen there.
+        """
+        assert self._server is not None
+        await self._server.start_serving()
+
+    def use(self, users: KafkaUsers) -> None:
+        """Let these log in from now on, where somebody had to before.
+
+        Connections end of whose user something has changed, or that have yet to prove who they are:
+        clients come again, and are then who they are by now.
+        """
+        assert self._users is not None
+        before, self._users = self._users.users, users
+        self._context = users.context()
+        for connection in self._connections.values():
+            user = connection.user
+            if not user or before.get(user) != users.users.get(user):
+                connection.stop()
 
     async def stop(self) -> None:
         """Take nothing more in, answer what is under way, and close."""
@@ -105,6 +134,7 @@ class GatewayServer:
             self._room,
             self._sends,
             self._waits,
+            self._turn,
             self._context,
         )
         self._connections[connection.task] = connection

@@ -275,8 +275,9 @@ class Share:
         return Located(wanted.token, ErrorCode.NONE, offered, tuple(found), tuple(entries))
 
     def survey(self, wanted: Survey, offered: Offsets) -> Located:
-        """All that clients may be told of."""
-        entries = self.entries(offered.start, offered.end, len(self.machine.ledger))
+        """Some of what clients may be told of."""
+        start = max(wanted.start, offered.start)
+        entries = self.entries(start, offered.end, wanted.entries_max)
         return Located(wanted.token, ErrorCode.NONE, offered, entries=tuple(entries))
 
     def entries(self, start: int, end: int, most: int) -> list[LedgerEntry]:

@@ -11,7 +11,7 @@ from dafka.gateway.configs import retention_ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dafka.gateway.broker import Broker
+    from dafka.gateway.broker import Broker, Found
 
 RETAIN_S = 60.0
 """Between two looks, and as long as one partition may take."""
@@ -27,6 +27,8 @@ class TopicRetention:
 
     def __init__(self, broker: Broker, wall_ms: Callable[[], int]) -> None:
         self._broker, self._wall_ms = broker, wall_ms
+        self._firsts: dict[KafkaPartition, Found] = {}
+        """The first record of those of which it was not too old at the last look."""
 
     async def run(self) -> None:
         """Look again and again."""
@@ -36,23 +38,30 @@ class TopicRetention:
 
     async def look(self) -> None:
         """Let go of what is too old by now."""
+        before, self._firsts = self._firsts, {}
         for topic in self._broker.topics():
             age_ms = retention_ms(topic.configs)
             if age_ms is not None:
                 for number in range(topic.partitions):
-                    await self._retain(KafkaPartition(topic.name, number), age_ms)
+                    partition = KafkaPartition(topic.name, number)
+                    await self._retain(partition, age_ms, before.get(partition))
 
-    async def _retain(self, partition: KafkaPartition, age_ms: int) -> None:
+    async def _retain(self, partition: KafkaPartition, age_ms: int, first: Found | None) -> None:
         """What cannot be said now is asked at the next look."""
         # Before the search: what comes meanwhile is not old.
         shown = self._broker.offsets(partition)
         if isinstance(shown, ErrorCode) or shown.start == shown.end:
             return
-        try:
-            async with asyncio.timeout(RETAIN_S):
-                found = await self._broker.find(partition, max(0, self._wall_ms() - age_ms))
-        except TimeoutError:
-            return
-        if found.error is ErrorCode.NONE:
-            start = shown.end if found.offset < 0 else found.offset
+        since_ms = max(0, self._wall_ms() - age_ms)
+        if first is None or first.offset != shown.start or first.timestamp_ms < since_ms:
+            try:
+                async with asyncio.timeout(RETAIN_S):
+                    first = await self._broker.find(partition, since_ms)
+            except TimeoutError:
+                return
+            if first.error is not ErrorCode.NONE:
+                return
+            start = shown.end if first.offset < 0 else first.offset
             await self._broker.delete_records(partition, start, RETAIN_S)
+        if first.offset >= 0:
+            self._firsts[partition] = first

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 USERS_MAX = 1_000
 
 _FILE_BYTES_MAX = 1024 * 1024
-_RATE_MAX = 10**12
+RATE_MAX = 10**12
 _PASSWORD_BYTES = 24
 _RULES = "read", "write", "groups"
-_RATES = "producer_byte_rate", "consumer_byte_rate"
+RATES = "producer_byte_rate", "consumer_byte_rate"
 """Quotas, by Kafka's names."""
 _FILES = "certificate", "certificate_key", "client_ca"
 
@@ -141,6 +141,41 @@ def user_entry(name: str, password: str, rules: Mapping[str, list[str]]) -> str:
     return "\n".join([f'\n[users."{name}"]', *kept]) + "\n"
 
 
+def with_quotas(text: str, name: str, rates: Mapping[str, int | None]) -> str:
+    """Return the text of `kafka.toml` with other quotas of a user; all else in it stays.
+
+    Args:
+        text: It can be used.
+        name: The user's.
+        rates: By what the file calls them; None: no quota.
+
+    Raises:
+        MisuseError: It has no such user, or is not written as `user_entry` writes it.
+    """
+    document = tomllib.loads(text)
+    tables = document.get("users", {})
+    if name not in tables:
+        raise MisuseError(f"no user {name!r}: dafka keys {name} --kafka")
+    for what, rate in rates.items():
+        tables[name].pop(what, None)
+        if rate is not None:
+            tables[name][what] = rate
+    lines = text.splitlines(keepends=True)
+    heading = f'[users."{name}"]'
+    begin = next((at for at, line in enumerate(lines) if line.strip() == heading), len(lines))
+    rest = range(begin + 1, len(lines))
+    end = next((at for at in rest if lines[at].startswith("[")), len(lines))
+    kept = [one for one in lines[begin + 1 : end] if one.partition("=")[0].strip() not in rates]
+    added = [f"{what} = {rate}\n" for what, rate in rates.items() if rate is not None]
+    written = "".join([*lines[: begin + 1], *added, *kept, *lines[end:]])
+    try:
+        if tomllib.loads(written) == document:
+            return written
+    except tomllib.TOMLDecodeError:
+        pass  # it is the same mistake
+    raise MisuseError(f"the entry of user {name!r} is not as `dafka keys` writes it: edit the file")
+
+
 class _UsersFileError(Exception):
     """What is wrong with a file, without its name."""
 
@@ -173,7 +208,7 @@ def _user(name: str, table: object) -> KafkaUser:
         raise _UsersFileError(f"user {name!r} must be a table")
     if not name:
         raise _UsersFileError("a user needs a name")
-    unknown = table.keys() - {*kept, *_RULES, *_RATES}
+    unknown = table.keys() - {*kept, *_RULES, *RATES}
     if unknown:
         raise _UsersFileError(f"unknown key {min(unknown)!r} of user {name!r}")
     verifiers: dict[str, Verifier] = {}
@@ -184,14 +219,14 @@ def _user(name: str, table: object) -> KafkaUser:
             raise _UsersFileError(f"{key} of user {name!r} is no verifier") from error
     read, write, groups = (_prefixes(name, what, table.get(what, [])) for what in _RULES)
     rights = Rights(read, write, groups=groups)
-    producer_rate, consumer_rate = (_rate(name, what, table.get(what)) for what in _RATES)
+    producer_rate, consumer_rate = (_rate(name, what, table.get(what)) for what in RATES)
     return KafkaUser(name, rights, verifiers, producer_rate, consumer_rate)
 
 
 def _rate(name: str, what: str, rate: object) -> int | None:
-    if rate is None or (type(rate) is int and 0 < rate <= _RATE_MAX):
+    if rate is None or (type(rate) is int and 0 < rate <= RATE_MAX):
         return rate
-    raise _UsersFileError(f"{what} of user {name!r} must be bytes a second, 1 to {_RATE_MAX:,}")
+    raise _UsersFileError(f"{what} of user {name!r} must be bytes a second, 1 to {RATE_MAX:,}")
 
 
 def _prefixes(name: str, what: str, patterns: object) -> tuple[str, ...]:

@@ -65,13 +65,17 @@ class ChainRetention:
     def __init__(self) -> None:
         self._followed: Mark | None = None
         self._chains: dict[Partition, _Chain] = {}
+        self._marked: dict[int, dict[Partition, _Chain]] = {}
+        """The same by the marks of their names: those of a Kafka partition have one."""
+        self._changed: dict[int, None] = {}
+        """Marks of chains of which something may go that was not looked for yet."""
         self._unread: dict[Partition, None] = {}
         """Chains that have more than was read, in the order in which that was seen."""
 
     @property
     def behind(self) -> bool:
         """Whether there is more to look at."""
-        return bool(self._unread)
+        return bool(self._unread or self._changed)
 
     def due(self, log: RecordLog, batches_max: int) -> dict[Partition, int]:
         """Look at a bounded part of what is new; return trims that drop at most so many batches.
@@ -80,17 +84,22 @@ class ChainRetention:
             StorageError: The disk refused.
         """
         self._follow(log)
-        if not self._unread:
-            return {}
         self._read(log)
         trims: dict[Partition, int] = {}
         extents = log.extents()
-        for place, until in self._needless(extents):
-            for outline in log.outlines(place, extents[place].start, max(1, batches_max)):
-                if outline.end > until or batches_max <= 0:
-                    break
-                trims[place] = outline.end
-                batches_max -= 1
+        for mark in list(self._changed):
+            dropped = False
+            for place, until in self._needless(self._marked.get(mark, {}), extents):
+                for outline in log.outlines(place, extents[place].start, max(1, batches_max)):
+                    if outline.end > until or batches_max <= 0:
+                        break
+                    trims[place] = outline.end
+                    batches_max -= 1
+                    dropped = True
+            if batches_max <= 0:
+                break
+            if not dropped:  # else the disk may refuse
+                del self._changed[mark]
         return trims
 
     def _follow(self, log: RecordLog) -> None:
@@ -103,11 +112,18 @@ class ChainRetention:
             if place.topic != LEDGER or (name := chain_name(place.address)) is None:
                 continue
             if place in extents:
-                self._chains.setdefault(place, _Chain(name))
+                chain = self._chains.setdefault(place, _Chain(name))
+                self._marked.setdefault(name.mark, {})[place] = chain
                 self._unread[place] = None
             else:
-                self._chains.pop(place, None)
-                self._unread.pop(place, None)
+                self._forget(place, name)
+
+    def _forget(self, place: Partition, name: ChainName) -> None:
+        self._unread.pop(place, None)
+        if self._chains.pop(place, None) is not None:
+            del self._marked[name.mark][place]
+            if not self._marked[name.mark]:
+                del self._marked[name.mark]
 
     def _read(self, record_log: RecordLog) -> None:
         left = LOOK_BYTES_MAX
@@ -128,29 +144,32 @@ class ChainRetention:
                 left -= len(batch.content)
             if not batches or chain.next > extent.head:
                 del self._unread[place]
+            self._changed[chain.name.mark] = None
 
-    def _needless(self, extents: Mapping[Partition, Extent]) -> Iterator[tuple[Partition, int]]:
-        """Up to which line chains need not be kept that have some before it."""
-        by_mark: dict[int, list[tuple[Partition, _Chain]]] = {}
-        for place, chain in self._chains.items():
-            if extents[place].start <= extents[place].head:
-                by_mark.setdefault(chain.name.mark, []).append((place, chain))
-        for chains in by_mark.values():
-            for partition in {chain.of for _, chain in chains} - {None}:
-                seen = [
-                    SeenChain(
-                        place.address,
-                        chain.name.epoch,
-                        extents[place].head + 1,
-                        chain.beginning.settled if chain.of == partition else None,
-                    )
-                    for place, chain in chains
-                    if chain.of == partition or self._is_rest(place, chain, extents[place])
-                ]
-                until = needless(seen)
-                for place, _ in chains:
-                    if until.get(place.address, 0) > extents[place].start:
-                        yield place, until[place.address]
+    def _needless(
+        self, marked: Mapping[Partition, _Chain], extents: Mapping[Partition, Extent]
+    ) -> Iterator[tuple[Partition, int]]:
+        """Up to which line chains of one mark need not be kept that have some before it."""
+        chains = [
+            (place, chain)
+            for place, chain in marked.items()
+            if extents[place].start <= extents[place].head
+        ]
+        for partition in {chain.of for _, chain in chains} - {None}:
+            seen = [
+                SeenChain(
+                    place.address,
+                    chain.name.epoch,
+                    extents[place].head + 1,
+                    chain.beginning.settled if chain.of == partition else None,
+                )
+                for place, chain in chains
+                if chain.of == partition or self._is_rest(place, chain, extents[place])
+            ]
+            until = needless(seen)
+            for place, _ in chains:
+                if until.get(place.address, 0) > extents[place].start:
+                    yield place, until[place.address]
 
     def _is_rest(self, place: Partition, chain: _Chain, extent: Extent) -> bool:
         """Whether it is what is left of a chain that was being dropped when the store ended."""

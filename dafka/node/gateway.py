@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import uuid4
@@ -22,7 +23,6 @@ from dafka.errors import MisuseError, QueryError, RecordError
 from dafka.gateway.broker import (
     EARLIEST_MS,
     LATEST_MS,
-    MAX_TIMESTAMP_MS,
     NOBODY,
     ErrorCode,
     Fetched,
@@ -53,7 +53,6 @@ from dafka.gateway.effects import (
     PartitionLate,
     ReadLedger,
     Shared,
-    Survey,
     TopicMade,
 )
 from dafka.gateway.machine import (
@@ -70,8 +69,10 @@ from dafka.gateway.served import served
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
+from dafka.groups.membership import majority_of
 from dafka.node.group_client import StoreLines
 from dafka.node.kafka_groups import KafkaGroups
+from dafka.node.ledger_search import LedgerSearch
 from dafka.node.loop import Node
 from dafka.node.record_reader import RecordReader
 from dafka.node.store_watch import StoreWatch
@@ -100,9 +101,6 @@ log = logging.getLogger(__name__)
 
 READERS = 4
 """Threads that read from stores for clients; what is looked up by time has one of its own."""
-
-FIND_MS_MAX = 10_000
-"""So long a look-up by time may take, in its queue and out of it; clients wait for 30 s."""
 
 MAKE_TIMEOUT_S = 30.0
 """How long a topic may take to be made: until the cluster has a controller again."""
@@ -172,6 +170,7 @@ class GatewayNode:
         self._cluster = cluster
         self._self = Gateway(self.node, host, port)
         self._topics: Mapping[str, Topic] = {}
+        self._listed: Sequence[Topic] = ()
         self._known: Mapping[str, Topic] = {}
         self._shared = Shared(0, {}, {})
         self._coordinating = Coordinating({})
@@ -213,6 +212,8 @@ class GatewayNode:
         ]
         self._pool = ThreadPoolExecutor(READERS, "dafka-read")
         self._finding = ThreadPoolExecutor(1, "dafka-find")
+        self.search = LedgerSearch(self.ask, partial(self._read_in, self._finding), now_ms)
+        """For what is looked up in ledgers."""
         self._node.start()
         for watch in self._watches:
             watch.start()
@@ -237,7 +238,7 @@ class GatewayNode:
 
     def topics(self) -> Sequence[Topic]:
         """See `Broker`."""
-        return tuple(self._topics.values())
+        return self._listed
 
     def leader(self, partition: KafkaPartition) -> Leader:
         """See `Broker`. Its epoch is the generation of all gateways, so that all say the same."""
@@ -349,20 +350,7 @@ class GatewayNode:
             if isinstance(shown, ErrorCode):
                 return Found(shown)
             return Found(ErrorCode.NONE, shown.start if timestamp_ms == EARLIEST_MS else shown.end)
-        located = await self.ask(lambda token: Survey(token, partition))
-        assert isinstance(located, Located)
-        if located.error is not ErrorCode.NONE:
-            return Found(located.error)
-        about = partition.topic, located.entries, now_ms() + FIND_MS_MAX
-        try:
-            if timestamp_ms == MAX_TIMESTAMP_MS:
-                return await self._read_in(self._finding, lambda one: one.newest(*about))
-            return await self._read_in(self._finding, lambda one: one.find(*about, timestamp_ms))
-        except TimeoutError:
-            return Found(ErrorCode.REQUEST_TIMED_OUT)
-        except (QueryError, RecordError) as error:
-            log.warning("cannot read records: %s", error, extra={"topic": partition.topic})
-            return Found(ErrorCode.KAFKA_STORAGE_ERROR)
+        return await self.search.find(partition, timestamp_ms)
 
     async def delete_records(
         self, partition: KafkaPartition, start: int, timeout_s: float
@@ -421,9 +409,20 @@ class GatewayNode:
         return dict(self._shown)
 
     @property
+    def joined(self) -> bool:
+        """Whether clients can be told what topics there are, and who owns what."""
+        told = sum(watch.told for watch in self._watches)
+        return self._machine.joined and told >= majority_of(len(self._watches))
+
+    @property
     def stores_away(self) -> int:
         """How many stores do not answer."""
         return sum(watch.away for watch in self._watches)
+
+    @property
+    def stores_new(self) -> int:
+        """How many have a new disk, as far as is known."""
+        return sum(watch.new for watch in self._watches)
 
     def numbers(self, topic: str) -> int:
         """See `GroupsPort`."""
@@ -522,6 +521,7 @@ class GatewayNode:
                     watch.read(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
+                self._listed = tuple(topics.values())
             case Shared():
                 self._shared = effect
             case Coordinating():

@@ -107,6 +107,7 @@ class GatewayObserver:
         longest_s = self.partitions.longest_ms(self._now_ms()) / 1_000
         metrics.KAFKA_BEGINNING_SECONDS.labels(cluster).set(longest_s)
         metrics.KAFKA_STORES_AWAY.labels(cluster).set(self._node.stores_away)
+        metrics.KAFKA_STORES_NEW.labels(cluster).set(self._node.stores_new)
         groups = self._groups.peopled().values()
         states = Counter(group.state for group in groups)
         self._states.update(states)

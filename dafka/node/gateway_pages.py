@@ -13,15 +13,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaPartition, Offsets
-from dafka.gateway.effects import Located, Survey
+from dafka.gateway.effects import NO_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from dafka.gateway.coordinators import Coordinators
+    from dafka.gateway.ledger import LedgerEntry
     from dafka.gateway.server import GatewayServer
     from dafka.node.gateway import GatewayNode
     from dafka.node.gateway_observer import GatewayObserver
@@ -92,14 +94,18 @@ class GatewayPages:
         if not name or not (number.isascii() and number.isdecimal()):
             raise ValueError("topic and the number of a partition are needed")
         partition = KafkaPartition(name, int(number))
-        located = await self._node.ask(lambda token: Survey(token, partition))
-        assert isinstance(located, Located)
-        if located.error is not ErrorCode.NONE:
-            return _refused(located.error)
+        offsets, runs = NO_OFFSETS, 0
+        last: deque[LedgerEntry] = deque(maxlen=ENTRIES_SHOWN_MAX)
+        async for located in self._node.search.parts(partition):
+            if located.error is not ErrorCode.NONE:
+                return _refused(located.error)
+            offsets = located.offsets
+            runs += len(located.entries)
+            last.extend(located.entries)
         return {
-            **located.offsets._asdict(),
-            "runs": len(located.entries),
-            "last": [entry._asdict() for entry in located.entries[-ENTRIES_SHOWN_MAX:]],
+            **offsets._asdict(),
+            "runs": runs,
+            "last": [entry._asdict() for entry in last],
         }
 
     async def groups(self, asked: Mapping[str, str]) -> object:

@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.gateway.broker import ErrorCode
-    from dafka.gateway.users import KafkaUsers
     from dafka.gateway.wire import Api
+    from dafka.node.users_file import UsersFile
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+JOINED_LOOK_S = 0.05
+"""Between two looks whether the node has joined, while it has not."""
 
 
 class KafkaServer:
@@ -55,7 +58,7 @@ class KafkaServer:
         host: str,
         port: int,
         reached_at: tuple[str, int] | None = None,
-        users: KafkaUsers | None = None,
+        users: UsersFile | None = None,
     ) -> None:
         self._node = GatewayNode(cluster, *(reached_at or (host, port)))
         groups = Coordinators(self._node, now_ms, COORDINATOR_SETTINGS)
@@ -63,7 +66,7 @@ class KafkaServer:
         handlers = Handlers(
             self._node, now_ms, groups=groups, refused=_count_refused, quotas=quotas
         )
-        self._server = GatewayServer(handlers, users=users)
+        self._server = GatewayServer(handlers, users=None if users is None else users.users)
         self._observer = GatewayObserver(self._node, groups)
         self._loop = asyncio.new_event_loop()
         pages = GatewayPages(self._node, groups, self._server, self._observer)
@@ -81,8 +84,11 @@ class KafkaServer:
             raise MisuseError(
                 f"cannot listen for Kafka clients at {host}:{port}: {error}"
             ) from error
+        self._opening = self._call(self._open())
         self._observing = self._call(self._observer.run())
         self._retaining = self._call(TopicRetention(self._node, wall_ms).run())
+        self._users = users
+        self._watching = None if users is None else self._call(users.run(self._server.use))
 
     @property
     def node(self) -> GatewayNode:
@@ -97,20 +103,29 @@ class KafkaServer:
         """See `LongRunning`."""
         if not self._thread.is_alive():
             return "gateway has ended"
+        if self._is_open and self._opening.exception():
+            return f"Kafka clients cannot come: {self._opening.exception()}"
         if self._observing.done() and not self._observing.cancelled():
             return f"gateway is not looked at: {self._observing.exception()}"
         if self._retaining.done() and not self._retaining.cancelled():
             return f"nobody looks at the age of records: {self._retaining.exception()}"
+        watching = self._watching
+        if watching is not None and watching.done() and not watching.cancelled():
+            return f"users file is not looked at: {watching.exception()}"
         return self._node.unwell() or self._observer.unwell()
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        return self._node.unready()
+        late = "" if self._is_open else "no clients yet: it has not joined the cluster's gateways"
+        return self._node.unready() or late or ("" if self._users is None else self._users.problem)
 
     def close(self) -> None:
         """Take no more requests, answer those that are under way, leave the cluster."""
+        self._opening.cancel()
         self._observing.cancel()
         self._retaining.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         self._call(self._server.stop()).result()
         self._end()
 
@@ -119,6 +134,22 @@ class KafkaServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether it is over that nobody is let in."""
+        return self._opening.done() and not self._opening.cancelled()
+
+    async def _open(self) -> None:
+        """Let clients in once they can be told who owns what.
+
+        Before that they are better served by another gateway: some of them take what is not known
+        yet for an answer.
+        """
+        while not self._node.joined:
+            await asyncio.sleep(JOINED_LOOK_S)
+        await self._server.listen()
+        log.info("gateway lets Kafka clients in")
 
     def _call(self, what: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin something in the front's loop."""

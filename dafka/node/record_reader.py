@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 _TIMES_END_MS = 2**62
 """No record is so late."""
 
+_NOTHING = Found(ErrorCode.NONE)
+
 
 class _Place(NamedTuple):
     """A record: its offset, and the entry it lies in."""
@@ -112,7 +114,9 @@ class RecordReader:
             return Found(ErrorCode.NONE)
         return Found(ErrorCode.NONE, best.offset, self._time_of(topic, best))
 
-    def newest(self, topic: str, entries: Sequence[LedgerEntry], until_ms: int) -> Found:
+    def newest(
+        self, topic: str, entries: Sequence[LedgerEntry], until_ms: int, best: Found = _NOTHING
+    ) -> Found:
         """Return the first of those records of some entries whose time is the largest.
 
         A store is asked three times for each address at most, and some sixty times more where the
@@ -122,13 +126,13 @@ class RecordReader:
             topic: Whose.
             entries: Those of one Kafka partition.
             until_ms: See `find`.
+            best: The one of the entries before them.
 
         Raises:
             TimeoutError: See `find`.
             QueryError: A store does not answer, and no other has one.
             RecordError: A batch cannot be read.
         """
-        best = Found(ErrorCode.NONE)
         for listed in reversed(_by_address(entries)):
             place = Partition(topic, listed[0].address)
             found = self._newest_of(place, listed, best.timestamp_ms, until_ms)

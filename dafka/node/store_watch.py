@@ -70,7 +70,7 @@ class StoreWatch:
         """What has to be read, and is not yet."""
         self._store = ""
         """What the store calls itself."""
-        self._new = False
+        self.new = False
         """Whether its disk is."""
         others = [store for store in cluster.stores if store != endpoint]
         self._catching_up = CatchingUp(others, cluster.credentials)
@@ -83,6 +83,8 @@ class StoreWatch:
         """Whether there may be commits that are not read yet."""
         self.away = False
         """Whether the store does not answer."""
+        self.told = False
+        """Whether it has said once what there is."""
         self._failure: BaseException | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="dafka-watch", daemon=True)
@@ -121,6 +123,7 @@ class StoreWatch:
                     self._look(client)
                     wait_s = LOOK_S
                     self._note(away=False)
+                    self.told = True
                 except QueryError:
                     self._mark = None  # what it had begun to tell is told from the beginning
                     wait_s = AGAIN_S
@@ -154,11 +157,11 @@ class StoreWatch:
         if ours:
             self._post(StoreTold(self._store, ours))
         self._read_ledgers(client, topics)
-        if self._new and now_ms() >= self._compare_due_ms:
+        if self.new and now_ms() >= self._compare_due_ms:
             self._compare_due_ms = now_ms() + COMPARE_MS
             known = (CATALOG, COMMITS, LEDGER, TOPICS, CHANGES, *topics)
-            self._new = not self._catching_up.look(client, self._store, known)
-            if not self._new:
+            self.new = not self._catching_up.look(client, self._store, known, now_ms())
+            if not self.new:
                 self._follow_commits(client)  # those of a new disk did not count
         self._committing = self._committing or any(place.topic == COMMITS for place in kept)
         if self._committing:
@@ -167,7 +170,7 @@ class StoreWatch:
     def _begin(self, client: StoreClient) -> dict[Partition, range]:
         """It is not known what has changed: look at everything."""
         health = client.health()
-        self._store, self._new = health.identity, health.new
+        self._store, self.new = health.identity, health.new
         told = client.changes(None)
         self._mark = None if told is None else told[1]
         kept: dict[Partition, range] = {}
@@ -202,7 +205,7 @@ class StoreWatch:
             news = {key.group for key, _ in commits}
             commits = list(committed(client, sorted(news)).items())
         if commits or whole:
-            self._post(CommitsTold(self._store, commits, whole, self._new))
+            self._post(CommitsTold(self._store, commits, whole, self.new))
         self._committing = bool(commits)
 
     def _note(self, *, away: bool) -> None:

@@ -32,28 +32,44 @@ def text_of(file: Path, bytes_max: int, *, private: bool = False) -> str:
     Args:
         file: Which.
         bytes_max: What it may have.
-        private: Whether nobody but its owner may be able to read it.
+        private: Whether it may not be open to others; see `is_open_to_others`.
 
     Raises:
         MisuseError: It cannot be read, is larger, no text, or open to others.
     """
     try:
         with file.open("rb") as opened:
-            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            found = os.fstat(opened.fileno())
             octets = opened.read(bytes_max + 1)
         text = octets.decode()
     except OSError as error:
         raise MisuseError(f"cannot read {str(file)!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise MisuseError(f"file {str(file)!r} cannot be used: not UTF-8 text") from error
-    if private and mode & 0o077:
+    if private and is_open_to_others(found.st_mode, found.st_uid, os.geteuid()):
         raise MisuseError(
-            f"key file {str(file)!r} cannot be used: others may read it (mode {mode:o}); "
+            f"key file {str(file)!r} cannot be used: others may read it "
+            f"(mode {stat.S_IMODE(found.st_mode):o}); "
             f"chmod 600 {file}"
         )
     if len(octets) > bytes_max:
         raise MisuseError(f"file {str(file)!r} cannot be used: larger than {bytes_max} bytes")
     return text
+
+
+def is_open_to_others(mode: int, owner: int, user: int) -> bool:
+    """Whether others than a secret's holder can do something with its file.
+
+    Its group may read a file of root's that another user reads, who could not otherwise: so
+    Kubernetes gives secrets to a pod with `fsGroup`. PostgreSQL has the same rule.
+
+    Args:
+        mode: The file's.
+        owner: Its owner's number.
+        user: That of who reads it.
+    """
+    by_group = stat.S_IRGRP if owner == 0 and user != 0 else 0
+    return bool(mode & (stat.S_IRWXG | stat.S_IRWXO) & ~by_group)
 
 
 def write_secret(file: Path, secret: str) -> None:

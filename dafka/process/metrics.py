@@ -116,6 +116,11 @@ KAFKA_BEGINNING_SECONDS = Gauge(
 KAFKA_STORES_AWAY = Gauge(
     "dafka_gateway_stores_away", "Stores that do not answer a gateway", ["cluster"]
 )
+KAFKA_STORES_NEW = Gauge(
+    "dafka_gateway_stores_new",
+    "Stores with a new disk that has not been compared with all others",
+    ["cluster"],
+)
 _PARTITION = ["cluster", "topic", "partition"]
 KAFKA_HIGH_WATERMARK = Gauge(
     "dafka_gateway_partition_high_watermark", "Where what clients may read ends", _PARTITION

@@ -25,9 +25,10 @@ from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from dafka.model import Partition
+    from dafka.query.messages import HealthResponse
     from distributor.local.processes import Process
     from distributor.operations.status import ClusterStatus, LinkStatus
     from distributor.survey import Holding
@@ -208,6 +209,7 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
                     "start whatever store of the cluster is down; if none has them, go on without: "
                     f"dafka holes --store {endpoint} --skip {shlex.quote(topics[0])}",
                 )
+        yield from _of_new_disks(cluster, answers.given, answers.failures)
         for error in answers.failures.values():
             what = f"its store does not answer ({error})"
             if len(cluster.stores) == 1:
@@ -215,6 +217,20 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 cluster.name, what, "start the store, or mend the network on the way to it"
             )
+
+
+def _of_new_disks(
+    cluster: ClusterSpec, given: Mapping[str, HealthResponse], away: Collection[str]
+) -> Iterator[Diagnosis]:
+    """Gateways compare a new disk with all others; without gateways nobody does, or needs it."""
+    new = [endpoint for endpoint, health in given.items() if health.new]
+    if new and away and cluster.gateways:
+        yield Diagnosis(
+            f"{cluster.name} {', '.join(new)}",
+            f"has a new disk, which is to be compared with {', '.join(away)} before it counts: "
+            "gateways may be unable to take over Kafka partitions, and groups until then",
+            "start the store that is away; if it is gone for good, start an empty one in its place",
+        )
 
 
 def _of_disks(topology: Topology) -> Iterator[Diagnosis]:

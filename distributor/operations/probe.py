@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import urllib.request
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.error import HTTPError
 
-from dafka.errors import MisuseError
-from dafka.process.files import text_of
-from dafka.process.web_access import load_web_access
+from dafka.process.caller import Caller
 from distributor.survey import at_once
 
 if TYPE_CHECKING:
@@ -24,11 +20,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 2.0
 """How long one page may take; the processes answer in milliseconds."""
-
-PAGE_BYTES_MAX = 8 * 1024 * 1024
-"""What is read of one page: a port may be in the hands of something else by now."""
-
-TOKEN_BYTES_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,53 +41,6 @@ class Vitals:
     exposition: str = ""
 
 
-class Caller:
-    """Asks processes as the holder of a token, over TLS where they speak it.
-
-    Args:
-        web: The files for that; None where everybody may ask.
-        timeout_s: How long one page may take.
-
-    Raises:
-        MisuseError: One of them cannot be used.
-    """
-
-    def __init__(self, web: Web | None, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        # Our own processes are never behind a proxy, whatever the environment says.
-        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-        headers = []
-        self._scheme = "http"
-        if web is not None:
-            directory = Path(web.directory)
-            token = text_of(directory / web.token, TOKEN_BYTES_MAX, private=True).strip()
-            if not token.isascii() or not token.isprintable():
-                raise MisuseError(f"file {web.token!r} holds no token")
-            headers.append(("Authorization", f"Bearer {token}"))
-            certificate = load_web_access(directory / web.access).certificate
-            if certificate is not None:
-                trusted = ssl.create_default_context()
-                trusted.load_verify_locations(certificate[0])
-                handlers.append(urllib.request.HTTPSHandler(context=trusted))
-                self._scheme = "https"
-        self._opener = urllib.request.build_opener(*handlers)
-        self._opener.addheaders = headers
-
-    def get(self, endpoint: str, page: str) -> tuple[bool, str]:
-        """Return whether the answer is a good one, and its text.
-
-        Raises:
-            OSError: It does not answer in time, or not as it should; HTTPException, too.
-        """
-        url = f"{self._scheme}://{endpoint}{page}"
-        try:
-            with self._opener.open(url, timeout=self._timeout_s) as answer:
-                return True, str(answer.read(PAGE_BYTES_MAX), "utf-8", "replace")
-        except HTTPError as error:
-            with error:
-                return False, str(error.read(PAGE_BYTES_MAX), "utf-8", "replace")
-
-
 def probe(processes: Sequence[Process], timeout_s: float = TIMEOUT_S) -> list[Vitals]:
     """Ask all of them at once; in their order.
 
@@ -107,8 +51,15 @@ def probe(processes: Sequence[Process], timeout_s: float = TIMEOUT_S) -> list[Vi
     Raises:
         MisuseError: A file for asking them cannot be used.
     """
-    callers = {process.web: Caller(process.web, timeout_s) for process in processes}
+    callers = {process.web: _caller(process.web, timeout_s) for process in processes}
     return at_once(partial(_probe, callers), processes)
+
+
+def _caller(web: Web | None, timeout_s: float) -> Caller:
+    if web is None:
+        return Caller(None, None, timeout_s)
+    directory = Path(web.directory)
+    return Caller(directory / web.access, directory / web.token, timeout_s)
 
 
 def _probe(callers: Mapping[Web | None, Caller], process: Process) -> Vitals:

@@ -14,6 +14,7 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.support.commands import run_dafka
 from tests.support.gateway_processes import WAIT_S, KafkaCluster, Producing, create
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -79,7 +80,7 @@ def test_a_gateway_says_how_it_is(tmp_path, free_ports, reopened, until):
         endpoint = cluster.gateway(free_ports(1), "--metrics", f"127.0.0.1:{metrics}")
         until(lambda: page(metrics, "/ready") == (200, "ok\n"), WAIT_S)
         create(endpoint, "orders", 3)
-        served = 'dafka_gateway_partitions{cluster="c1",state="serving"} 4.0'
+        served = 'dafka_gateway_partitions{cluster="c1",state="serving"} 5.0'
         until(lambda: served in page(metrics, "/metrics")[1], WAIT_S)
         assert json.loads(page(metrics, "/topics")[1]) == {"orders": 3}
         until(lambda: json.loads(page(metrics, "/connections")[1]) == [], WAIT_S)
@@ -136,3 +137,27 @@ def test_another_gateway_goes_on_where_the_owner_was_killed(
     assert [int(value) for _, value in there] == list(range(producing.sent))
     assert {int(value): offset for offset, value in there} == producing.placed
     assert producing.silent_s() < 6 * TAKEOVER_S, "on a machine with much else to do"
+
+
+def test_commands_tell_what_a_gateway_shows(make_cluster, free_ports, until):
+    cluster = make_cluster()
+    looked_at = f"127.0.0.1:{free_ports(1)}"
+    endpoint = cluster.gateway(free_ports(1), "--metrics", looked_at)
+    until(lambda: run_dafka("gateway", "status", looked_at).returncode == 0, WAIT_S)
+    create(endpoint, "orders", 2)
+    settings = {"bootstrap.servers": endpoint, "client.id": "me", "group.id": "g"}
+    with closing(confluent_kafka.Consumer(settings)) as consumer:
+        place = confluent_kafka.TopicPartition("orders", 1, 0)
+        consumer.commit(offsets=[place], asynchronous=False)
+
+        def told(*words):
+            done = run_dafka("gateway", words[0], looked_at, *words[1:], "--json")
+            assert done.returncode == 0, done.stderr
+            return [json.loads(line) for line in done.stdout.splitlines()]
+
+        assert told("topics") == [{"topic": "orders", "partitions": 2}]
+        assert [row["leader"] for row in told("topics", "orders")] == [endpoint] * 2
+        assert [row["group"] for row in told("groups")] == ["g"]
+        (commit,) = told("groups", "g")
+        assert commit == {"topic": "orders", "partition": 1, "offset": 0, "lag_records": 0}
+        assert "me" in {row["client_id"] for row in told("connections")}

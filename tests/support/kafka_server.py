@@ -62,6 +62,7 @@ def served(
         handlers = Handlers(broker, now_ms, made, coordinated, refused=refused, quotas=quotas)
         server = GatewayServer(handlers, settings or ServerSettings(), users)
         port = await server.start("127.0.0.1", 0)
+        await server.listen()
         broker.endpoint = ("127.0.0.1", port)
         return ServedBroker(loop, server, broker, port)
 

@@ -87,6 +87,34 @@ def test_a_password_for_kafka_clients(dafka, refused, tmp_path):
     assert "take it out there first" in refused(2, "keys", "shop", *where, "--kafka")
 
 
+def test_quotas_of_a_kafka_user_are_set_shown_and_taken_away(dafka, refused, tmp_path):
+    where = ["--dir", str(tmp_path)]
+    for name in ("shop", "ops"):
+        assert dafka("keys", name, *where, "--kafka", "--read", "*").returncode == 0
+    file = tmp_path / "kafka.toml"
+    before = file.read_text()
+    rates = ("--producer-byte-rate", "1000000", "--consumer-byte-rate", "5")
+    assert dafka("keys", "shop", *where, *rates).returncode == 0
+    assert dafka("keys", "shop", *where, "--producer-byte-rate", "2000").returncode == 0
+    users = load_users(file).users
+    assert (users["shop"].producer_byte_rate, users["shop"].consumer_byte_rate) == (2_000, 5)
+    assert (users["ops"].producer_byte_rate, users["ops"].consumer_byte_rate) == (None, None)
+    shown = dafka("keys", "shop", *where, "--quotas").stdout.decode()
+    assert shown == (
+        "producer_byte_rate: 2,000 bytes a second\nconsumer_byte_rate: 5 bytes a second\n"
+    )
+    assert file.stat().st_mode & 0o777 == 0o600
+    none = ("--producer-byte-rate", "0", "--consumer-byte-rate", "0")
+    assert b"producer_byte_rate: none" in dafka("keys", "shop", *where, *none).stdout
+    assert file.read_text() == before
+    for words, says in (
+        (("who", "--quotas"), "no user 'who'"),
+        (("shop", "--kafka", "--producer-byte-rate", "1"), "make it first"),
+    ):
+        assert says in refused(2, "keys", *words, *where)
+    assert file.read_text() == before
+
+
 def test_mistakes_change_nothing(refused, dafka, tmp_path):
     where = ["--dir", str(tmp_path)]
     assert "access.toml" in refused(2, "keys", "shop", *where)

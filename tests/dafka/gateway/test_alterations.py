@@ -40,9 +40,9 @@ def topic(*configs, name="orders", kind=2):
 
 @every_alter
 def test_what_is_not_said_is_what_it_was_without(version):
-    (told,), configs = altered(Api.ALTER_CONFIGS, version, topic(("retention.bytes", "7")))
+    (told,), configs = altered(Api.ALTER_CONFIGS, version, topic(("max.message.bytes", "7")))
     assert (told.error_code, told.resource_name) == (0, "orders")
-    assert configs == {"retention.bytes": "7"}
+    assert configs == {"max.message.bytes": "7"}
     _, nothing = altered(Api.ALTER_CONFIGS, version, topic())
     assert nothing == {}
 
@@ -50,9 +50,9 @@ def test_what_is_not_said_is_what_it_was_without(version):
 @every_increment
 def test_what_is_not_said_stays(version):
     api = Api.INCREMENTAL_ALTER_CONFIGS
-    (told,), configs = altered(api, version, topic(("retention.bytes", "7")))
+    (told,), configs = altered(api, version, topic(("max.message.bytes", "7")))
     assert told.error_code == 0
-    assert configs == {"retention.ms": "5", "retention.bytes": "7"}
+    assert configs == {"retention.ms": "5", "max.message.bytes": "7"}
     assert altered(api, version, topic(("retention.ms", None, DELETE)))[1] == {}
     assert altered(api, version, topic())[1] == {"retention.ms": "5"}
 

@@ -10,7 +10,7 @@ from dafka.limits import CLIENT_BATCH_BYTES_MAX
     "configs",
     [
         {},
-        {"retention.ms": "-1", "retention.bytes": "1000000"},
+        {"retention.ms": "-1", "retention.bytes": "-1"},
         {"cleanup.policy": "delete", "compression.type": "producer"},
         {"message.timestamp.type": "CreateTime"},
         {"max.message.bytes": "1000"},
@@ -27,11 +27,16 @@ def test_what_can_be_heeded_is_taken(configs):
         ("no.such.config", "1", "there is no config 'no.such.config'"),
         ("cleanup.policy", "compact", "cleanup.policy is delete here"),
         ("compression.type", "zstd", "compression.type is producer here"),
-        ("message.timestamp.type", "LogAppendTime", "cannot be 'LogAppendTime'"),
+        (
+            "message.timestamp.type",
+            "LogAppendTime",
+            "cannot be 'LogAppendTime': batches are kept as",
+        ),
         ("retention.ms", "-2", "a number from -1"),
         ("retention.ms", "soon", "not 'soon'"),
         ("retention.ms", "9" * 20, "not '9"),
-        ("retention.bytes", "٣", "a number"),
+        ("retention.ms", "٣", "a number"),
+        ("retention.bytes", "1000000", "cannot be '1000000': a ledger does not know how large"),
         ("max.message.bytes", str(CLIENT_BATCH_BYTES_MAX + 1), "a number from 0 to"),
     ],
 )
@@ -49,6 +54,9 @@ def test_a_topic_is_described_with_what_was_set_and_what_was_not():
     assert (rows["retention.ms"]["value"], rows["retention.ms"]["config_source"]) == ("5", 1)
     assert (rows["retention.bytes"]["value"], rows["retention.bytes"]["config_source"]) == ("-1", 5)
     assert rows["cleanup.policy"]["read_only"]
+    assert rows["retention.bytes"]["read_only"]
+    (kept,) = described({"retention.bytes": "7"}, ["retention.bytes"])
+    assert kept["value"] == "7", "as it was set where that could be"
     assert [row["name"] for row in described({}, ["retention.ms", "other"])] == ["retention.ms"]
 
 

@@ -12,7 +12,8 @@ from kio.serial import entity_reader
 
 from dafka.errors import RequestError
 from dafka.gateway.layout import RequestReader, request_layout, response_layout
-from tests.support.kafka_messages import EVERY_VERSION, plain, some, written
+from dafka.gateway.wire import Api
+from tests.support.kafka_messages import EVERY_VERSION, entity_of, plain, some, written
 
 EXAMPLES = 8
 every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
@@ -93,6 +94,19 @@ def test_every_beginning_of_a_request_is_refused(api, version):
 def test_a_length_is_checked_before_anything_is_made_of_it(octets, reason):
     with pytest.raises(RequestError, match=reason):
         RequestReader(octets, 100).items(None, nullable=True)
+
+
+def test_no_text_is_longer_than_kafkas():
+    layout = request_layout(Api.JOIN_GROUP, 9)
+    values = {"group_id": "g", "member_id": "m", "protocol_type": "", "protocols": ()}
+    for size in (32_767, 32_768):
+        entity = entity_of(load_request_schema(Api.JOIN_GROUP, 9), values | {"reason": "x" * size})
+        reader = RequestReader(written(entity), 1_000)
+        if size == 32_767:
+            assert layout.read(reader).reason == "x" * size
+        else:
+            with pytest.raises(RequestError, match="length"):
+                layout.read(reader)
 
 
 @pytest.mark.parametrize("size", [-2, -(2**31)])

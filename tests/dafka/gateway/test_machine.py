@@ -221,7 +221,7 @@ def test_what_it_owns_it_stores_and_shows(bench):
     located = bench.ask(Locate(1, FIRST, 1, 1_000))
     assert located.offsets == Offsets(0, 3)
     assert [(entry.offset, batch.count) for entry, batch in located.found] == [(0, 2), (0, 1)]
-    (survey,) = bench.ask(Survey(1, FIRST)).entries
+    (survey,) = bench.ask(Survey(1, FIRST, 0, 9)).entries
     assert (survey.offset, survey.records) == (0, 3)
 
 
@@ -343,7 +343,7 @@ def test_a_topic_of_many_partitions_draws_an_address_for_each(store):
     bench.own(CONTROLLED)
     many = Topic("many", 500, UUID(int=9), {})
     bench.drawn = 0
-    bench.give(CatalogRead((many,)))
+    bench.give(CatalogRead((TopicState(many),)))
     served = {one.partition for one in bench.told if isinstance(one, OffsetsShown)}
     assert served >= {KafkaPartition("many", number) for number in range(500)}
     assert bench.drawn == 500
@@ -493,12 +493,12 @@ def test_who_takes_over_empties_what_was_not_and_only_that(controller, store):
 
 def test_settings_are_altered_in_the_order_of_the_changes(controller):
     controller.give(AlterTopic(5, "orders", {"retention.ms": "7"}, whole=False))
-    controller.give(AlterTopic(6, "orders", {"retention.bytes": "9"}, whole=False))
+    controller.give(AlterTopic(6, "orders", {"max.message.bytes": "9"}, whole=False))
     told = order(controller)
     assert TopicMade(5, ErrorCode.NONE) in told
     assert TopicMade(6, ErrorCode.NONE) not in told, "it did not know of the first: it asks again"
     assert TopicMade(6, ErrorCode.NONE) in order(controller)
-    both = {"retention.ms": "7", "retention.bytes": "9"}
+    both = {"retention.ms": "7", "max.message.bytes": "9"}
     assert controller.machine.catalog.topics["orders"].configs == both
     controller.give(AlterTopic(7, "orders", {"retention.ms": None}, whole=True))
     assert TopicMade(7, ErrorCode.NONE) in order(controller)

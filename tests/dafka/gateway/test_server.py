@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import struct
@@ -15,6 +16,7 @@ from prometheus_client import REGISTRY
 from dafka.gateway.broker import ErrorCode, KafkaPartition
 from dafka.gateway.connection import ServerSettings
 from dafka.gateway.coordinator import CoordinatorSettings
+from dafka.gateway.fetch import _Read
 from dafka.gateway.users import load_users
 from dafka.gateway.wire import Api
 from dafka.limits import MEMBER_BYTES_MAX, REQUEST_BYTES_MAX
@@ -254,8 +256,24 @@ def test_whose_waiting_requests_hold_most_goes_where_that_is_too_much():
         until(lambda: gateway.server._waiting == 0)
 
 
+def test_of_who_is_disconnected_while_it_waits_nothing_is_left():
+    with served(ServerSettings(waiting_bytes_max=100_000)) as gateway, gateway.client() as client:
+        gateway.create("orders")
+        places = waiting()["topics"][0]["partitions"] * 200
+        gc.collect()
+        gc.disable()  # it comes rarely in a gateway
+        try:
+            topics = [{"topic": "orders", "partitions": places}]
+            client.send(Api.FETCH, 11, **waiting(topics=topics))
+            assert client.is_closed()
+            until(lambda: gateway.server.connections == 0)
+            until(lambda: not [one for one in gc.get_objects() if isinstance(one, _Read)])
+        finally:
+            gc.enable()
+
+
 def test_what_a_member_says_beside_is_held_for_as_long_as_it_waits():
-    settings = ServerSettings(waiting_bytes_max=1_000_000)
+    settings = ServerSettings(waiting_bytes_max=20_000)
     coordinated = CoordinatorSettings(initial_delay_ms=600_000)
     with served(settings, coordinated=coordinated) as gateway, gateway.client() as member:
         member.send(
@@ -267,7 +285,7 @@ def test_what_a_member_says_beside_is_held_for_as_long_as_it_waits():
             group_instance_id="a",
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
-            reason="x" * 2_000_000,
+            reason="x" * 30_000,
         )
         assert member.is_closed()
         until(lambda: gateway.server._waiting == 0)
@@ -377,6 +395,21 @@ def test_nobody_waits_for_a_client_that_has_gone(gateway):
         client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
         until(lambda: gateway.server.connections == 1)
     until(lambda: gateway.server.connections == 0)
+
+
+@pytest.mark.parametrize("behind", [1, 5_000], ids=["a little", "more than is read ahead"])
+def test_nobody_waits_for_a_client_that_has_gone_with_more_to_say(gateway, behind):
+    with gateway.client() as client:
+        client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
+        until(lambda: gateway.server._waiting > 0)
+        for _ in range(behind):
+            client.send(Api.API_VERSIONS, 0)
+        client.send(Api.FETCH, 11, **fetching(("orders", 0, 0), max_wait_ms=600_000))
+        client.send(Api.PRODUCE, 9, **producing(client_batch(), acks=0))
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.is_closed()
+        until(lambda: gateway.server.connections == 0)
+    assert gateway.broker.offsets(ORDERS).end == 3
 
 
 def test_what_a_client_sent_before_it_went_is_stored(gateway):

@@ -41,11 +41,11 @@ def test_what_comes_next_follows_from_what_there_is(wanted, state, step):
 
 def test_settings_are_added_or_are_all_there_is():
     state = TopicState(ORDERS._replace(configs={"retention.ms": "5"}), change=2)
-    added = AlterTopic(1, "orders", {"retention.bytes": "7"}, whole=False).step(state)
-    assert added.topic.configs == {"retention.ms": "5", "retention.bytes": "7"}
+    added = AlterTopic(1, "orders", {"max.message.bytes": "7"}, whole=False).step(state)
+    assert added.topic.configs == {"retention.ms": "5", "max.message.bytes": "7"}
     assert added.change == 2, "the one that it follows"
-    whole = AlterTopic(1, "orders", {"retention.bytes": "7"}, whole=True).step(state)
-    assert whole.topic.configs == {"retention.bytes": "7"}
+    whole = AlterTopic(1, "orders", {"max.message.bytes": "7"}, whole=True).step(state)
+    assert whole.topic.configs == {"max.message.bytes": "7"}
 
 
 def emptied(number, change):

@@ -69,3 +69,35 @@ def test_what_another_gateway_owns_is_left_to_it():
         assert broker.offsets(ORDERS) == Offsets(0, 1)
 
     asyncio.run(scenario())
+
+
+def test_a_partition_is_searched_again_once_its_first_record_is_too_old():
+    class Counted(MemoryBroker):
+        searched = 0
+
+        async def find(self, partition, timestamp_ms):
+            self.searched += 1
+            return await super().find(partition, timestamp_ms)
+
+    broker = Counted()
+
+    async def scenario():
+        await broker.create("orders", 1, AGED)
+        for time_ms in (1_000, 3_000):
+            await broker.append(ORDERS, batch_of(b"a", time_ms=time_ms), -1, 1)
+        clock = iter((1_500, 2_000, 2_001, 2_500, 4_000, 4_001))
+        retention = TopicRetention(broker, lambda: next(clock))
+        seen = []
+        for _ in range(6):
+            await retention.look()
+            seen.append((broker.searched, broker.offsets(ORDERS).start))
+        assert seen == [(1, 0), (1, 0), (2, 1), (2, 1), (2, 1), (3, 2)]
+        await broker.append(ORDERS, batch_of(b"a", time_ms=1_000), -1, 1)
+        retention = TopicRetention(broker, lambda: 1_500)
+        await retention.look()
+        await broker.delete_records(ORDERS, 3, 1)
+        await broker.append(ORDERS, batch_of(b"a", time_ms=1_000), -1, 1)
+        await retention.look()
+        assert broker.searched == 5, "offsets begin elsewhere by now"
+
+    asyncio.run(scenario())

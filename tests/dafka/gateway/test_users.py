@@ -6,7 +6,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.gateway.scram import MECHANISMS, proves
-from dafka.gateway.users import load_users, user_entry
+from dafka.gateway.users import load_users, user_entry, with_quotas
 from dafka.transport.access import Rights
 from tests.support.certificates import write_users
 
@@ -108,3 +108,16 @@ def test_what_is_kept_of_passwords_is_its_owners(tmp_path):
     file.chmod(0o644)
     with pytest.raises(MisuseError, match="others may read it"):
         load_users(file)
+
+
+def test_quotas_are_not_written_where_an_entry_is_not_understood():
+    text = '[users]\nshop = {read = ["*"]}\n'
+    with pytest.raises(MisuseError, match="edit the file"):
+        with_quotas(text, "shop", {"producer_byte_rate": 5})
+
+
+def test_quotas_are_written_into_the_entry_of_their_user_alone():
+    text = '[users."a"]\nread = ["x*"]  # why\n\n[users."b"]\nproducer_byte_rate = 7\n'
+    written = with_quotas(text, "a", {"producer_byte_rate": 5})
+    assert written == text.replace('"a"]\n', '"a"]\nproducer_byte_rate = 5\n')
+    assert with_quotas(written, "a", {"producer_byte_rate": None}) == text

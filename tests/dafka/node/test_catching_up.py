@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dafka.errors import QueryError
 from dafka.model import Partition
-from dafka.node.catching_up import CatchingUp
+from dafka.node.catching_up import LATE_MS, CatchingUp
 from dafka.query.messages import HealthResponse
 
 ORDERS, OTHER = Partition("orders", "A"), Partition("other", "A")
@@ -41,8 +41,8 @@ def catching_up(**others):
     return CatchingUp(list(others), None, lambda endpoint, *_: others[endpoint])
 
 
-def look(following, new, identity="S0"):
-    found = following.look(new, identity, ["orders"])
+def look(following, new, identity="S0", now_ms=0):
+    found = following.look(new, identity, ["orders"], now_ms)
     assert found is new.caught_up
     return found
 
@@ -60,10 +60,10 @@ def test_it_has_caught_up_once_it_has_had_all_of_each_of_the_others():
 def test_it_asks_no_further_than_what_is_lacking():
     new, other = Port({}), Port({ORDERS: range(3), OTHER: range(3)})
     following = catching_up(a=other)
-    assert not following.look(new, "S0", ["orders", "other"])
+    assert not following.look(new, "S0", ["orders", "other"], 0)
     assert (new.asked, other.asked) == (["orders"], ["orders"])
     new.kept = {ORDERS: range(3), OTHER: range(3)}
-    assert following.look(new, "S0", ["orders", "other"])
+    assert following.look(new, "S0", ["orders", "other"], 0)
 
 
 def test_who_is_away_is_waited_for():
@@ -81,8 +81,25 @@ def test_another_new_disk_begins_from_nothing():
     assert not look(following, Port({ORDERS: range(3)}))
     a.kept[ORDERS] = range(6)
     assert not look(following, Port({ORDERS: range(5)}, "S1"), "S1")
-    assert not following.look(Port({ORDERS: range(9)}, "S2"), "S1", ["orders"])
+    assert not following.look(Port({ORDERS: range(9)}, "S2"), "S1", ["orders"], 0)
 
 
 def test_a_store_alone_has_all_there_is():
     assert look(catching_up(), Port({}))
+
+
+def test_that_it_takes_long_is_said_once_with_what_to_do(caplog):
+    a, b = Port({}), Port({ORDERS: range(3)})
+    b.away = True
+    following, new = catching_up(a=a, b=b), Port({})
+    for now_ms in (5, LATE_MS + 4):
+        assert not look(following, new, now_ms=now_ms)
+    assert not caplog.records
+    for now_ms in (LATE_MS + 5, 2 * LATE_MS + 5):
+        assert not look(following, new, now_ms=now_ms)
+    (warned,) = caplog.records
+    assert (warned.address, warned.others) == ("S0", ["b"])
+    assert "start those that are away" in warned.message
+    assert not look(following, Port({}, "S1"), "S1", 3 * LATE_MS)
+    assert not look(following, Port({}, "S1"), "S1", 4 * LATE_MS)
+    assert len(caplog.records) == 2, "of another disk it is said again"

@@ -123,3 +123,43 @@ def test_what_the_disk_does_not_give_is_kept(bench, monkeypatch, caplog):
     assert bench.step() == {}
     assert "it is kept" in caplog.text
     assert not bench.retention.behind
+
+
+class CountedExtents(dict):
+    """What there is of each partition, and how often that was asked."""
+
+    asked = 0
+
+    def __getitem__(self, place):
+        self.asked += 1
+        return super().__getitem__(place)
+
+
+def test_a_look_costs_by_the_chains_that_have_changed(bench, monkeypatch):
+    for number in range(200):
+        bench.write(chain(1, ("A", 0, 5)), KafkaPartition("orders", number))
+    while bench.retention.behind or bench.retention.due(bench.log, 100):
+        bench.step()
+    old = bench.write([*chain(2, ("A", 0, 5)), settled(2)])
+    extents = CountedExtents(bench.log.extents())
+    monkeypatch.setattr(bench.log, "extents", lambda: extents)
+    assert len(bench.retention.due(bench.log, 100)) == 1
+    assert 0 < extents.asked < 30
+    assert old in extents
+
+
+def test_what_there_was_no_room_for_goes_at_the_next_look(bench):
+    old = [bench.write(chain(1), one) for one in (FIRST, SECOND)]
+    for one in (FIRST, SECOND):
+        bench.write([*chain(2), settled(2, 2)], one)
+    assert len(bench.step(batches_max=2)) == 1
+    assert bench.retention.behind
+    assert len(bench.step(batches_max=2)) == 1
+    assert [bench.start(one) for one in old] == [2, 2]
+
+
+def test_what_a_disk_did_not_drop_is_dropped_later(bench):
+    old = bench.write(chain(1))
+    bench.write([*chain(2), settled(2, 2)])
+    assert bench.retention.due(bench.log, 100) == {old: 2}
+    assert bench.step() == {old: 2}

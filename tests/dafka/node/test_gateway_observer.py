@@ -36,7 +36,7 @@ class Node:
         self.meter = PartitionMeter(self.cluster_id)
         self.division = Shared(1, {f"{ME}@127.0.0.1:9092.1": about}, {}), {}
         self.shown = {}
-        self.stores_away = 1
+        self.stores_away, self.stores_new = 1, 2
         self.lags = {}
 
     async def ask(self, make):
@@ -78,7 +78,7 @@ def test_partitions_by_how_far_they_are(observed):
     assert told("partitions", state="beginning") == 2
     assert told("cluster_partitions") == 5
     assert told("beginning_seconds") == 2
-    assert told("stores_away") == 1
+    assert (told("stores_away"), told("stores_new")) == (1, 2)
     assert told("partition_high_watermark", topic="orders", partition="0") == 5
     node.shown = dict.fromkeys([CONTROLLED, CHANGED, *ORDERS], Offsets(0, 5))
     look()

@@ -9,6 +9,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.process.files import (
+    is_open_to_others,
     locked,
     private_directory,
     replace_text,
@@ -28,6 +29,24 @@ def test_a_secret_is_its_owners_and_is_never_written_over(tmp_path):
     with pytest.raises(MisuseError, match=r"others may read it \(mode 640\)"):
         text_of(file, 100, private=True)
     assert text_of(file, 100) == "deep\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "user", "is_open"),
+    [
+        (0o100600, 1_000, 1_000, False),
+        (0o100440, 1_000, 1_000, True),
+        (0o100440, 0, 10_001, False),
+        (0o100640, 0, 10_001, False),
+        (0o100640, 0, 0, True),
+        (0o100640, 1_001, 10_001, True),
+        (0o100660, 0, 10_001, True),
+        (0o100444, 0, 10_001, True),
+        (0o100604, 0, 10_001, True),
+    ],
+)
+def test_a_secret_of_roots_may_be_read_by_the_group_of_who_reads_it(mode, owner, user, is_open):
+    assert is_open_to_others(mode, owner, user) is is_open
 
 
 def test_what_is_no_small_text_is_refused(tmp_path):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from dafka.model import Partition
+from dafka.query.messages import HealthResponse
 from dafka.records.envelope import Envelope
 from distributor.local.processes import processes_of
 from distributor.operations import doctor as module
@@ -41,6 +42,22 @@ def test_a_cluster_that_does_not_answer_comes_before_its_links(pair):
     assert "start the store" in cluster.do
     assert [link.about for link in links] == ["c1 → c2, level 1", "c2 → c1, level 1"]
     assert all(link.what == "cannot be judged: c2 does not answer" for link in links)
+
+
+def test_a_new_disk_that_cannot_be_compared_is_named_where_gateways_need_it():
+    new, old = HealthResponse("A", 0, 0, new=True), HealthResponse("B", 0, 0)
+    cluster = topology_of("c1").clusters[0]
+    with_gateway = replace(cluster, gateways=(GatewaySpec(listen="127.0.0.1:9092"),))
+
+    def found(cluster, given, away):
+        return list(module._of_new_disks(cluster, given, away))
+
+    (finding,) = found(with_gateway, {"tcp://a:1": new, "tcp://b:1": old}, ["tcp://c:1"])
+    assert finding.about == "c1 tcp://a:1"
+    assert "is to be compared with tcp://c:1" in finding.what
+    assert found(with_gateway, {"tcp://a:1": new}, []) == []
+    assert found(with_gateway, {"tcp://b:1": old}, ["tcp://c:1"]) == []
+    assert found(cluster, {"tcp://a:1": new}, ["tcp://c:1"]) == []
 
 
 def test_a_link_without_either_end_names_both():
