@@ -51,10 +51,13 @@ class Decision(NamedTuple):
     Attributes:
         answer: What the client is told.
         changes: What it follows from, also what holds already: that may be on too few disks.
+        afterwards: What is written once the changes hold: of what is written at once, part may
+            hold and the rest be outdone by another registry.
     """
 
     answer: object
     changes: Changes = ()
+    afterwards: Changes = ()
 
 
 def _next(versions: Collection[int]) -> int:
@@ -377,8 +380,8 @@ class Registry:
             if version == Version(id_, deleted=True)
             and not self.referenced_by(subject, old, deleted=True)
         )
-        changes: Changes = ((VersionKey(subject, number), Version(id_)), *replaced)
-        return Decision({"id": id_}, (self._meaning(id_, schema), *changes))
+        version = (VersionKey(subject, number), Version(id_))
+        return Decision({"id": id_}, (self._meaning(id_, schema), version), replaced)
 
     def _meaning(self, id_: int, schema: Schema) -> tuple[Key, Value]:
         """What an id means, to be said before where it is used.

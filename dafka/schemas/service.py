@@ -170,8 +170,9 @@ class Service:
                 self._claim()
                 self._unsettled = False
             decided = decision(self._registry, self._next_id())
-            if not self._stands(decided.changes):
-                self._carry_out(decided.changes)
+            for changes in (decided.changes, decided.afterwards):
+                if not self._stands(changes):
+                    self._carry_out(changes)
             return decided.answer
 
     def _holds(self, changes: Changes) -> bool:

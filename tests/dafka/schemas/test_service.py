@@ -11,6 +11,8 @@ from dafka.schemas.entries import (
     SchemaEntry,
     SchemaKey,
     Stamp,
+    Version,
+    VersionKey,
 )
 from dafka.schemas.rest import application
 from dafka.schemas.schema_log import MemorySchemaLog
@@ -294,3 +296,24 @@ def test_who_has_just_taken_over_may_decide_before_the_next_one_takes_over(recor
     claims = [entry.stamp.epoch for entry in records if isinstance(entry.key, PrimaryKey)]
     assert claims == [1, 1 + CLUSTERS_MAX], "the first one was not interrupted"
     assert slow.ask(lambda registry: registry.schema(1)) == INT
+
+
+def test_a_registration_that_is_outdone_leaves_the_deleted_version_it_was_to_replace(records):
+    class Outdone(MemorySchemaLog):
+        outdone = False
+
+        def write(self, entries):
+            super().write(entries)
+            if self.outdone and entries[0].key == SchemaKey(1):
+                claim = SchemaEntry(PrimaryKey(), Stamp(513, 0), Primary("one", "B"))
+                other = SchemaEntry(VersionKey("a", 2), Stamp(513, 1), Version(513))
+                self.records.extend((claim, other))
+
+    log = Outdone(records, "A")
+    service = Service(log, "one")
+    assert service.become_first_primary()
+    assert register(service, "a", INT) == 1
+    service.decide(lambda registry, _: registry.delete_version("a", "1", permanent=False))
+    log.outdone = True
+    assert code_of(register, service) == 50003
+    assert State(records).versions["a"] == {1: Version(1, deleted=True), 2: Version(513)}
