@@ -46,10 +46,18 @@ Changes = tuple[tuple[Key, Value | None], ...]
 
 
 class Decision(NamedTuple):
-    """What is answered once the changes are on disk; none if everything is so already."""
+    """What is answered once the changes are on disk.
+
+    Attributes:
+        answer: What the client is told.
+        changes: What it follows from, also what holds already: that may be on too few disks.
+        afterwards: What is written once the changes hold: of what is written at once, part may
+            hold and the rest be outdone by another registry.
+    """
 
     answer: object
     changes: Changes = ()
+    afterwards: Changes = ()
 
 
 def _next(versions: Collection[int]) -> int:
@@ -331,7 +339,10 @@ class Registry:
         schema = self.checked(schema)
         found = self._find(subject, schema, self._numbers(subject, deleted=False, live=True))
         if found is not None and place.version in (None, found.number):
-            return Decision({"id": found.version.id})
+            version = (VersionKey(subject, found.number), found.version)
+            return Decision(
+                {"id": found.version.id}, (self._meaning(found.version.id, schema), version)
+            )
         return self._register(subject, schema, next_id, place.version)
 
     def _import(self, subject: str, schema: Schema, id_: int, wanted: int | None) -> Decision:
@@ -341,9 +352,7 @@ class Registry:
         if known is not None and known.identity() != schema.identity():
             raise not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
         there = [number for number, version in versions.items() if version == Version(id_)]
-        if wanted in there or (wanted is None and there):
-            return Decision({"id": id_})
-        number = _next(versions) if wanted is None else wanted
+        number = max(there, default=_next(versions)) if wanted is None else wanted
         if number in versions and versions[number].id != id_:
             raise not_permitted(f"Overwrite version {number} of '{subject}' is not permitted.")
         version = (VersionKey(subject, number), Version(id_))
@@ -371,8 +380,8 @@ class Registry:
             if version == Version(id_, deleted=True)
             and not self.referenced_by(subject, old, deleted=True)
         )
-        changes: Changes = ((VersionKey(subject, number), Version(id_)), *replaced)
-        return Decision({"id": id_}, (self._meaning(id_, schema), *changes))
+        version = (VersionKey(subject, number), Version(id_))
+        return Decision({"id": id_}, (self._meaning(id_, schema), version), replaced)
 
     def _meaning(self, id_: int, schema: Schema) -> tuple[Key, Value]:
         """What an id means, to be said before where it is used.
@@ -456,10 +465,7 @@ class Registry:
             )
         self._check_writable(subject)
         word = level.upper()
-        changes: Changes = (
-            () if self._state.level(subject) == word else ((ConfigKey(subject), word),)
-        )
-        return Decision({"compatibility": word}, changes)
+        return Decision({"compatibility": word}, ((ConfigKey(subject), word),))
 
     def set_mode(self, subject: str | None, mode: object, *, force: bool = False) -> Decision:
         """Set a mode; None takes it away.
@@ -481,8 +487,6 @@ class Registry:
         if not isinstance(mode, str) or mode.upper() not in MODES:
             raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
         word = mode.upper()
-        if self._state.mode(subject) == word:
-            return Decision({"mode": word})
         begins = word == "IMPORT" and self.mode(subject) != word
         emptied = self._emptied(subject) if begins and not force else ()
         return Decision({"mode": word}, (*emptied, (ModeKey(subject), word)))
@@ -515,7 +519,7 @@ class Registry:
             return changes
         # Whoever has the name next does not begin with what was set for somebody else.
         own = (ConfigKey(subject), ModeKey(subject))
-        return (*changes, *((key, None) for key in own if self._state.holds(key)))
+        return (*changes, *((key, None) for key in own if self._state.value(key) is not None))
 
     def _removal(self, places: Collection[tuple[str, int]]) -> Changes:
         """What takes versions away for good, and schemas that nobody has any more."""

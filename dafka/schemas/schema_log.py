@@ -150,7 +150,7 @@ class SchemaLog:
             for batch in store.scan(partition, begin, kept.stop):
                 for record in records_of(batch, begin, pass_over):
                     try:
-                        state.apply(decode(record.key, record.value))
+                        state.apply(decode(record.key, record.value), store.endpoint)
                     except ValueError as error:
                         self.strangers += 1
                         place = f"{record.address}/{record.sequence}"

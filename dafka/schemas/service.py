@@ -15,11 +15,12 @@ from dafka.schemas.rulings import Rulings, Unjudged, judge
 from dafka.schemas.state import EPOCH_MAX, State, id_range, next_epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from dafka.errors import DafkaError
     from dafka.process.web import WebServer
-    from dafka.schemas.registry import Decision
+    from dafka.schemas.entries import Key
+    from dafka.schemas.registry import Changes, Decision
     from dafka.schemas.rulings import Case, Ruling
 
 
@@ -30,6 +31,12 @@ CASES_MAX = 20
 
 CLAIMS_MAX = 5
 """Claims in a row that others contested before a request is given back."""
+
+GIVE_WAY_READS = 16
+"""So often the log is read until whoever has taken over has written: a write takes a few of them.
+
+Reads, not a time: both take as long as the stores do.
+"""
 
 
 class EntryLog(Protocol):
@@ -80,6 +87,8 @@ class Service:
         self._lock = Lock()
         self._unsettled = False
         """Whether entries may still come to be of which nobody was told that they are."""
+        self._sure: dict[Key, SchemaEntry] = {}
+        """Those that whoever takes over reads before it decides."""
         self.trouble = ""
         """Why the log could not be read or written last time; empty if it could."""
 
@@ -146,8 +155,12 @@ class Service:
         with self._lock:
             self._read(self._log.majority)
             decided = decision(self._registry, self._next_id())
-            if not decided.changes:
-                return decided.answer
+            if self._holds(decided.changes):
+                if not self._decides():
+                    return decided.answer  # where nothing is decided, this is a question
+                self._make_sure([key for key, _ in decided.changes])
+                if self._stands(decided.changes):
+                    return decided.answer
             self._check_primary()
             if (
                 not self._leads()
@@ -156,21 +169,59 @@ class Service:
             ):
                 self._claim()
                 self._unsettled = False
-                decided = decision(self._registry, self._next_id())
-            epoch, number = self._state.epoch, 0
-            if self._state.last.epoch == epoch:
-                number = self._state.last.number
-            entries = [
-                SchemaEntry(key, Stamp(epoch, number + place), value)
-                for place, (key, value) in enumerate(decided.changes, 1)
-            ]
-            self._unsettled = True
-            self._write(entries)
-            self._unsettled = False
-            holds = all(self._state.entries.get(entry.key) == entry for entry in entries)
-            if not self._leads() or self._state.epoch != epoch or not holds:
-                raise _taken_over()
+            decided = decision(self._registry, self._next_id())
+            for changes in (decided.changes, decided.afterwards):
+                if not self._stands(changes):
+                    self._carry_out(changes)
             return decided.answer
+
+    def _holds(self, changes: Changes) -> bool:
+        """Whether all is so already, as far as it has been read."""
+        return all(self._state.value(key) == value for key, value in changes)
+
+    def _stands(self, changes: Changes) -> bool:
+        """Whether all is so already, and whoever decides next knows it.
+
+        What one store has may be what another registry could not write in time: whoever takes over
+        need not read it, and may decide otherwise.
+        """
+        entries = self._state.entries
+        return self._holds(changes) and all(
+            self._sure.get(key) == entries.get(key) for key, _ in changes
+        )
+
+    def _make_sure(self, keys: Iterable[Key]) -> None:
+        """Note what more than half of the stores have while nobody decides who may not know it.
+
+        That is so if no epoch is open but our own or that of the entry, and that is read after
+        all those stores: who opens another one from then on reads one of them first.
+        """
+        entries = self._state.entries
+        held = [entries[key] for key in keys if self._state.stores_with(key) >= self._log.majority]
+        if all(self._sure.get(entry.key) == entry for entry in held):
+            return
+        self._read(self._log.majority)
+        ours, epoch = self._leads(), self._state.epoch
+        for entry in held:
+            if ours or entry.stamp.epoch == epoch:
+                self._sure[entry.key] = entry
+
+    def _carry_out(self, changes: Changes) -> None:
+        """Write what has been decided, and see whether it holds."""
+        epoch, number = self._state.epoch, 0
+        if self._state.last.epoch == epoch:
+            number = self._state.last.number
+        entries = [
+            SchemaEntry(key, Stamp(epoch, number + place), value)
+            for place, (key, value) in enumerate(changes, 1)
+        ]
+        self._unsettled = True
+        self._write(entries)
+        self._unsettled = False
+        holds = all(self._state.entries.get(entry.key) == entry for entry in entries)
+        if not self._leads() or self._state.epoch != epoch or not holds:
+            raise _taken_over()
+        self._sure.update({entry.key: entry for entry in entries})
 
     def _next_id(self) -> int:
         """Of this epoch, or the first of the next one if this one has no more."""
@@ -192,6 +243,10 @@ class Service:
                 f"This registry is read-only: schemas are registered at {primary.cluster}."
             )
 
+    def _decides(self) -> bool:
+        primary = self._state.primary
+        return primary is not None and primary.cluster == self._cluster
+
     def _leads(self) -> bool:
         return (
             self._state.primary == Primary(self._cluster, self._log.address)
@@ -199,17 +254,28 @@ class Service:
         )
 
     def _claim(self) -> None:
-        """Open an epoch of our own. Two that claim the same one both claim again, a higher one."""
+        """Open an epoch of our own. Of those that claim the same one, one claims a higher one."""
         for _ in range(CLAIMS_MAX):
+            self._give_way()
             epoch = self._following()
             if epoch > EPOCH_MAX:
                 raise RegistryError(50001, f"All {EPOCH_MAX} epochs are used up.")
             claim = Primary(self._cluster, self._log.address)
             self._write([SchemaEntry(PrimaryKey(), Stamp(epoch, 0), claim)])
+            self._make_sure(self._state.entries)
             if self._leads() and self._state.epoch == epoch:
                 return
             self._check_primary()
         raise _taken_over()
+
+    def _give_way(self) -> None:
+        """Let who has just taken over decide something: else all take over in turn for ever."""
+        for _ in range(GIVE_WAY_READS):
+            others = max(self._state.rivals, default=self._log.address) != self._log.address
+            if not others or self._state.last != Stamp(self._state.epoch, 0):
+                return
+            self._read(self._log.majority)
+            self._check_primary()
 
     def _read(self, stores_min: int) -> None:
         try:
@@ -217,11 +283,9 @@ class Service:
         except QueryError as error:
             raise self._troubled(error) from error
         self.trouble = ""
-        primary = self._state.primary
-        decides = primary is not None and primary.cluster == self._cluster
         metrics.REGISTRY_SUBJECTS.labels(self._cluster).set(len(self._state.versions))
         metrics.REGISTRY_EPOCH.labels(self._cluster).set(self._state.epoch)
-        metrics.REGISTRY_PRIMARY.labels(self._cluster).set(decides)
+        metrics.REGISTRY_PRIMARY.labels(self._cluster).set(self._decides())
 
     def _write(self, entries: Sequence[SchemaEntry]) -> None:
         try:

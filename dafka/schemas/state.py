@@ -21,6 +21,7 @@ from dafka.schemas.entries import (
     SchemaEntry,
     SchemaKey,
     Stamp,
+    Value,
     Version,
     VersionKey,
 )
@@ -72,19 +73,24 @@ class State:
         """Who has claimed the highest epoch that is claimed; more than one must all try again."""
         self.changes = 0
         """How many entries have made a difference."""
+        self._tellers: dict[Key, set[str]] = {}
+        """By key, the stores that have what holds."""
         self._changed: dict[Key, int] = {}
         """By key, which of them was its last, in their order."""
         self._ids: dict[tuple[str, str, tuple[Reference, ...]], set[int]] = {}
         for entry in entries:
             self.apply(entry)
 
-    def apply(self, entry: SchemaEntry) -> bool:
-        """Take an entry in; False if what holds already is newer, or is the same."""
+    def apply(self, entry: SchemaEntry, store: str = "") -> bool:
+        """Take an entry of a store in; False if what holds already is newer, or is the same."""
         before = self.entries.get(entry.key)
         self._note_claim(before, entry)
         if before is not None and entry.rank() <= before.rank():
+            if entry == before:
+                self._tellers[entry.key].add(store)
             return False
         self.entries[entry.key] = entry
+        self._tellers[entry.key] = {store}
         self.changes += 1
         self._changed.pop(entry.key, None)
         self._changed[entry.key] = self.changes
@@ -109,6 +115,10 @@ class State:
             key
             for key, _ in takewhile(lambda item: item[1] > changes, reversed(self._changed.items()))
         ]
+
+    def stores_with(self, key: Key) -> int:
+        """How many stores have told what holds for a key."""
+        return len(self._tellers.get(key, ()))
 
     def schema(self, id_: int) -> Schema | None:
         """The schema with an id, if there is one."""
@@ -141,10 +151,10 @@ class State:
         """The mode set for exactly this subject."""
         return self._word(ModeKey(subject))
 
-    def holds(self, key: Key) -> bool:
-        """Whether anything is known for a key that is not gone."""
+    def value(self, key: Key) -> Value | None:
+        """What holds for a key; None if nothing is known for it, or it is gone."""
         entry = self.entries.get(key)
-        return entry is not None and entry.value is not None
+        return entry.value if entry is not None else None
 
     @property
     def primary(self) -> Primary | None:

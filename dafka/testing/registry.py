@@ -189,7 +189,11 @@ class RegistryCluster:
             _boot(node)
 
     def settle(self) -> bool:
-        """Wait until stores have the same, and schemas are registered; whether that came about."""
+        """Wait until stores have the same, schemas are registered, and nobody still has work.
+
+        Returns:
+            Whether that came about.
+        """
         healed_ms = self.world.now_ms
         self._wait(self.calls)
         while self.world.now_ms < healed_ms + SETTLING_MS_MAX:
@@ -197,7 +201,8 @@ class RegistryCluster:
             calls = [self.call(registry, ask) for registry in self.registries]
             self._wait(calls)
             heads = {tuple(sorted(store.log.heads().items())) for store in self.stores}
-            if len(heads) == 1 and any(call.done for call in calls):
+            idle = not any(registry.busy for registry in (*self.registries, *self.operators))
+            if idle and len(heads) == 1 and any(call.done for call in calls):
                 return True
         return False
 
@@ -321,7 +326,7 @@ def _judged(cluster: RegistryCluster, *, healthy: bool) -> RegistryOutcome:
             world.run_until(world.now_ms + 2_000)
             cluster.ask_something()
         if not cluster.settle():
-            problems.append("not settled: stores differ, or nothing can be registered")
+            problems.append("not settled: stores differ, or what is asked for is not answered")
         last = cluster.read()
     except NodeFailedError as error:
         problems.append(f"failed: {error}")

@@ -213,12 +213,18 @@ class SimRegistry:
         self._number = number
         self._first = first
         self._calls: deque[Call] = deque()
+        self._answering = False
         self._writers: list[EntryWriter] = []
 
     @property
     def life(self) -> str:
         """Which of its lives it is in."""
         return f"{self.name}.{self.incarnation}"
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has requests that it has not answered."""
+        return self._answering or bool(self._calls)
 
     def boot(self) -> None:
         """Start: it knows nothing but what the log says."""
@@ -233,6 +239,7 @@ class SimRegistry:
         self.world.note("crash", self.name)
         self.alive = False
         self._calls.clear()
+        self._answering = False
         self.thread.kill()
         for writer in self._writers:
             writer.crash()
@@ -258,6 +265,7 @@ class SimRegistry:
             self.thread.wait_for(lambda: False, AGAIN_MS)
         while self.thread.wait_for(lambda: bool(self._calls)):
             call = self._calls.popleft()
+            self._answering = True
             code = id_ = 0
             reading = None
             try:
@@ -275,6 +283,7 @@ class SimRegistry:
                         code = error.code
             self.world.note(self.life, call.ask, code, id_)
             self._answer(call, code, id_, reading)
+            self._answering = False
 
     def _answer(self, call: Call, code: int, id_: int, reading: Reading | None) -> None:
         """It leaves; on the way it may get lost."""

@@ -297,8 +297,8 @@ MUTANTS = [
     Mutant(
         "a registration is answered without looking whether it holds",
         "dafka/schemas/service.py",
-        "            if not self._leads() or self._state.epoch != epoch or not holds:\n"
-        "                raise _taken_over()\n",
+        "        if not self._leads() or self._state.epoch != epoch or not holds:\n"
+        "            raise _taken_over()\n",
         "",
     ),
     Mutant(

@@ -34,7 +34,7 @@ class Decided(Registry):
         super().__init__(State(), Judged())
 
     def apply(self, decision):
-        for key, value in decision.changes:
+        for key, value in (*decision.changes, *decision.afterwards):
             stamp = Stamp(1, self._state.last.number + 1)
             self._state.apply(SchemaEntry(key, stamp, value))
         return decision.answer

@@ -4,7 +4,16 @@ import pytest
 
 from dafka.errors import NotStoredError, QueryError, RegistryError
 from dafka.process.web import WebServer, bind
-from dafka.schemas.entries import Primary, PrimaryKey, Schema, SchemaEntry, SchemaKey, Stamp
+from dafka.schemas.entries import (
+    Primary,
+    PrimaryKey,
+    Schema,
+    SchemaEntry,
+    SchemaKey,
+    Stamp,
+    Version,
+    VersionKey,
+)
 from dafka.schemas.rest import application
 from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import RunningRegistry, Service
@@ -212,3 +221,99 @@ def test_what_is_gone_when_it_is_read_again_is_not_answered(records):
     service = Service(Forgetful(records, "A"), "one")
     assert service.become_first_primary()
     assert code_of(register, service) == 50003
+
+
+class Stores:
+    """Three stores; whoever reads most of them need not read what one has."""
+
+    majority = 2
+
+    def __init__(self, stores, address, read):
+        self.address, self.stores, self.read = address, stores, read
+        self.write_to = (0, 1, 2)
+
+    def read_into(self, state, stores_min=1):
+        for place in self.read[:stores_min]:
+            for entry in self.stores[place]:
+                state.apply(entry, str(place))
+
+    def write(self, entries):
+        for place in self.write_to:
+            self.stores[place].extend(entries)
+        if len(self.write_to) < self.majority:
+            raise NotStoredError("1 of 3 stores has it", [])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda one: register(one, "a", INT),
+        lambda one: one.decide(lambda registry, _: registry.set_level("a", "FULL")),
+    ],
+    ids=["version", "level"],
+)
+def test_what_one_store_has_is_not_answered_to_be_so_already(first):
+    stores = ([], [], [])
+    logs = [Stores(stores, name, read) for name, read in (("A", (1, 2, 0)), ("B", (0, 1, 2)))]
+    failing, other = (Service(log, "one") for log in logs)
+    assert failing.become_first_primary()
+    logs[0].write_to = (0,)
+    assert code_of(first, failing) == 50001
+    first(other)  # and so it holds, whoever decides next
+    held = State(entry for store in stores[1:] for entry in store)
+    assert held.primary.writer == "B"
+    assert held.versions.get("a", {}).get(1) == other._state.versions.get("a", {}).get(1)
+    assert held.level("a") == other._state.level("a")
+
+
+def test_what_most_stores_have_is_answered_without_writing_it_again(records):
+    one, two = (Service(MemorySchemaLog(records, name), "one") for name in "AB")
+    assert one.become_first_primary()
+    register(one, "a", INT)
+    register(one, "b", TEXT)
+    written = len(records)
+    assert register(two, "a", INT) == register(one, "a", INT)
+    assert len(records) == written, "it is of the epoch that is open"
+    register(two, "c", INT)
+    written = len(records)
+    assert register(two, "b", TEXT) == 2
+    assert len(records) == written, "known when the epoch was opened"
+
+
+def test_who_has_just_taken_over_may_decide_before_the_next_one_takes_over(records):
+    class Patient(MemorySchemaLog):
+        reads = 0
+
+        def read_into(self, state, stores_min=1):
+            self.reads += 1
+            if self.reads == 4:
+                register(slow, "a", INT)
+            super().read_into(state, stores_min)
+
+    slow = Service(MemorySchemaLog(records, "A"), "one")
+    assert slow.become_first_primary()
+    assert register(Service(Patient(records, "B"), "one"), "b", TEXT) > 1
+    claims = [entry.stamp.epoch for entry in records if isinstance(entry.key, PrimaryKey)]
+    assert claims == [1, 1 + CLUSTERS_MAX], "the first one was not interrupted"
+    assert slow.ask(lambda registry: registry.schema(1)) == INT
+
+
+def test_a_registration_that_is_outdone_leaves_the_deleted_version_it_was_to_replace(records):
+    class Outdone(MemorySchemaLog):
+        outdone = False
+
+        def write(self, entries):
+            super().write(entries)
+            if self.outdone and entries[0].key == SchemaKey(1):
+                claim = SchemaEntry(PrimaryKey(), Stamp(513, 0), Primary("one", "B"))
+                other = SchemaEntry(VersionKey("a", 2), Stamp(513, 1), Version(513))
+                self.records.extend((claim, other))
+
+    log = Outdone(records, "A")
+    service = Service(log, "one")
+    assert service.become_first_primary()
+    assert register(service, "a", INT) == 1
+    service.decide(lambda registry, _: registry.delete_version("a", "1", permanent=False))
+    log.outdone = True
+    assert code_of(register, service) == 50003
+    assert State(records).versions["a"] == {1: Version(1, deleted=True), 2: Version(513)}
