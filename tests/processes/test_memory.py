@@ -114,7 +114,7 @@ def test_who_reads_nothing_and_names_what_is_not_there_costs_little(topology_fil
                 greedy.says(messages.Fetch(*place, f"{number:032}", 0, 1_000))
 
         # Others are served meanwhile.
-        with StoreClient(spec.query, timeout_ms=10_000) as client:
+        with StoreClient(spec.query, timeout_ms=60_000) as client:
             assert client.health().records == RECORDS
         with Consumer(tower, topics=["orders"], start="earliest") as consumer:
             producer.send("orders", b"fresh")
