@@ -55,8 +55,9 @@ PAUSES_MS = (0, 20, 300, 3_000, 6_000)
 HEALED_STEPS = 5
 """How often something is asked for when nothing goes wrong any more."""
 
-SETTLING_MS_MAX = 180_000
-"""Bound on settling: HEADs come ever more rarely, up to every 32 s, each may start a round."""
+SETTLING_MS_MAX = 600_000
+"""Bound on settling: some of what was asked for before may wait, each for a few slow writes, and
+registries that are asked at the same time take over in turn; 290 s were seen."""
 
 
 @dataclass(frozen=True, slots=True)
