@@ -194,16 +194,18 @@ class Service:
         """Note what more than half of the stores have while nobody decides who may not know it.
 
         That is so if no epoch is open but our own or that of the entry, and that is read after
-        all those stores: who opens another one from then on reads one of them first.
+        all those stores: who opens another one from then on reads one of them first. An epoch in
+        between is open, though it is taken over: what is written in it may land late, and be of a
+        higher epoch than the entry.
         """
         entries = self._state.entries
         held = [entries[key] for key in keys if self._state.stores_with(key) >= self._log.majority]
         if all(self._sure.get(entry.key) == entry for entry in held):
             return
         self._read(self._log.majority)
-        ours, epoch = self._leads(), self._state.epoch
+        open_from = self._state.epoch_before if self._leads() else self._state.epoch
         for entry in held:
-            if ours or entry.stamp.epoch == epoch:
+            if entry.stamp.epoch >= open_from:
                 self._sure[entry.key] = entry
 
     def _carry_out(self, changes: Changes) -> None:

@@ -71,6 +71,8 @@ class State:
         """The highest stamp seen."""
         self.rivals: set[str] = set()
         """Who has claimed the highest epoch that is claimed; more than one must all try again."""
+        self.epoch_before = 0
+        """The highest below it that is claimed."""
         self.changes = 0
         """How many entries have made a difference."""
         self._tellers: dict[Key, set[str]] = {}
@@ -84,7 +86,7 @@ class State:
     def apply(self, entry: SchemaEntry, store: str = "") -> bool:
         """Take an entry of a store in; False if what holds already is newer, or is the same."""
         before = self.entries.get(entry.key)
-        self._note_claim(before, entry)
+        self._note_claim(entry)
         if before is not None and entry.rank() <= before.rank():
             if entry == before:
                 self._tellers[entry.key].add(store)
@@ -178,10 +180,13 @@ class State:
         if isinstance(schema, Schema):
             self._ids.setdefault(schema.identity(), set()).add(id_)
 
-    def _note_claim(self, before: SchemaEntry | None, entry: SchemaEntry) -> None:
+    def _note_claim(self, entry: SchemaEntry) -> None:
         if not isinstance(entry.key, PrimaryKey) or not isinstance(entry.value, Primary):
             return
-        if before is None or entry.stamp.epoch > before.stamp.epoch:
-            self.rivals = {entry.value.writer}
-        elif entry.stamp.epoch == before.stamp.epoch:
+        epoch, latest = entry.stamp.epoch, self.epoch
+        if epoch > latest:
+            self.rivals, self.epoch_before = {entry.value.writer}, latest
+        elif epoch == latest:
             self.rivals.add(entry.value.writer)
+        else:
+            self.epoch_before = max(self.epoch_before, epoch)

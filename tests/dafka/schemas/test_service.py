@@ -280,6 +280,19 @@ def test_what_most_stores_have_is_answered_without_writing_it_again(records):
     assert len(records) == written, "known when the epoch was opened"
 
 
+def test_what_an_epoch_in_between_may_still_overwrite_is_written_again(records):
+    """Its registry was taken over before it had read what is there, and its writes land late."""
+    first, last = (Service(MemorySchemaLog(records, name), "one") for name in "AC")
+    assert first.become_first_primary()
+    between = SchemaEntry(PrimaryKey(), Stamp(1 + CLUSTERS_MAX, 0), Primary("one", "B"))
+    register(first, "a", INT)
+    records.append(between)
+    register(last, "b", TEXT)
+    assert register(last, "a", INT) == 1
+    records.append(SchemaEntry(VersionKey("a", 1), Stamp(1 + CLUSTERS_MAX, 1), Version(513)))
+    assert State(records).versions["a"] == {1: Version(1)}
+
+
 def test_who_has_just_taken_over_may_decide_before_the_next_one_takes_over(records):
     class Patient(MemorySchemaLog):
         reads = 0
