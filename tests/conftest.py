@@ -192,11 +192,17 @@ def until():
     def until(condition, seconds: float = DEADLINE_S):
         deadline = time.monotonic() + seconds
         while not (found := condition()):
-            assert time.monotonic() < deadline, f"not within {seconds} s"
+            assert time.monotonic() < deadline, f"not within {seconds} s: {_place_of(condition)}"
             time.sleep(0.01)
         return found
 
     return until
+
+
+def _place_of(condition):
+    """Where a condition is written: CI shows of a failure little more than its message."""
+    code = getattr(condition, "__code__", None)
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else repr(condition)
 
 
 def _reopened(make, seconds: float = DEADLINE_S):
