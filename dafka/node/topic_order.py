@@ -67,18 +67,16 @@ class TopicOrder:
         while not self._closing.is_set():
             try:
                 values = [
-                    (offset, value)
+                    (entry.offset + sequence - entry.first, value)
                     for entry in entries
-                    for offset, value in enumerate(
-                        self._reader().values(partition.topic, entry), entry.offset
-                    )
-                    if offset >= start
+                    for sequence, value in self._reader().values(partition.topic, entry)
                 ]
             except QueryError as error:
                 log.warning("cannot read topics, it is tried again: %s", error)
                 self._closing.wait(AGAIN_S)
                 continue
-            self._post(_event(partition, epoch, values))
+            new = [(offset, value) for offset, value in values if offset >= start]
+            self._post(_event(partition, epoch, new))
             return
 
 
