@@ -439,9 +439,8 @@ class GatewayNode:
         """See `LongRunning`."""
         if self._barred:
             return self._barred
-        return self._node.unwell() or next(
-            filter(None, (one.unwell() for one in self._watches)), ""
-        )
+        told = self._node.unwell(), self._order.unwell(), *(one.unwell() for one in self._watches)
+        return next(filter(None, told), "")
 
     def unready(self) -> str:
         """See `LongRunning`."""
