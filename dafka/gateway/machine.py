@@ -498,12 +498,8 @@ class GatewayMachine:
         return [state for state in states if state is not None]
 
     def _want(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
-        if isinstance(wanted, MakeTopic):
-            known = self.catalog.state(wanted.name) is not None
-            if not is_public(wanted.name):
-                return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
-            if not known and not self.catalog.has_room(wanted.topic):
-                return [TopicMade(wanted.token, ErrorCode.INVALID_PARTITIONS)]
+        if isinstance(wanted, MakeTopic) and not is_public(wanted.name):
+            return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
         if len(self._wanted) >= WANTED_MAX:
             return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
         self._wanted[wanted.token] = wanted
@@ -512,13 +508,19 @@ class GatewayMachine:
     def _step(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
         """Do the next thing that has to be done for what a client wants."""
         state = self.catalog.state(wanted.name)
-        step = wanted.step(state)
+        step = ErrorCode.INVALID_PARTITIONS if self._lacks_room(wanted) else wanted.step(state)
         if isinstance(step, ErrorCode):
             del self._wanted[wanted.token]
             return [TopicMade(wanted.token, step)]
         if step is not None:
             self._say(TOPICS if state is None else CHANGES, encoded_state(step))
         return []
+
+    def _lacks_room(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> bool:
+        """Whether it is a topic that is not there, and never will be: no controller takes it."""
+        if not isinstance(wanted, MakeTopic) or self.catalog.state(wanted.name) is not None:
+            return False
+        return not self.catalog.has_room(wanted.topic)
 
     def _say(self, topic: str, value: bytes) -> None:
         sequence = self._said.get(topic, 0)
@@ -547,8 +549,9 @@ class GatewayMachine:
         self._share_partitions()
         effects: list[object] = [Catalogued(self.catalog.topics, self.catalog.known)]
         names = {state.topic.name for state in states}
-        for wanted in [one for one in self._wanted.values() if one.name in names]:
-            effects += self._step(wanted)
+        for wanted in [*self._wanted.values()]:
+            if wanted.name in names or self._lacks_room(wanted):
+                effects += self._step(wanted)
         for share in self._shares.values():
             if share.partition.topic in names:
                 effects += self._empty(share, now_ms)

@@ -336,6 +336,18 @@ def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     assert bench.ask(MakeTopic(7, topic._replace(name="_x"))).error is ErrorCode.INVALID_TOPIC
 
 
+def test_who_makes_a_topic_for_which_there_is_no_room_any_more_is_told(bench):
+    bench.machine.catalog._room = 4
+    topics = [Topic(f"t{number}", 3, UUID(int=10 + number), {}) for number in range(2)]
+    for number, topic in enumerate(topics):
+        assert not made_in(bench.give(MakeTopic(number, topic))), "there is room for one of them"
+    epoch, _ = bench.machine.ordered(CONTROLLED, 0, 1)
+    told = bench.give(TopicsOrdered(epoch, tuple(topics)))
+    told_of = {one.token: one.error for one in made_in(told)}
+    assert told_of == {0: ErrorCode.NONE, 1: ErrorCode.INVALID_PARTITIONS}
+    assert not bench.machine._wanted, "nobody waits for ever"
+
+
 def test_what_a_controller_says_is_overheard(bench):
     topic = Topic("sales", 1, UUID(int=9), {})
     bench.give(MakeTopic(5, topic._replace(id=UUID(int=8))))
