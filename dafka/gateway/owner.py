@@ -192,6 +192,12 @@ class LedgerMachine:
         long = since > max(self._lines_min, self._beginning_lines)
         return long and self._settled and self.state is OwnerState.SERVING
 
+    def runs(self, offset: int) -> Iterator[LedgerEntry]:
+        """Yield what `Ledger.runs` does, as far as anything of it is kept."""
+        for entry in self.ledger.runs(offset):
+            if entry.first + entry.records > self._gone.get(entry.address, 0):
+                yield entry
+
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""
         if self._offered is None:

@@ -281,9 +281,13 @@ class Share:
         return Located(wanted.token, ErrorCode.NONE, offered, entries=tuple(entries))
 
     def entries(self, start: int, end: int, most: int) -> list[LedgerEntry]:
-        """Entries from the one that has `start` on, as far as they lie below `end`."""
+        """Entries from the one that has `start` on, as far as they lie below `end`.
+
+        Without those of which stores keep nothing: who reads so many at a time, and gets nothing of
+        all of them, would ask for the same ones for ever.
+        """
         found: list[LedgerEntry] = []
-        for entry in self.machine.ledger.runs(start):
+        for entry in self.machine.runs(start):
             if max(entry.offset, start) >= end or len(found) >= most:
                 break
             within = entry.end <= end
