@@ -39,6 +39,7 @@ from dafka.gateway.effects import (
     CommitsTold,
     DeleteRecords,
     GroupsListed,
+    HearAgain,
     LagsMeasured,
     LedgersRead,
     ListGroups,
@@ -74,7 +75,7 @@ from dafka.groups.member import MemberMachine, MemberState
 from dafka.groups.membership import Member, blocking_of
 from dafka.model import Batch, Partition, address_in, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
-from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
+from dafka.protocol.events import Mirrored, PeerLeft, Received, ReceivedTogether, TurnEnded, Woke
 from dafka.protocol.machine import earliest
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.records.batch import values_of
@@ -199,10 +200,8 @@ class GatewayMachine:
                 | ListGroups()
             ):
                 return self._serve(event, now_ms)
-            case Received():
-                return self._receive(event.message, now_ms)
-            case ReceivedTogether():
-                return self._receive_all(event.messages, now_ms)
+            case Received() | ReceivedTogether() | PeerLeft():
+                return self._hear(event, now_ms)
             case TurnEnded():
                 return self._flush(now_ms)
             case Woke():
@@ -276,8 +275,18 @@ class GatewayMachine:
             case Survey():
                 return [share.survey(wanted, offered)]
 
-    def _receive_all(self, arrived: Iterable[Message], now_ms: int) -> list[object]:
-        return [effect for message in arrived for effect in self._receive(message, now_ms)]
+    def _hear(self, event: Received | ReceivedTogether | PeerLeft, now_ms: int) -> list[object]:
+        """Others have said something, or say nothing more."""
+        match event:
+            case Received():
+                return self._receive(event.message, now_ms)
+            case ReceivedTogether():
+                return [told for one in event.messages for told in self._receive(one, now_ms)]
+            case PeerLeft():
+                self._followed.pop(event.address, None)
+                for share in self._shares.values():
+                    share.left(event.address)
+                return [HearAgain(event.address), *self._reflect(event, now_ms)]
 
     def _receive(self, message: Message, now_ms: int) -> list[object]:
         match message:

@@ -191,6 +191,11 @@ class Share:
             effects += self.feed(Restate(self._producers.taken()), now_ms)
         return effects
 
+    def left(self, store: str) -> None:
+        """A store has left: what it has counts once it says so again."""
+        self._line_ends.forget(store)
+        self._record_ends.forget(store)
+
     def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""
         fields = header_of(wanted.batch)

@@ -45,6 +45,7 @@ from dafka.gateway.effects import (
     Coordinating,
     DeleteRecords,
     GroupsListed,
+    HearAgain,
     LagsMeasured,
     Locate,
     Located,
@@ -515,9 +516,8 @@ class GatewayNode:
                 self._tell(effect)
             case OffsetsShown() | PartitionLate():
                 self._show(effect)
-            case ReadLedger():
-                for watch in self._watches:
-                    watch.read(effect)
+            case ReadLedger() | HearAgain():
+                self._watch(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
                 self._listed = tuple(topics.values())
@@ -533,6 +533,13 @@ class GatewayNode:
             case _:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
+
+    def _watch(self, asked: ReadLedger | HearAgain) -> None:
+        for watch in self._watches:
+            if isinstance(asked, ReadLedger):
+                watch.read(asked)
+            else:
+                watch.hear_again(asked.store)
 
     def _show(self, shown: OffsetsShown | PartitionLate) -> None:
         if isinstance(shown, PartitionLate):

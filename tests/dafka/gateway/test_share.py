@@ -84,6 +84,21 @@ def test_two_of_three_stores_have_to_have_lines_and_records():
     assert share.offered == Offsets(0, 4)
 
 
+def test_a_store_that_has_left_and_who_comes_in_its_place_are_one_of_three():
+    share = share_that_serves(stores=3)
+    share.append(AppendBatch(1, ORDERS, sent(b"a"), -1), share.offered, 0)
+    lines, _ = share.flush()
+    for store in ("S0", "S0 ON A NEW DISK"):
+        share.lines_stored(store, lines.end, 0)
+        share.stored(store, OWN, range(1), 0)
+        share.left(store)
+    assert share.offered == Offsets(0, 3)
+    for store in ("S1", "S2"):
+        share.lines_stored(store, lines.end, 0)
+        share.stored(store, OWN, range(1), 0)
+    assert share.offered == Offsets(0, 4)
+
+
 def test_what_stores_had_more_while_it_read_gets_offsets_too():
     share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
     share.own(Lease(1_000), 0)
