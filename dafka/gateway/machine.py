@@ -62,6 +62,7 @@ from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.assignment import owner
+from dafka.groups.commit import GATEWAYS
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
     Answered,
@@ -92,8 +93,8 @@ if TYPE_CHECKING:
     from dafka.protocol.events import Event
     from dafka.wire.messages import Message
 
-GROUP = "__gateways"
-"""The group of a cluster's gateways, and the topic whose partitions they share."""
+GROUP = GATEWAYS
+"""The gateways of a cluster, and the topic whose partitions they share."""
 
 SESSION_MS = 3_000
 """So long after the last word of a gateway others take over what it owned."""
