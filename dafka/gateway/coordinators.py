@@ -18,7 +18,7 @@ from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
 from dafka.gateway.group_events import ConsumerHeard, MemberHeard
 from dafka.gateway.held_commits import HeldCommits
 from dafka.gateway.matched_topics import MatchedTopics
-from dafka.groups.commit import checked_group
+from dafka.groups.commit import checked_consumers
 from dafka.process import metrics
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
@@ -294,7 +294,7 @@ class Coordinators:
     def _owned(self, name: str) -> _Group | ErrorCode:
         """A group as this gateway has it, an empty one if need be; or why it has none."""
         try:
-            checked_group(name)
+            checked_consumers(name)
         except MisuseError:
             return ErrorCode.INVALID_GROUP_ID
         if not self._rights.may_commit(name):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import Offsets
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
+from dafka.protocol.events import PeerLeft
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,6 +181,13 @@ class ReadLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class HearAgain:
+    """If this is a store, what it has does not count any more: hear all of it again."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What has become of an `AppendBatch`."""
 
@@ -298,6 +306,7 @@ GatewayEvent = (
     | ChangesOrdered
     | CatalogRead
     | CommitsTold
+    | PeerLeft
     | Close
 )
 ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate

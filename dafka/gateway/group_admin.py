@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.errors import MisuseError
 from dafka.gateway.broker import NOBODY, ErrorCode
-from dafka.groups.commit import checked_group
+from dafka.groups.commit import checked_consumers
 
 if TYPE_CHECKING:
     from dafka.gateway.broker import Broker
@@ -43,7 +43,7 @@ def _found(broker: Broker, kind: int, key: str) -> dict[str, Any]:
         error, why = ErrorCode.INVALID_REQUEST, "there are only groups"
     else:
         try:
-            checked_group(key)
+            checked_consumers(key)
         except MisuseError as misuse:
             error, why = ErrorCode.INVALID_GROUP_ID, str(misuse)
         else:

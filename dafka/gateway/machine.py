@@ -39,6 +39,7 @@ from dafka.gateway.effects import (
     CommitsTold,
     DeleteRecords,
     GroupsListed,
+    HearAgain,
     LagsMeasured,
     LedgersRead,
     ListGroups,
@@ -61,6 +62,7 @@ from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.assignment import owner
+from dafka.groups.commit import GATEWAYS
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
     Answered,
@@ -74,7 +76,7 @@ from dafka.groups.member import MemberMachine, MemberState
 from dafka.groups.membership import Member, blocking_of
 from dafka.model import Batch, Partition, address_in, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
-from dafka.protocol.events import Mirrored, Received, ReceivedTogether, TurnEnded, Woke
+from dafka.protocol.events import Mirrored, PeerLeft, Received, ReceivedTogether, TurnEnded, Woke
 from dafka.protocol.machine import earliest
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.records.batch import values_of
@@ -91,8 +93,8 @@ if TYPE_CHECKING:
     from dafka.protocol.events import Event
     from dafka.wire.messages import Message
 
-GROUP = "__gateways"
-"""The group of a cluster's gateways, and the topic whose partitions they share."""
+GROUP = GATEWAYS
+"""The gateways of a cluster, and the topic whose partitions they share."""
 
 SESSION_MS = 3_000
 """So long after the last word of a gateway others take over what it owned."""
@@ -199,10 +201,8 @@ class GatewayMachine:
                 | ListGroups()
             ):
                 return self._serve(event, now_ms)
-            case Received():
-                return self._receive(event.message, now_ms)
-            case ReceivedTogether():
-                return self._receive_all(event.messages, now_ms)
+            case Received() | ReceivedTogether() | PeerLeft():
+                return self._hear(event, now_ms)
             case TurnEnded():
                 return self._flush(now_ms)
             case Woke():
@@ -276,8 +276,18 @@ class GatewayMachine:
             case Survey():
                 return [share.survey(wanted, offered)]
 
-    def _receive_all(self, arrived: Iterable[Message], now_ms: int) -> list[object]:
-        return [effect for message in arrived for effect in self._receive(message, now_ms)]
+    def _hear(self, event: Received | ReceivedTogether | PeerLeft, now_ms: int) -> list[object]:
+        """Others have said something, or say nothing more."""
+        match event:
+            case Received():
+                return self._receive(event.message, now_ms)
+            case ReceivedTogether():
+                return [told for one in event.messages for told in self._receive(one, now_ms)]
+            case PeerLeft():
+                self._followed.pop(event.address, None)
+                for share in self._shares.values():
+                    share.left(event.address)
+                return [HearAgain(event.address), *self._reflect(event, now_ms)]
 
     def _receive(self, message: Message, now_ms: int) -> list[object]:
         match message:
@@ -498,12 +508,8 @@ class GatewayMachine:
         return [state for state in states if state is not None]
 
     def _want(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
-        if isinstance(wanted, MakeTopic):
-            known = self.catalog.state(wanted.name) is not None
-            if not is_public(wanted.name):
-                return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
-            if not known and not self.catalog.has_room(wanted.topic):
-                return [TopicMade(wanted.token, ErrorCode.INVALID_PARTITIONS)]
+        if isinstance(wanted, MakeTopic) and not is_public(wanted.name):
+            return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
         if len(self._wanted) >= WANTED_MAX:
             return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
         self._wanted[wanted.token] = wanted
@@ -512,13 +518,19 @@ class GatewayMachine:
     def _step(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
         """Do the next thing that has to be done for what a client wants."""
         state = self.catalog.state(wanted.name)
-        step = wanted.step(state)
+        step = ErrorCode.INVALID_PARTITIONS if self._lacks_room(wanted) else wanted.step(state)
         if isinstance(step, ErrorCode):
             del self._wanted[wanted.token]
             return [TopicMade(wanted.token, step)]
         if step is not None:
             self._say(TOPICS if state is None else CHANGES, encoded_state(step))
         return []
+
+    def _lacks_room(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> bool:
+        """Whether it is a topic that is not there, and never will be: no controller takes it."""
+        if not isinstance(wanted, MakeTopic) or self.catalog.state(wanted.name) is not None:
+            return False
+        return not self.catalog.has_room(wanted.topic)
 
     def _say(self, topic: str, value: bytes) -> None:
         sequence = self._said.get(topic, 0)
@@ -547,8 +559,9 @@ class GatewayMachine:
         self._share_partitions()
         effects: list[object] = [Catalogued(self.catalog.topics, self.catalog.known)]
         names = {state.topic.name for state in states}
-        for wanted in [one for one in self._wanted.values() if one.name in names]:
-            effects += self._step(wanted)
+        for wanted in [*self._wanted.values()]:
+            if wanted.name in names or self._lacks_room(wanted):
+                effects += self._step(wanted)
         for share in self._shares.values():
             if share.partition.topic in names:
                 effects += self._empty(share, now_ms)

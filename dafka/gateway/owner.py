@@ -81,17 +81,15 @@ TAKEOVER_MS_MAX = 10_000
 def knows_all(new: Iterable[bool], stores: int) -> bool:
     """Whether some stores have, together, all that was ever said to be stored.
 
-    A majority without those whose disk is new, or all there are. Where a majority has only new
-    disks nothing was ever said: no more may be lost than may be down.
+    A majority without those whose disk is new, or all there are. That all who answer are new does
+    not say that nothing was ever stored: the one that is away may have it alone.
 
     Args:
         new: Of each that was read, whether its disk is.
         stores: How many there are.
     """
     disks = Counter(new)
-    majority = majority_of(stores)
-    enough = disks.total() >= majority and not disks[False]
-    return enough or disks[False] >= majority or disks.total() >= stores
+    return disks[False] >= majority_of(stores) or disks.total() >= stores
 
 
 class LedgerMachine:
@@ -191,6 +189,12 @@ class LedgerMachine:
         since = self._lines - self._begun
         long = since > max(self._lines_min, self._beginning_lines)
         return long and self._settled and self.state is OwnerState.SERVING
+
+    def runs(self, offset: int) -> Iterator[LedgerEntry]:
+        """Yield what `Ledger.runs` does, as far as anything of it is kept."""
+        for entry in self.ledger.runs(offset):
+            if entry.first + entry.records > self._gone.get(entry.address, 0):
+                yield entry
 
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""

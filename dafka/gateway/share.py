@@ -191,6 +191,11 @@ class Share:
             effects += self.feed(Restate(self._producers.taken()), now_ms)
         return effects
 
+    def left(self, store: str) -> None:
+        """A store has left: what it has counts once it says so again."""
+        self._line_ends.forget(store)
+        self._record_ends.forget(store)
+
     def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""
         fields = header_of(wanted.batch)
@@ -281,9 +286,13 @@ class Share:
         return Located(wanted.token, ErrorCode.NONE, offered, entries=tuple(entries))
 
     def entries(self, start: int, end: int, most: int) -> list[LedgerEntry]:
-        """Entries from the one that has `start` on, as far as they lie below `end`."""
+        """Entries from the one that has `start` on, as far as they lie below `end`.
+
+        Without those of which stores keep nothing: who reads so many at a time, and gets nothing of
+        all of them, would ask for the same ones for ever.
+        """
         found: list[LedgerEntry] = []
-        for entry in self.machine.ledger.runs(start):
+        for entry in self.machine.runs(start):
             if max(entry.offset, start) >= end or len(found) >= most:
                 break
             within = entry.end <= end

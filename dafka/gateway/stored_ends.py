@@ -30,6 +30,11 @@ class StoredEnds:
         """A store keeps what is there from `start` on; likewise."""
         return self._rise(self._starts, address, store, start)
 
+    def forget(self, store: str) -> None:
+        """A store has left: another one may stand on what was its disk, and is not one more."""
+        for stores in (*self._ends.values(), *self._starts.values()):
+            stores.pop(store, None)
+
     def ends(self) -> Iterator[tuple[str, int]]:
         """By address, the sequence below which enough stores have all."""
         return self._known(self._ends)

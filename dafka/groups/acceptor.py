@@ -154,6 +154,15 @@ class Registers:
         """
         return self._roster(group, self._register(group, now_ms), now_ms, renewed=False)
 
+    def generation(self, group: str, now_ms: int) -> int:
+        """The last generation of a group that was taken here; 0 if none was.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        register = self._registers.get(group) or self._read(group, now_ms)
+        return register.membership.generation
+
     def _may_miss(
         self, register: _Register, ballot: Ballot, offered: Membership, now_ms: int
     ) -> bool:

@@ -32,6 +32,10 @@ from dafka.wire.primitives import octets_of
 
 TOPIC = "__consumer_offsets"
 
+GATEWAYS = "__gateways"
+"""The group of a cluster's gateways, whose generations are the epochs of what they write. What is
+committed for a group lifts its generation, so nobody commits for this one."""
+
 KEPT_MS = 7 * 86_400_000
 """For so long stores keep the records, as Kafka does by default (`offsets.retention.minutes`). What
 they add up to each store keeps in its table; one with a new disk knows what the records say."""
@@ -136,6 +140,17 @@ def checked_group(group: str) -> str:
         raise MisuseError(
             f"group {group!r} cannot be used: 1 to {GROUP_BYTES_MAX} bytes without NUL, got {size}"
         )
+    return group
+
+
+def checked_consumers(group: str) -> str:
+    """Return `group` if it can be the name of a group of consumers.
+
+    Raises:
+        MisuseError: It can be none, or is that of the gateways.
+    """
+    if checked_group(group) == GATEWAYS:
+        raise MisuseError(f"group {group!r} cannot be used: it is that of the cluster's gateways")
     return group
 
 

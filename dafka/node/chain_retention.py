@@ -71,18 +71,32 @@ class ChainRetention:
         """Marks of chains of which something may go that was not looked for yet."""
         self._unread: dict[Partition, None] = {}
         """Chains that have more than was read, in the order in which that was seen."""
+        self._generation = 0
+        """The last one of the gateways that the store knows of."""
+        self._ahead: dict[int, None] = {}
+        """Marks of chains that say they are of a later one."""
 
     @property
     def behind(self) -> bool:
         """Whether there is more to look at."""
         return bool(self._unread or self._changed)
 
-    def due(self, log: RecordLog, batches_max: int) -> dict[Partition, int]:
+    def due(self, log: RecordLog, batches_max: int, generation: int) -> dict[Partition, int]:
         """Look at a bounded part of what is new; return trims that drop at most so many batches.
+
+        Args:
+            log: Not changed.
+            batches_max: When so many are due, more may be due afterwards.
+            generation: The last one of the gateways that the store knows of. No owner can have
+                written a chain of a later one: nothing goes for it.
 
         Raises:
             StorageError: The disk refused.
         """
+        if generation > self._generation:
+            self._changed |= self._ahead
+            self._ahead.clear()
+        self._generation = generation
         self._follow(log)
         self._read(log)
         trims: dict[Partition, int] = {}
@@ -161,7 +175,7 @@ class ChainRetention:
                     place.address,
                     chain.name.epoch,
                     extents[place].head + 1,
-                    chain.beginning.settled if chain.of == partition else None,
+                    self._settled(chain) if chain.of == partition else None,
                 )
                 for place, chain in chains
                 if chain.of == partition or self._is_rest(place, chain, extents[place])
@@ -170,6 +184,14 @@ class ChainRetention:
             for place, _ in chains:
                 if until.get(place.address, 0) > extents[place].start:
                     yield place, until[place.address]
+
+    def _settled(self, chain: _Chain) -> int | None:
+        """Where the last beginning is that others know of, by its own word."""
+        settled = chain.beginning.settled
+        if settled is not None and chain.name.epoch > self._generation:
+            self._ahead[chain.name.mark] = None
+            return None
+        return settled
 
     def _is_rest(self, place: Partition, chain: _Chain, extent: Extent) -> bool:
         """Whether it is what is left of a chain that was being dropped when the store ended."""

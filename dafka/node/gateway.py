@@ -45,6 +45,7 @@ from dafka.gateway.effects import (
     Coordinating,
     DeleteRecords,
     GroupsListed,
+    HearAgain,
     LagsMeasured,
     Locate,
     Located,
@@ -439,9 +440,8 @@ class GatewayNode:
         """See `LongRunning`."""
         if self._barred:
             return self._barred
-        return self._node.unwell() or next(
-            filter(None, (one.unwell() for one in self._watches)), ""
-        )
+        told = self._node.unwell(), self._order.unwell(), *(one.unwell() for one in self._watches)
+        return next(filter(None, told), "")
 
     def unready(self) -> str:
         """See `LongRunning`."""
@@ -516,9 +516,8 @@ class GatewayNode:
                 self._tell(effect)
             case OffsetsShown() | PartitionLate():
                 self._show(effect)
-            case ReadLedger():
-                for watch in self._watches:
-                    watch.read(effect)
+            case ReadLedger() | HearAgain():
+                self._watch(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
                 self._listed = tuple(topics.values())
@@ -534,6 +533,13 @@ class GatewayNode:
             case _:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
+
+    def _watch(self, asked: ReadLedger | HearAgain) -> None:
+        for watch in self._watches:
+            if isinstance(asked, ReadLedger):
+                watch.read(asked)
+            else:
+                watch.hear_again(asked.store)
 
     def _show(self, shown: OffsetsShown | PartitionLate) -> None:
         if isinstance(shown, PartitionLate):

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dafka.errors import BufferFullError, MisuseError, NotStoredError, RebalancedError
-from dafka.groups.commit import TOPIC, Commit, CommitKey, checked_group, encode
+from dafka.groups.commit import TOPIC, Commit, CommitKey, checked_consumers, encode
 from dafka.groups.consumer import GroupMachine, GroupSettings
 from dafka.groups.events import (
     Ask,
@@ -85,7 +85,7 @@ class GroupOptions(NamedTuple):
         """
         if positions:
             raise MisuseError("a group has positions of its own: use seek instead")
-        checked_group(self.group)
+        checked_consumers(self.group)
         if not self.stores:
             raise MisuseError("a consumer in a group needs the query ports of the stores: stores")
         if len(set(self.stores)) < len(self.stores):

@@ -139,8 +139,8 @@ class RecordReader:
             best = max(best, found, key=lambda one: (one.timestamp_ms, -one.offset))
         return best
 
-    def values(self, topic: str, entry: LedgerEntry) -> Iterator[bytes | None]:
-        """Yield the values of an entry's records, as far as they are there and can be read.
+    def values(self, topic: str, entry: LedgerEntry) -> Iterator[tuple[int, bytes | None]]:
+        """Yield sequence and value of an entry's records that are there and can be read.
 
         Raises:
             QueryError: A store does not answer, and no other has them.
@@ -151,8 +151,9 @@ class RecordReader:
             if not batches:
                 return
             for batch in batches:
-                values = values_of(batch, start, _passed_over)
-                yield from values[: end - max(start, batch.sequence)]
+                first = max(start, batch.sequence)
+                values = values_of(batch, first, _passed_over)
+                yield from enumerate(values[: end - first], first)
             start = batches[-1].end
 
     def commits(self, group: str) -> tuple[dict[Partition, Commit], bool]:

@@ -11,7 +11,7 @@ from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
 from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit import KEPT_MS
+from dafka.groups.commit import GATEWAYS, KEPT_MS
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
@@ -413,7 +413,8 @@ class StoreRole:
         try:
             time_ms = self._clocks.time_ms(self._clock.wall_ms(), self._clock.now_ms())
             trims = self._retainer.due(self._log, time_ms, RETAINED_BATCHES_MAX)
-            trims |= self._chains.due(self._log, RETAINED_BATCHES_MAX)
+            generation = self._registers.generation(GATEWAYS, self._clock.now_ms())
+            trims |= self._chains.due(self._log, RETAINED_BATCHES_MAX, generation)
             if not trims:
                 return self._chains.behind
             before = {partition: self._log.extents()[partition].start for partition in trims}

@@ -20,6 +20,7 @@ from dafka.groups.commit_reader import CommitReader, committed
 from dafka.node.catching_up import CatchingUp
 from dafka.node.ledgers import read_catalog, read_ledgers
 from dafka.process.clock import now_ms
+from dafka.protocol.events import PeerLeft
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class StoreWatch:
         self._catching_up = CatchingUp(others, cluster.credentials)
         self._compare_due_ms = 0
         self._mark: Mark | None = None
+        self._again = False
+        """Whether all is to be told again."""
         self._read: dict[Partition, int] = {}
         """How far each controller's word is read."""
         self._commits: CommitReader | None = None
@@ -96,6 +99,10 @@ class StoreWatch:
     def read(self, wanted: ReadLedger) -> None:
         """Read a partition as soon as the store answers."""
         self._asked.put(wanted)
+
+    def hear_again(self, store: str) -> None:
+        """Tell all again of what is there, if this is the store that is meant."""
+        self._again = self._again or store == self._store
 
     def close(self) -> None:
         """End; a question that is under way is waited for."""
@@ -141,6 +148,8 @@ class StoreWatch:
             return
 
     def _look(self, client: StoreClient) -> None:
+        if self._again:
+            self._again, self._mark = False, None
         told = None if self._mark is None else client.changes(self._mark)
         if told is None:
             kept = self._begin(client)
@@ -170,6 +179,9 @@ class StoreWatch:
     def _begin(self, client: StoreClient) -> dict[Partition, range]:
         """It is not known what has changed: look at everything."""
         health = client.health()
+        if self._store not in ("", health.identity):
+            # Before that is said of the new disk, maybe sooner than its connection is gone.
+            self._post(PeerLeft(self._store))
         self._store, self.new = health.identity, health.new
         told = client.changes(None)
         self._mark = None if told is None else told[1]

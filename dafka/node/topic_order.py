@@ -45,6 +45,7 @@ class TopicOrder:
         """Of which epoch, and up to which offset, each has been read."""
         self._thread = ThreadPoolExecutor(1, "dafka-topics")
         self._closing = threading.Event()
+        self._failure: BaseException | None = None
 
     def grown(self, partition: KafkaPartition, end: int) -> None:
         """Clients may be told of more: read it."""
@@ -54,12 +55,25 @@ class TopicOrder:
             read = 0
             now_epoch, entries = self._ordered(partition, read, end)
         self._read[partition] = now_epoch, end
-        self._thread.submit(self._take, partition, now_epoch, read, entries)
+        self._thread.submit(self._guarded, partition, now_epoch, read, entries)
+
+    def unwell(self) -> str:
+        """Why something was not read, for people; empty if all was."""
+        return "" if self._failure is None else f"topics are not read: {self._failure}"
 
     def close(self) -> None:
         """End."""
         self._closing.set()
         self._thread.shutdown()
+
+    def _guarded(
+        self, partition: KafkaPartition, epoch: int, start: int, entries: Sequence[LedgerEntry]
+    ) -> None:
+        try:
+            self._take(partition, epoch, start, entries)
+        except BaseException as error:
+            self._failure = error
+            log.critical("topics are not read any more", exc_info=True)
 
     def _take(
         self, partition: KafkaPartition, epoch: int, start: int, entries: Sequence[LedgerEntry]
@@ -67,18 +81,16 @@ class TopicOrder:
         while not self._closing.is_set():
             try:
                 values = [
-                    (offset, value)
+                    (entry.offset + sequence - entry.first, value)
                     for entry in entries
-                    for offset, value in enumerate(
-                        self._reader().values(partition.topic, entry), entry.offset
-                    )
-                    if offset >= start
+                    for sequence, value in self._reader().values(partition.topic, entry)
                 ]
             except QueryError as error:
                 log.warning("cannot read topics, it is tried again: %s", error)
                 self._closing.wait(AGAIN_S)
                 continue
-            self._post(_event(partition, epoch, values))
+            new = [(offset, value) for offset, value in values if offset >= start]
+            self._post(_event(partition, epoch, new))
             return
 
 

@@ -486,8 +486,8 @@ class LedgerRun:
             self.pass_to(gateway)
 
     def _lose(self, shelf: Shelf) -> None:
-        """A disk is lost while no other is new."""
-        if not any(one.new for one in self.shelves):
+        """A disk is lost while no other that took the place of one is new."""
+        if not any(one.lost for one in self.shelves):
             shelf.lose()
             self.ends[shelf.name] = None
 

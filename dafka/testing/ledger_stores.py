@@ -49,6 +49,8 @@ class Shelf:
         self.up = True
         self.new = True
         """Whether its disk is: it may lack what the one before had."""
+        self.lost = False
+        """Whether it does, as there was one before."""
         self._met: set[str] = set()
         """While it is: whose logs it has had all of."""
         self.chains: dict[int, ShelfChain] = {}
@@ -88,6 +90,7 @@ class Shelf:
         ):
             self._met.add(other.name)
         self.new = len(self._met) < stores - 1
+        self.lost = self.lost and self.new
 
     def tidy(self) -> None:
         """Drop the lines that nobody needs, by what itself has."""
@@ -105,5 +108,5 @@ class Shelf:
         """A new disk."""
         self.chains.clear()
         self.kept.clear()
-        self.new = True
+        self.new = self.lost = True
         self._met.clear()

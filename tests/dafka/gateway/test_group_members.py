@@ -7,6 +7,7 @@ import pytest
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import CoordinatorSettings
 from dafka.gateway.wire import SERVED, Api
+from dafka.groups.commit import GATEWAYS
 from dafka.limits import MEMBER_BYTES_MAX
 from tests.support.kafka_groups import KafkaGroups, run, subscription
 
@@ -98,7 +99,7 @@ def test_a_static_member_that_starts_again_has_what_it_had():
     run(play())
 
 
-@pytest.mark.parametrize("group", ["", "g" * 250, "g" * 10_000, "ä" * 125, "a\0b"])
+@pytest.mark.parametrize("group", ["", "g" * 250, "g" * 10_000, "ä" * 125, "a\0b", GATEWAYS])
 def test_a_group_that_cannot_be_named_is_refused(group):
     async def play():
         groups = KafkaGroups()

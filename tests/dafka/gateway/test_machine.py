@@ -34,6 +34,7 @@ from dafka.gateway.effects import (
     CommitsTold,
     Coordinating,
     GroupsListed,
+    HearAgain,
     LedgersRead,
     ListGroups,
     Locate,
@@ -58,7 +59,7 @@ from dafka.groups.events import Answered, Ask, Left
 from dafka.groups.membership import Accept, Beat, Prepare
 from dafka.model import Batch, Partition, range_of, slot_of
 from dafka.protocol.effects import Dropped, Publish
-from dafka.protocol.events import Received, TurnEnded, Woke
+from dafka.protocol.events import PeerLeft, Received, TurnEnded, Woke
 from dafka.records.batch import BatchBuilder, enclosed, raw_records, values_of
 from dafka.storage.memory import MemoryLog
 from dafka.wire import messages
@@ -276,6 +277,15 @@ def test_records_of_others_get_offsets_once_they_are_stored(bench):
     assert bench.give(StoreTold(STORE, {Partition("other", address): range(4)})) == []
 
 
+def test_a_store_that_has_left_is_to_say_again_what_it_has(bench):
+    bench.deaf = True
+    assert bench.append(sent(b"a")) is None
+    assert HearAgain(STORE) in bench.give(PeerLeft(STORE))
+    bench.give(StoreTold(STORE, bench.store.kept(LEDGER)))
+    told = bench.give(StoreTold(STORE, bench.store.kept("orders")))
+    assert OffsetsShown(FIRST, Offsets(0, 1)) in told
+
+
 def test_without_a_lease_it_serves_nobody(bench):
     bench.now_ms += SESSION_MS + 1
     assert bench.append(sent(b"a")).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -334,6 +344,18 @@ def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     assert [decoded_topic(value) for value in bench.store.values(said)] == [topic]
     assert bench.ask(MakeTopic(6, other)) == TopicMade(6, ErrorCode.TOPIC_ALREADY_EXISTS)
     assert bench.ask(MakeTopic(7, topic._replace(name="_x"))).error is ErrorCode.INVALID_TOPIC
+
+
+def test_who_makes_a_topic_for_which_there_is_no_room_any_more_is_told(bench):
+    bench.machine.catalog._room = 4
+    topics = [Topic(f"t{number}", 3, UUID(int=10 + number), {}) for number in range(2)]
+    for number, topic in enumerate(topics):
+        assert not made_in(bench.give(MakeTopic(number, topic))), "there is room for one of them"
+    epoch, _ = bench.machine.ordered(CONTROLLED, 0, 1)
+    told = bench.give(TopicsOrdered(epoch, tuple(topics)))
+    told_of = {one.token: one.error for one in made_in(told)}
+    assert told_of == {0: ErrorCode.NONE, 1: ErrorCode.INVALID_PARTITIONS}
+    assert not bench.machine._wanted, "nobody waits for ever"
 
 
 def test_what_a_controller_says_is_overheard(bench):
@@ -417,6 +439,8 @@ def test_groups_are_listed_once_enough_stores_were_read(bench):
     key = CommitKey("audit", row_of(OFFSETS, FIRST))
     bench.give(CommitsTold(STORE, [(key, Commit(1, 1, 1))], whole=True))
     assert bench.ask(ListGroups(2)) == GroupsListed(2, ["audit"])
+    bench.give(PeerLeft(STORE))
+    assert bench.ask(ListGroups(3)) == GroupsListed(3, None), "another may be in its place"
 
 
 def changes_in(bench):

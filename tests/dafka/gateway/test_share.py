@@ -10,10 +10,10 @@ from dafka.gateway.effects import (
     ReadLedger,
 )
 from dafka.gateway.events import Lease, StoreRead
-from dafka.gateway.ledger import CLOSED
+from dafka.gateway.ledger import CLOSED, LedgerEntry
 from dafka.gateway.lines import LEDGER, chain_of
 from dafka.gateway.recent import RecentBatches
-from dafka.gateway.share import DELETING_MAX, Share, batches_of
+from dafka.gateway.share import DELETING_MAX, ENTRIES_MAX, Share, batches_of
 from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, checked_count, values_of
@@ -84,6 +84,21 @@ def test_two_of_three_stores_have_to_have_lines_and_records():
     assert share.offered == Offsets(0, 4)
 
 
+def test_a_store_that_has_left_and_who_comes_in_its_place_are_one_of_three():
+    share = share_that_serves(stores=3)
+    share.append(AppendBatch(1, ORDERS, sent(b"a"), -1), share.offered, 0)
+    lines, _ = share.flush()
+    for store in ("S0", "S0 ON A NEW DISK"):
+        share.lines_stored(store, lines.end, 0)
+        share.stored(store, OWN, range(1), 0)
+        share.left(store)
+    assert share.offered == Offsets(0, 3)
+    for store in ("S1", "S2"):
+        share.lines_stored(store, lines.end, 0)
+        share.stored(store, OWN, range(1), 0)
+    assert share.offered == Offsets(0, 4)
+
+
 def test_what_stores_had_more_while_it_read_gets_offsets_too():
     share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
     share.own(Lease(1_000), 0)
@@ -106,6 +121,19 @@ def test_what_is_at_hand_is_found_and_what_is_not_has_to_be_read():
     assert [(one.address, one.records) for one in unread.entries] == [("C", 3), (OWN, 2)]
     out = share.locate(Locate(1, ORDERS, 9, 100), share.offered, recent)
     assert (out.error, out.offsets) == (ErrorCode.OFFSET_OUT_OF_RANGE, Offsets(0, 5))
+
+
+def test_what_is_gone_in_the_middle_is_passed_over_however_much_it_is():
+    share = share_that_serves()
+    for number in range(ENTRIES_MAX):
+        share.stored("S0", "D" if number % 2 else "E", range(number // 2 + 1), 0)
+    share.stored("S0", "F", range(2), 0)
+    share.lines_stored("S0", share.flush()[-1].end, 0)
+    share.stored("S0", "D", range(ENTRIES_MAX // 2, ENTRIES_MAX // 2), 0)
+    share.stored("S0", "E", range(ENTRIES_MAX // 2, ENTRIES_MAX // 2), 0)
+    assert share.offered == Offsets(0, 5 + ENTRIES_MAX), "what is in front is kept"
+    read = share.locate(Locate(1, ORDERS, 3, 100), share.offered, RecentBatches(1_000))
+    assert read.entries == (LedgerEntry(3 + ENTRIES_MAX, "F", 0, 2),)
 
 
 def test_offsets_begin_later_once_stores_have_the_line_that_says_so():

@@ -13,6 +13,17 @@ def test_what_enough_stores_have_rises():
     assert [*ends.ends()] == [("A", 5)]
 
 
+def test_what_a_store_has_said_counts_until_it_has_left():
+    ends = StoredEnds(2, 2)
+    assert ends.end("A", "S0", 5) is None
+    assert ends.start("A", "S0", 2) is None
+    ends.forget("S0")
+    assert ends.end("A", "S0 ON A NEW DISK", 5) is None, "it is one disk"
+    assert ends.start("A", "S0 ON A NEW DISK", 2) is None
+    assert ends.end("A", "S1", 4) == 4
+    assert ends.start("A", "S1", 1) == 1
+
+
 def test_starts_are_counted_by_themselves():
     ends = StoredEnds(1, 3)
     assert ends.end("A", "S0", 5) == 5

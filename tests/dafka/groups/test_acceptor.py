@@ -165,6 +165,14 @@ def test_whoever_proposes_is_alive(registers):
     assert registers.prepare(Prepare("g", Ballot(4, "B")), 6_000).alive == (("A", ABOUT),)
 
 
+def test_the_last_generation_that_was_taken_is_known_after_a_restart(log, registers):
+    assert registers.generation("g", 0) == 0
+    propose(registers, FIRST, of(3, "A"), 0)
+    registers.prepare(Prepare("g", THIRD), 0)
+    assert registers.generation("g", 0) == Registers(log, 0).generation("g", 0) == 3
+    assert registers.generation("other", 0) == 0
+
+
 def test_what_members_have_released_is_told(registers):
     assert propose(registers, FIRST, of(5, "A", "B"), 0)
     registers.beat(Beat("g", "A", 5), 100)

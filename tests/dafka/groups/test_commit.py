@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from dafka.errors import CommitError, MisuseError
 from dafka.groups.commit import (
+    GATEWAYS,
     Commit,
     CommitKey,
     checked_address,
+    checked_consumers,
     checked_group,
     decode,
     encode,
@@ -142,6 +144,14 @@ def test_what_breaks_a_limit_is_the_callers_fault():
 def test_groups_that_cannot_be(group):
     with pytest.raises(MisuseError, match="group"):
         checked_group(group)
+
+
+def test_the_gateways_are_no_group_of_consumers():
+    assert checked_group(GATEWAYS) == GATEWAYS
+    assert checked_consumers("billing") == "billing"
+    for group in (GATEWAYS, ""):
+        with pytest.raises(MisuseError):
+            checked_consumers(group)
 
 
 def test_groups_that_can_be():

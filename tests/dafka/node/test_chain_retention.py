@@ -22,6 +22,8 @@ class Bench:
     def __init__(self):
         self.log = MemoryLog("S0")
         self.retention = ChainRetention()
+        self.generation = 2
+        """The last one of the gateways that the store knows of."""
 
     def write(self, lines, partition=FIRST):
         """Lines of one chain come, each in a batch of its own; which chain that is."""
@@ -32,7 +34,7 @@ class Bench:
         return place
 
     def step(self, batches_max=100):
-        trims = self.retention.due(self.log, batches_max)
+        trims = self.retention.due(self.log, batches_max, self.generation)
         self.log.append((), trims=trims)
         return trims
 
@@ -56,6 +58,17 @@ def test_old_chains_go_once_enough_stores_have_the_new_one(bench):
     bench.write([settled(2)])
     assert bench.step() == {old: 3}
     assert (bench.start(old), bench.start(new)) == (3, 0)
+    assert bench.step() == {}
+
+
+def test_nothing_goes_for_an_epoch_that_the_gateways_have_not_come_to(bench):
+    old = bench.write(chain(1, ("A", 0, 5)))
+    bench.write([*chain(2, ("A", 0, 5)), settled(2)])
+    bench.write([*chain(2**31 - 1), settled(2**31 - 1, 2)])
+    bench.generation = 1
+    assert bench.step() == bench.step() == {}
+    bench.generation = 2
+    assert bench.step() == {old: 3}, "the store had only not been told of that one"
     assert bench.step() == {}
 
 
@@ -138,12 +151,12 @@ class CountedExtents(dict):
 def test_a_look_costs_by_the_chains_that_have_changed(bench, monkeypatch):
     for number in range(200):
         bench.write(chain(1, ("A", 0, 5)), KafkaPartition("orders", number))
-    while bench.retention.behind or bench.retention.due(bench.log, 100):
+    while bench.retention.behind or bench.retention.due(bench.log, 100, 2):
         bench.step()
     old = bench.write([*chain(2, ("A", 0, 5)), settled(2)])
     extents = CountedExtents(bench.log.extents())
     monkeypatch.setattr(bench.log, "extents", lambda: extents)
-    assert len(bench.retention.due(bench.log, 100)) == 1
+    assert len(bench.retention.due(bench.log, 100, 2)) == 1
     assert 0 < extents.asked < 30
     assert old in extents
 
@@ -161,5 +174,5 @@ def test_what_there_was_no_room_for_goes_at_the_next_look(bench):
 def test_what_a_disk_did_not_drop_is_dropped_later(bench):
     old = bench.write(chain(1))
     bench.write([*chain(2), settled(2, 2)])
-    assert bench.retention.due(bench.log, 100) == {old: 2}
+    assert bench.retention.due(bench.log, 100, 2) == {old: 2}
     assert bench.step() == {old: 2}

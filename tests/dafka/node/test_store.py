@@ -12,6 +12,10 @@ from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.events import LedgerLine, LineKind
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
+from dafka.groups import membership
+from dafka.groups.acceptor import Registers
+from dafka.groups.commit import GATEWAYS
+from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import Batch, Partition
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
@@ -273,6 +277,15 @@ def ledger_of_two_owners():
 
 def test_of_ledgers_only_what_nobody_reads_is_dropped():
     log, places = ledger_of_two_owners()
+    role = Time().role(log)
+    role.handle(None, TurnEnded(), RETENTION_START_MS)
+    assert [log.extents()[place].start for place in places] == [0, 0], "it knows of no gateways"
+    role.close()
+    ballot = Ballot(1, "A")
+    second = Membership(2, 1, {"A": Member((b"__gateways",), 3_000)})
+    registers = Registers(log, -3_001)
+    registers.prepare(Prepare(GATEWAYS, ballot), 0)
+    assert registers.accept(Accept(GATEWAYS, ballot, membership.encode(second)), 0).granted
     role = Time().role(log)
     role.handle(None, TurnEnded(), RETENTION_START_MS)
     assert [log.extents()[place].start for place in places] == [2, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.node.committer import Committer
 from dafka.node.store_watch import StoreWatch
+from dafka.protocol.events import PeerLeft
 from dafka.query.client import StoreClient
 from tests.support.small_cluster import SmallCluster
 
@@ -56,6 +58,35 @@ def test_what_changes_is_told(cluster, watched, until):
     producer.send("orders", b"c")
     producer.flush(30)
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+
+
+def test_all_is_told_again_of_the_store_that_is_meant(cluster, watched, until):
+    watch, posted = watched
+    store = cluster.store()
+    producer = cluster.producer()
+    producer.send("orders", b"a")
+    producer.flush(30)
+    told = StoreTold(store.address, {Partition("orders", producer.address): range(1)})
+    until(lambda: told in posted)
+    posted.clear()
+    watch.hear_again("another")
+    watch.read(ReadLedger(KafkaPartition("orders", 0), 4, 1))
+    until(lambda: any(isinstance(one, LedgersRead) for one in posted))
+    assert told not in posted
+    watch.hear_again(store.address)
+    until(lambda: told in posted)
+
+
+def test_a_store_on_a_new_disk_is_another_one(cluster, watched, until):
+    _, posted = watched
+    before = cluster.store()
+    until(lambda: CommitsTold(before.address, [], whole=True, new=False) in posted)
+    before.close()
+    shutil.rmtree(cluster.data())
+    after = cluster.store()
+    until(lambda: PeerLeft(before.address) in posted)
+    told = [one.store for one in posted if isinstance(one, (CommitsTold, StoreTold))]
+    assert after.address not in told[: posted.index(PeerLeft(before.address))]
 
 
 def test_a_ledger_is_read_as_soon_as_the_store_is_there(cluster, watched, until):

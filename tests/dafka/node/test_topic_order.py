@@ -20,6 +20,8 @@ from dafka.node.topic_order import TopicOrder
 
 ORDERS = Topic("orders", 2, UUID(int=7), {})
 EMPTIED = EmptiedPartition(KafkaPartition("orders", 1), 1)
+UNREADABLE = object()
+"""In place of a value that no store has any more, or nobody can read."""
 
 
 class Stored:
@@ -37,7 +39,8 @@ class Stored:
         self._tries += 1
         if self._tries == 1:
             raise QueryError("away")
-        return iter(self._values[entry.first : entry.first + entry.records])
+        numbered = enumerate(self._values[entry.first : entry.first + entry.records], entry.first)
+        return ((number, value) for number, value in numbered if value is not UNREADABLE)
 
 
 def until(told, count):
@@ -82,3 +85,26 @@ def test_a_new_owner_reads_from_the_beginning():
     until(told, 2)
     order.close()
     assert told[1] == TopicsOrdered(2, (ORDERS, ORDERS))
+
+
+def test_what_cannot_be_read_keeps_its_place():
+    state = TopicState(ORDERS, change=3)
+    stored = Stored([UNREADABLE, UNREADABLE, encoded_state(state)])
+    assert followed(CHANGED, stored, 3) == [ChangesOrdered(1, ((3, state),))]
+    stored = Stored([encoded_topic(ORDERS), UNREADABLE, encoded_topic(ORDERS)])
+    told = followed(CONTROLLED, stored, 2, 3)
+    assert told == [TopicsOrdered(1, (ORDERS,)), TopicsOrdered(1, (ORDERS,))]
+
+
+def test_an_error_that_nobody_expects_is_told(caplog):
+    class Broken(Stored):
+        def values(self, _topic, entry):
+            raise ValueError("broken")
+
+    stored = Broken([])
+    order = TopicOrder(stored.ordered, lambda: stored, [].append)
+    assert order.unwell() == ""
+    order.grown(CONTROLLED, 1)
+    order.close()
+    assert order.unwell() == "topics are not read: broken"
+    assert "topics are not read any more" in caplog.text

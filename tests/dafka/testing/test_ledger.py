@@ -114,6 +114,16 @@ def new_or_not(_machine):
     return lambda self: len(self._read) >= module.majority_of(self._stores)
 
 
+def no_others(knows_all):
+    """Where all who answer are new, nothing was there before."""
+
+    def knows(new, stores):
+        new = [*new]
+        return knows_all(new, stores) or (all(new) and len(new) >= module.majority_of(stores))
+
+    return knows
+
+
 def no_holes(entered):
     """What never came gets no hole, so that what follows moves up."""
     return lambda self, address, *entry: [] if address == HOLE else entered(self, address, *entry)
@@ -291,6 +301,10 @@ FAULTS = {
     "a new disk counts": (
         260,
         lambda patch: patch.setattr(Machine, "_has_read_enough", new_or_not(Machine)),
+    ),
+    "new disks alone": (
+        214,
+        lambda patch: patch.setattr(module, "knows_all", no_others(module.knows_all)),
     ),
     "batches not repeated": (6, lambda patch: patch.setattr(Producers, "taken", lambda self: [])),
     "a later beginning told at once": (

@@ -32,3 +32,8 @@ def test_a_new_disk_is_new_until_it_has_had_all_of_each_other():
     assert not new.new
     new.lose()
     assert new.new
+    assert new.lost
+    new.copy(other, 1.0)
+    new.compare(other, 2)
+    assert not new.new
+    assert not new.lost
