@@ -48,9 +48,11 @@ from dafka.plural import counted
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
+from dafka.records.envelope import ORIGIN_MAX
 from dafka.schemas.entries import TOPIC as SCHEMAS
 from dafka.storage.check import CheckReport
 from dafka.storage.check import check as check_log
+from dafka.storage.clocks import ALONE
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.retention import Retention
@@ -127,10 +129,29 @@ def retention_of(rules: list[str]) -> list[Retention]:
     return found
 
 
+Retain = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="PATTERN,age_s=SECONDS,bytes=BYTES: what need not be kept of topics that match; "
+        "the first rule that matches counts. May be given repeatedly."
+    ),
+]
+
 ForgetAfter = Annotated[
     int,
     typer.Option(
         min=1, metavar="SECONDS", help="How long partitions are listed that are empty by now."
+    ),
+]
+
+Number = Annotated[
+    int,
+    typer.Option(
+        min=ALONE,
+        max=ORIGIN_MAX,
+        metavar="ID",
+        help="The cluster's id, where records of others come: nothing is dropped by age before "
+        "their clocks are known, for a day at most; 0 if there are no others.",
     ),
 ]
 
@@ -151,17 +172,12 @@ def serve(
         Durability,
         typer.Option(help="fsync: an ACK survives power loss; os: only the process's death."),
     ] = Durability.FSYNC,
-    retain: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="PATTERN,age_s=SECONDS,bytes=BYTES: what need not be kept of topics that match; "
-            "the first rule that matches counts. May be given repeatedly."
-        ),
-    ] = None,
+    retain: Retain = None,
     allow_delete: Annotated[
         bool, typer.Option("--allow-delete", help="Let `dafka topics --delete` drop topics.")
     ] = False,
     forget_after: ForgetAfter = FORGET_AFTER_MS // 1_000,
+    number: Number = ALONE,
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -200,6 +216,7 @@ def serve(
         retention=retention,
         deletable=allow_delete,
         forget_after_ms=forget_after * 1_000,
+        number=number,
     ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)

@@ -37,7 +37,7 @@ from dafka.protocol.events import (
 )
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
-from dafka.storage.clocks import SeenClocks
+from dafka.storage.clocks import ALONE, SeenClocks
 from dafka.storage.forgetting import FORGET_AFTER_MS, Forgetter
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, extent_of, goes_on
@@ -103,6 +103,7 @@ class Store:
         retention: What need not be kept; the first rule that matches a topic counts.
         deletable: Whether topics may be deleted over the query port.
         forget_after_ms: How long a partition has to be empty before it is forgotten.
+        number: The cluster's among those whose records come here; `ALONE` where there are none.
 
     Raises:
         StorageError: The directory cannot be used.
@@ -119,6 +120,7 @@ class Store:
         retention: Sequence[Retention] = (),
         deletable: bool = False,
         forget_after_ms: int = FORGET_AFTER_MS,
+        number: int = ALONE,
     ) -> None:
         cluster = cluster_of(cluster)
         credentials = cluster.credentials
@@ -138,7 +140,9 @@ class Store:
             server,
             retainer,
             access,
-            settings=StoreSettings(deletable=deletable, forget_after_ms=forget_after_ms),
+            settings=StoreSettings(
+                deletable=deletable, forget_after_ms=forget_after_ms, number=number
+            ),
             takes=mesh.takes,
         )
         role: Role[None, Never] = self._role
@@ -181,11 +185,13 @@ class StoreSettings:
     Attributes:
         deletable: Whether topics may be deleted over the query port.
         forget_after_ms: How long a partition has to be empty before it is forgotten.
+        number: The cluster's among those whose records come here; `ALONE` where there are none.
         bounds: Of an answer.
     """
 
     deletable: bool = False
     forget_after_ms: int = FORGET_AFTER_MS
+    number: int = ALONE
     bounds: AnswerBounds = ANSWER_BOUNDS
 
 
@@ -235,7 +241,7 @@ class StoreRole:
         self._settings = settings
         self._takes = takes
         self._clock = clock
-        self._clocks = SeenClocks()
+        self._clocks = SeenClocks(settings.number)
         self._registers = Registers(record_log, clock.now_ms())
         self._link_sync = LinkSync(record_log, clock.now_ms())
         self._skipped: list[HoleSkipped] = []

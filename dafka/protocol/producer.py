@@ -58,7 +58,7 @@ VAIN_MS = 2 * IN_VAIN_MS
 """A store that asks for one sequence for so long has asked five times, and says so itself."""
 
 VAIN_MAX = 1_000
-"""Requesters whose questions in vain are remembered; of more, the oldest are forgotten."""
+"""Stores whose questions in vain are remembered; of more, the oldest are forgotten."""
 
 
 class ProducerState(Enum):
@@ -151,7 +151,7 @@ class ProducerMachine:
         self._due = HeadSchedule(settings.head_interval_ms, longest_ms)
         self._greeted = False
         self._in_vain: dict[tuple[str, str], tuple[int, int]] = {}
-        """By topic and requester, what it asks for and is kept no more, and since when."""
+        """By topic and store, what it asks for and is kept no more, and since when."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; see `Machine`."""
@@ -280,7 +280,8 @@ class ProducerMachine:
         if batch is None:
             return []
         first: Effect = Publish(direct_records(fetch.requester, batch))
-        if self._asks_in_vain(fetch, now_ms):
+        # What others lack is no hole: who comes late asks here, too, while no store is there.
+        if fetch.by_store and self._asks_in_vain(fetch, now_ms):
             return [first, HoleFound(batch.partition, fetch.sequence, batch.sequence)]
         return [first]
 

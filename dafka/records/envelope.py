@@ -23,6 +23,9 @@ import google_crc32c
 
 ENVELOPE_BYTES = 20
 
+ORIGIN_MAX = 65_535
+"""The largest number of a cluster: it has two bytes."""
+
 _MAGIC = 0xDAF5
 _VERSION = 1
 _FIELDS = struct.Struct(">HBBHHQ")

@@ -20,6 +20,7 @@ from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitte
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
 from dafka.records.batch import BatchBuilder, Run, values_of
+from dafka.storage.clocks import ALONE
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
@@ -216,6 +217,7 @@ class SimStore(SimNode[None, Never]):
         bounds: Of the answers of its query port.
         forget_after_ms: How long a partition has to be empty before it is forgotten.
         retention: What need not be kept.
+        number: The cluster's among those whose records come here; `ALONE` where there are none.
     """
 
     def __init__(
@@ -227,12 +229,14 @@ class SimStore(SimNode[None, Never]):
         bounds: AnswerBounds = ANSWER_BOUNDS,
         forget_after_ms: int = FORGET_AFTER_MS,
         retention: Sequence[Retention] = (),
+        number: int = ALONE,
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
         self.server = SimQueryServer(self)
-        self._bounds = bounds
-        self._forget_after_ms = forget_after_ms
+        self._settings = StoreSettings(
+            forget_after_ms=forget_after_ms, number=number, bounds=bounds
+        )
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
         self._view: RecordLog = SimLog(log, self.disk, self.written)
@@ -252,7 +256,7 @@ class SimStore(SimNode[None, Never]):
             self._view,
             self.server,
             self._retainer,
-            settings=StoreSettings(forget_after_ms=self._forget_after_ms, bounds=self._bounds),
+            settings=self._settings,
             clock=self.clock,
         )
         return role, role.machine

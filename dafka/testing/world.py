@@ -21,6 +21,7 @@ from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedToge
 from dafka.protocol.foreign import Shape, Singles
 from dafka.testing.clocks import BOOTED_MS_MAX, SimClock
 from dafka.testing.history import Fault, History
+from dafka.transport.access import ANYBODY, Sender, taken
 from dafka.wire import rfc46
 from dafka.wire.bundles import BUNDLED
 from dafka.wire.messages import DirectRecord, RecordMessage
@@ -227,7 +228,8 @@ class SimMesh:
         frames = rfc46.encode(message)
         self._world.note(frames[0], frames[1])
         # Values, so one for all: what is decoded is what was encoded, and nobody can change it.
-        received = Received(rfc46.decode(frames))
+        (message,) = taken(Sender(ANYBODY), [rfc46.decode(frames)])
+        received = Received(message)
         faults, chance, cuts = self._world.faults, self._world.random, self._world.cuts
         for other, prefixes in self._prefixes.items():
             if other is member or not frames[0].startswith(prefixes):

@@ -12,7 +12,7 @@ held by its towers and stores, may do everything.
 | RECORD, RECORDS, HEAD and a producer's answers under its key's addresses | write |
 | the same under any address, and LOG-START | mirror |
 | commits of a group, and to be its member | write of `__consumer_offsets`, and the group |
-| ACK, STORE-HELLO, DIRECT-HEAD of a store | the cluster's key |
+| ACK, STORE-HELLO, DIRECT-HEAD of a store, FETCH that counts as a store's | the cluster's key |
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
-from dafka.model import MARK_CHARACTERS, mark_of
+from dafka.model import MARK_CHARACTERS, mark_of, replace
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dafka.wire.messages import Message
 
@@ -188,3 +188,13 @@ def may_send(sender: Sender, message: Message) -> bool:
         case _:
             own = message.address.startswith(sender.mark)
             return rights.may_mirror(message.topic) or (own and rights.may_write(message.topic))
+
+
+def taken(sender: Sender, arrived: Iterable[Message]) -> list[Message]:
+    """What may be taken of messages from this sender; a FETCH with whether a store may ask so."""
+    if not sender.rights.infrastructure:
+        return [message for message in arrived if may_send(sender, message)]
+    return [
+        replace(message, by_store=True) if isinstance(message, messages.Fetch) else message
+        for message in arrived
+    ]

@@ -31,7 +31,7 @@ from dafka.protocol.presence import (
     TwinHeard,
 )
 from dafka.transport import sockets
-from dafka.transport.access import may_send, may_subscribe
+from dafka.transport.access import may_subscribe, taken
 from dafka.transport.binding import Binding
 from dafka.transport.curve import (
     authenticator,
@@ -253,8 +253,8 @@ class Mesh:
     def _receive_messages(
         self, sender: Sender, socket: zmq.Socket[bytes]
     ) -> Iterator[Received | ReceivedTogether | Dropped]:
-        taken = 0
-        while taken < MESSAGES_PER_TURN_MAX:
+        count = 0
+        while count < MESSAGES_PER_TURN_MAX:
             frames = receive_frames(socket)
             if frames is None:
                 return
@@ -265,14 +265,14 @@ class Mesh:
                 yield Dropped(error.reason)
             if self._watch is not None:
                 self._watch.arrived(frames, readable=bool(messages))
-            allowed = [message for message in messages if may_send(sender, message)]
+            allowed = taken(sender, messages)
             if len(allowed) == 1:
                 yield Received(allowed[0])
             elif allowed:
                 yield ReceivedTogether(tuple(allowed))
             for _ in range(len(messages) - len(allowed)):
                 yield Dropped("not permitted")
-            taken += max(1, len(messages))
+            count += max(1, len(messages))
 
     def wake(self, now_ms: int) -> list[PeerLeft | Notice]:
         """Send the beacons that are due, and leave the peers that are gone.

@@ -93,8 +93,9 @@ class Fetch(Value, frozen=True):
 
     A node that has found one store to have them names it (extension: trailing bytes, ignored by
     others); then nobody else of those who know the extension answers. So it is with `ANY_STORE`:
-    what is published and not stored is kept out. `foreign` does not travel: it marks requesters
-    without batches, who ask seldom and for much.
+    what is published and not stored is kept out. Two fields do not travel. `foreign` marks
+    requesters without batches, who ask seldom and for much; `by_store` what comes from who has the
+    right to be a store.
     """
 
     id: ClassVar[MessageId] = MessageId.FETCH
@@ -105,6 +106,7 @@ class Fetch(Value, frozen=True):
     count: int
     store: str | None = None
     foreign: bool = False
+    by_store: bool = False
 
 
 class Ack(Value, frozen=True):

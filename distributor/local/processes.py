@@ -133,6 +133,8 @@ def _stores(topology: Topology, directory: Path) -> list[_Draft]:
         for number, store in enumerate(cluster.stores, 1):
             command = ["dafka", "store", "--data", store.data, "--query", store.query]
             command += [*_place(cluster), "--durability", store.durability]
+            if len(topology.clusters) > 1:
+                command += ["--number", str(cluster.id)]
             for rule in topology.retention:
                 command += ["--retain", _retained(rule)]
             if topology.heartbeat_ms is not None:

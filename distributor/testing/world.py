@@ -91,6 +91,7 @@ class SimCluster:
                 MemoryLog(one.upper()),
                 forget_after_ms=forget_after_ms,
                 retention=retention,
+                number=number,
             )
             for one in _store_names(name, stores)
         ]

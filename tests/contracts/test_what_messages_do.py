@@ -108,6 +108,10 @@ def told_to(us):
             messages.Fetch(*P, "YOU", first, 1, store)
             for first, store in product(SEQUENCES, (None, "*", us, "S1"))
         ],
+        "FETCH of a store": [
+            messages.Fetch(*P, "YOU", first, 1, store, by_store=True)
+            for first, store in product(SEQUENCES, (None, "*", us, "S1"))
+        ],
         "GET_HEADS": [messages.GetHeads(one, "YOU") for one in ("", topic)],
         "CONSUMER_HELLO": [messages.ConsumerHello(us, "YOU", (topic,))],
     }

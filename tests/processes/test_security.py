@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from dafka.cluster import Cluster
-from dafka.errors import MisuseError, NotStoredError, QueryError
+from dafka.errors import HoleError, MisuseError, NotStoredError, QueryError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.limits import GROUP_NUMBER_MAX
 from dafka.model import Partition
@@ -16,6 +16,7 @@ from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.protocol.producer import VAIN_MS
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.storage.check import check
@@ -78,9 +79,9 @@ class Guarded:
 @pytest.fixture
 def guarded(tmp_path, free_ports):
     cluster = Guarded(tmp_path, free_ports(3))
-    tower, store = cluster.infrastructure()
+    tower, cluster.store = cluster.infrastructure()
     yield cluster
-    store.close()
+    cluster.store.close()
     tower.close()
 
 
@@ -258,8 +259,6 @@ def test_other_hosts_need_keys_or_a_word(tmp_path, host):
 
 def forged(guarded, name, partition, store, seconds):
     """Publish for a while what would take another's partition away, or end it."""
-    cluster = Cluster(guarded.tower, credentials=guarded.who[name])
-    mesh = Mesh(cluster, cluster.new_address())
     builder = BatchBuilder(1_000)
     builder.append(0, None, b"forged", ())
     content = enclosed(builder.build(), 3)
@@ -268,13 +267,20 @@ def forged(guarded, name, partition, store, seconds):
         messages.Head(*partition, FAR),
         messages.LogStart(store, *partition, FAR, partition.address),
     )
+    said(guarded, name, lies, seconds)
+
+
+def said(guarded, name, what, seconds):
+    """Publish messages for a while, again and again."""
+    cluster = Cluster(guarded.tower, credentials=guarded.who[name])
+    mesh = Mesh(cluster, cluster.new_address())
     try:
         for turn in range(20 * seconds):
             mesh.wake(turn * 50)
             for socket in mesh.pollable:
                 list(mesh.receive(socket, turn * 50))
-            for lie in lies:
-                mesh.publish(lie)
+            for message in what:
+                mesh.publish(message)
             mesh.flush()
             mesh.pollable[0].poll(50)
     finally:
@@ -296,6 +302,19 @@ def test_who_may_write_a_topic_does_not_touch_the_partition_of_another(guarded):
         assert [one.value for one in records] == [b"0", b"1", b"2", b"3"]
         with guarded.consumer("bob", "orders") as reader:
             assert [reader.poll(120).value for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_who_reads_gives_no_producer_a_hole_by_asking_for_what_it_has_no_more(guarded):
+    with guarded.producer("alice") as alice:
+        store_one(alice, "orders", b"0")
+        guarded.store.close()
+        waiting = alice.send("orders", b"1")
+        asked = messages.Fetch("orders", alice.address, "BOB", 0, 1)
+        said(guarded, "bob", [asked], 2 * VAIN_MS // 1_000)
+        assert not waiting.done()
+        with pytest.raises(NotStoredError, match="1 record") as told:
+            alice.close(0.1)
+        assert not isinstance(told.value, HoleError)
 
 
 def test_who_announces_the_endpoint_of_another_cuts_nobody_off(guarded, free_ports):

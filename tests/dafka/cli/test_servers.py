@@ -51,7 +51,7 @@ def test_tower_and_store_serve_until_a_signal_ends_them(serve, tmp_path, free_po
         serve("tower", "--endpoint", tower, "--metrics", f"127.0.0.1:{first + 3}"),
         serve(
             *("store", "--data", str(tmp_path / "data"), "--tower", tower, "--query", query),
-            *("--durability", "os", "--metrics", f"127.0.0.1:{first + 4}"),
+            *("--durability", "os", "--number", "1", "--metrics", f"127.0.0.1:{first + 4}"),
         ),
     ]
     with Producer(tower) as producer:
@@ -144,9 +144,11 @@ def test_a_mistake_is_one_line_and_exit_code_2(refused, tmp_path, free_ports, wo
     assert what in refused(2, *words)
 
 
-def test_an_unknown_durability_is_refused(dafka, tmp_path):
-    done = dafka("store", "--data", str(tmp_path), "--durability", "hope")
+@pytest.mark.parametrize("words", [("--durability", "hope"), ("--number", "65536")])
+def test_an_unknown_durability_or_cluster_is_refused(dafka, tmp_path, words):
+    done = dafka("store", "--data", str(tmp_path), *words)
     assert done.returncode == 2
+    assert words[1].encode() in done.stderr
     assert b"Traceback" not in done.stderr
 
 

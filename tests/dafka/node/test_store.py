@@ -19,7 +19,7 @@ from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import Batch, Partition
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
-from dafka.node.store import RETENTION_START_MS, Store, StoreRole
+from dafka.node.store import RETENTION_START_MS, Store, StoreRole, StoreSettings
 from dafka.node.tower import Tower
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Append, ReadRange
@@ -27,6 +27,7 @@ from dafka.protocol.events import TurnEnded
 from dafka.query.client import StoreClient
 from dafka.query.messages import HealthRequest, encode
 from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.records.envelope import Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer, Retention
@@ -224,17 +225,18 @@ class Time:
     def __init__(self):
         self.now_ms = self.ahead_ms = 0
 
-    def role(self, log):
+    def role(self, log, number=0):
         """A store's role that keeps logs for ten minutes."""
         clock = Clock(lambda: self.now_ms, lambda: WALL_MS + self.now_ms + self.ahead_ms)
         rule = Retention(topics="log*", age_ms=600_000)
-        return StoreRole(log, Questions(), Retainer([rule]), clock=clock)
+        settings = StoreSettings(number=number)
+        return StoreRole(log, Questions(), Retainer([rule]), settings=settings, clock=clock)
 
 
-def of_age(sequence, age_ms):
+def of_age(sequence, age_ms, origin=0):
     builder = BatchBuilder(1_000)
     builder.append(WALL_MS - age_ms, None, str(sequence).encode(), ())
-    return Batch(LOGS, sequence, 1, enclosed(builder.build(), sequence))
+    return Batch(LOGS, sequence, 1, enclosed(builder.build(), sequence, Envelope(origin=origin)))
 
 
 def test_a_clock_that_is_ahead_drops_nothing_too_early():
@@ -247,6 +249,22 @@ def test_a_clock_that_is_ahead_drops_nothing_too_early():
         role.handle(None, TurnEnded(), time.now_ms)
         starts.append(log.extents()[LOGS].start)
     assert starts == [0, 0, 1]
+    role.close()
+
+
+def test_a_store_that_has_heard_no_other_cluster_since_its_start_drops_nothing_by_age():
+    time, log = Time(), MemoryLog("ME")
+    log.append([of_age(0, 0)])
+    time.ahead_ms = 3_600_000
+    role = time.role(log, number=1)
+    starts = []
+    for time.now_ms in (RETENTION_START_MS, 610_000):
+        role.handle(None, TurnEnded(), time.now_ms)
+        starts.append(log.extents()[LOGS].start)
+    role.perform(None, Append(1, (of_age(1, -610_000, origin=2),)))
+    time.now_ms = 620_000
+    role.handle(None, TurnEnded(), time.now_ms)
+    assert [*starts, log.extents()[LOGS].start] == [0, 0, 1]
     role.close()
 
 

@@ -465,9 +465,10 @@ def test_who_asks_for_what_is_stored_is_shown_what_is_not():
     assert producer.handle(Received(below), 5) == [], "all is stored: others have it"
 
 
-def in_vain(producer, sequence, *times_ms, requester="NEW"):
+def in_vain(producer, sequence, *times_ms, requester="NEW", by_store=True):
     """What holes are found when a store asks at these times for what is kept no more."""
-    fetch = Received(messages.Fetch("flights", "AA", requester, sequence, 1_000))
+    fetch = messages.Fetch("flights", "AA", requester, sequence, 1_000, by_store=by_store)
+    fetch = Received(fetch)
     effects = [effect for at_ms in times_ms for effect in producer.handle(fetch, at_ms)]
     return [effect for effect in effects if isinstance(effect, HoleFound)]
 
@@ -484,6 +485,18 @@ def waiting(producer):
 def test_who_is_asked_in_vain_for_long_says_so_again_and_again(waiting):
     assert in_vain(waiting, 0, 10, 260, 4_000, 9 + VAIN_MS) == []
     assert in_vain(waiting, 0, 10 + VAIN_MS, 20_000) == [HoleFound(P, 0, 2)] * 2
+
+
+def test_who_is_no_store_may_ask_in_vain_for_ever(waiting):
+    assert in_vain(waiting, 0, 10, 10 + VAIN_MS, 10 + 2 * VAIN_MS, by_store=False) == []
+    assert in_vain(waiting, 0, 11 + 2 * VAIN_MS) == [], "a store that begins to ask asks anew"
+
+
+def test_of_whom_are_no_stores_none_is_remembered(waiting):
+    in_vain(waiting, 0, 10)
+    for number in range(VAIN_MAX + 1):
+        in_vain(waiting, 0, 10, requester=f"R{number}", by_store=False)
+    assert in_vain(waiting, 0, 10 + VAIN_MS) == [HoleFound(P, 0, 2)]
 
 
 def test_a_store_that_comes_further_does_not_ask_in_vain(waiting):

@@ -84,3 +84,23 @@ def test_what_is_no_batch_shows_nothing():
     clocks = SeenClocks()
     clocks.seen([Batch(Partition("orders", "A"), 0, 1, b"raw")], NOW_MS)
     assert time_of(clocks) == 0
+
+
+def test_where_there_are_other_clusters_one_clock_is_not_enough():
+    clocks = SeenClocks(1)
+    assert time_of(clocks) == -APART_MS_MAX
+    clocks.seen([published(WALL_MS)], NOW_MS)
+    assert time_of(clocks) == -APART_MS_MAX
+    assert clocks.skew_ms(WALL_MS, NOW_MS) == 0
+    clocks.seen([published(WALL_MS - HOUR_MS, 2)], NOW_MS)
+    assert time_of(clocks) == -HOUR_MS
+
+
+def test_what_comes_back_from_elsewhere_shows_this_clusters_own_clock():
+    clocks = SeenClocks(1)
+    clocks.seen([published(WALL_MS - HOUR_MS, 1)], NOW_MS)
+    assert time_of(clocks) == -APART_MS_MAX
+    clocks.seen([published(WALL_MS, 2)], NOW_MS)
+    assert time_of(clocks) == -HOUR_MS
+    clocks.seen([published(WALL_MS, 1, bare=True)], NOW_MS)  # whose clock gave it that time?
+    assert time_of(clocks) == -HOUR_MS

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.model import replace
 from dafka.transport.access import (
     ANYBODY,
     EVERYTHING,
@@ -13,6 +14,7 @@ from dafka.transport.access import (
     may_send,
     may_subscribe,
     rule,
+    taken,
 )
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -146,3 +148,20 @@ def test_asking_for_all_topics_takes_the_right_to_all():
     assert not may_send(Sender(READER), messages.GetHeads("", "C"))
     assert not may_send(Sender(READER), messages.ConsumerHello("S", "C", ("orders", "secret")))
     assert may_send(Sender(Rights(EVERYTHING)), messages.GetHeads("", "C"))
+
+
+FETCH = messages.Fetch("orders", "P", "C", 0, 1)
+
+
+def test_of_what_arrives_what_may_be_sent_is_taken():
+    head = messages.Head("orders", "P", 0)
+    assert taken(Sender(READER), [head, FETCH, *STORING]) == [FETCH]
+    assert taken(Sender(WRITER, "P"), [head, FETCH]) == [head]
+
+
+@pytest.mark.parametrize("rights", [READER, Rights(EVERYTHING, EVERYTHING, EVERYTHING)])
+def test_only_the_clusters_key_asks_as_a_store(rights):
+    (asked,) = taken(Sender(rights), [FETCH])
+    assert not asked.by_store
+    head = messages.Head("orders", "P", 0)
+    assert taken(Sender(ANYBODY), [FETCH, head]) == [replace(FETCH, by_store=True), head]

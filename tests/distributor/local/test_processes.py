@@ -45,7 +45,8 @@ def test_commands_say_all_there_is_to_say():
     assert by_name["cluster-2-store-1"].command == (
         *(sys.executable, "-m", "dafka", "store", "--data", "data/cluster-2"),
         *("--query", "tcp://127.0.0.1:17112", "--host", "127.0.0.1"),
-        *("--durability", "fsync", "--retain", "__heartbeat,age_s=3600", "--wire", "rfc46"),
+        *("--durability", "fsync", "--number", "2"),
+        *("--retain", "__heartbeat,age_s=3600", "--wire", "rfc46"),
         *("--tower", "tcp://127.0.0.1:17110", "--metrics", "127.0.0.1:17905"),
     )
     link = by_name["cluster-4-level-3"]
