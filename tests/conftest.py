@@ -69,6 +69,12 @@ def pytest_addoption(parser):
         default=0.0,
         help="how long hostile peers attack real processes; from a minute on latency is judged",
     )
+    parser.addoption(
+        "--kill-rounds",
+        type=int,
+        default=2,
+        help="how often gateways and stores are killed while Kafka clients write",
+    )
 
 
 def pytest_generate_tests(metafunc):

@@ -15,18 +15,17 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.support.commands import run_dafka
-from tests.support.gateway_processes import WAIT_S, KafkaCluster, Producing, create
+from tests.support.gateway_processes import (
+    WAIT_S,
+    KafkaCluster,
+    Producing,
+    create,
+    owner_of,
+)
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 TAKEOVER_S = 5.0
-
-
-def owner_of(endpoint, topic, number=0):
-    """Where the gateway listens that owns a partition; empty while none does."""
-    found = AdminClient({"bootstrap.servers": endpoint}).list_topics(topic, timeout=WAIT_S)
-    owner = found.brokers.get(found.topics[topic].partitions[number].leader)
-    return f"{owner.host}:{owner.port}" if owner else ""
 
 
 def consume(endpoint, topic, records, number=0):

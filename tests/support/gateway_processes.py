@@ -81,6 +81,13 @@ def create(endpoint, topic, partitions=1):
     made[topic].result(WAIT_S)
 
 
+def owner_of(endpoint, topic, number=0):
+    """Where the gateway listens that owns a partition; empty while none does."""
+    found = AdminClient({"bootstrap.servers": endpoint}).list_topics(topic, timeout=WAIT_S)
+    owner = found.brokers.get(found.topics[topic].partitions[number].leader)
+    return f"{owner.host}:{owner.port}" if owner else ""
+
+
 class Producing(threading.Thread):
     """An idempotent client that goes on until it is told to stop, and when each answer came."""
 

@@ -1,0 +1,122 @@
+"""Gateways and stores that are killed with signal 9 while clients of two makes write."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import defaultdict
+from contextlib import closing
+
+import pytest
+
+from dafka import Consumer
+from tests.support.gateway_processes import WAIT_S, create, owner_of
+from tests.support.kafka_kills import (
+    KafkaPythonProducer,
+    KillableCluster,
+    LibrdkafkaProducer,
+    Watcher,
+    by_partition,
+    numbers_of,
+    read_all,
+)
+from tests.support.small_cluster import take
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+TOPIC = "orders"
+PARTITIONS = 3
+STEADY_RECORDS = 300
+"""So many of each producer are acknowledged between two kills."""
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports, reopened, until):
+    with closing(KillableCluster(tmp_path, free_ports, reopened, until)) as cluster:
+        yield cluster
+
+
+def test_kills_lose_nothing_and_show_nothing_twice(cluster, until, request):
+    rounds = request.config.getoption("--kill-rounds")
+    bootstrap = ",".join(cluster.endpoints)
+    create(bootstrap, TOPIC, PARTITIONS)
+    producers = [
+        LibrdkafkaProducer("librdkafka", bootstrap, TOPIC, PARTITIONS),
+        KafkaPythonProducer("kafka-python", bootstrap, TOPIC, PARTITIONS),
+    ]
+    watcher = Watcher(bootstrap, TOPIC, PARTITIONS)
+    for client in (*producers, watcher):
+        client.start()
+
+    def go_on():
+        known = [len(one.placed) for one in producers]
+        until(
+            lambda: all(
+                len(one.placed) > before + STEADY_RECORDS
+                for one, before in zip(producers, known, strict=True)
+            ),
+            WAIT_S,
+        )
+
+    go_on()
+    draw = random.Random(0)
+    for number in range(rounds):
+        owner = until(lambda: owner_of(bootstrap, TOPIC, draw.randrange(PARTITIONS)), WAIT_S)
+        store = draw.choice(cluster.stores)
+        if number % 2:
+            cluster.kill_store(store)  # who takes over has to do without it
+        cluster.kill_gateway(owner)
+        go_on()
+        if not number % 2:
+            cluster.kill_store(store)
+            go_on()
+        cluster.start_store(store)
+        cluster.start_gateway(owner)
+        go_on()
+    for producer in producers:
+        producer.stop()
+    sent = sum(producer.sent for producer in producers)
+    until(lambda: len(watcher.shown) == sent, WAIT_S)
+    watcher.stop()
+    placed = {place: value for one in producers for value, place in one.placed.items()}
+    assert len(placed) == sent, "no two records have one offset"
+    assert not watcher.changed
+    assert watcher.shown == placed
+    _owned_by_each_alone(cluster, placed)
+    _read_as_dafka(cluster, placed)
+    silent = ", ".join(f"{one.name} {one.silent_s():.1f} s" for one in producers)
+    sys.stdout.write(f"{rounds} rounds, {sent} records; partitions without answers: {silent}\n")
+
+
+def _owned_by_each_alone(cluster, placed):
+    """Each gateway says the same of all partitions, also as the only one there is."""
+    for endpoint in cluster.endpoints:
+        (other,) = set(cluster.endpoints) - {endpoint}
+        cluster.kill_gateway(other)
+        found = read_all(endpoint, TOPIC, PARTITIONS, len(placed))
+        cluster.start_gateway(other)
+        assert found == placed
+        for values in by_partition(found).values():
+            for numbers in numbers_of(values).values():
+                assert numbers == sorted(numbers)
+
+
+def _read_as_dafka(cluster, placed):
+    """A record is twice at most where it was under way as its partition changed its owner."""
+    copies = defaultdict(list)
+    logs = defaultdict(list)
+    with Consumer(cluster.tower, [TOPIC]) as consumer:
+        deadline_s = time.monotonic() + WAIT_S
+        while len(copies) < len(placed):
+            assert time.monotonic() < deadline_s, f"{len(copies)} of {len(placed)} records"
+            (record,) = take(consumer, 1, WAIT_S)
+            copies[record.value].append(record.address)
+            logs[record.address].append(record.value)
+    assert set(copies) == set(placed.values())
+    for addresses in copies.values():
+        assert len(set(addresses)) == len(addresses)
+    for values in logs.values():
+        for numbers in numbers_of(values).values():
+            assert numbers == sorted(numbers)
+    sys.stdout.write(f"{sum(map(len, copies.values())) - len(placed)} twice for Dafka consumers\n")
