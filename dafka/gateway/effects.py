@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dafka.gateway.broker import Offsets
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
+from dafka.groups.assignment import owner
 from dafka.protocol.events import PeerLeft
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from dafka.model import Batch, Partition
 
 NO_OFFSETS = Offsets(-1, -1)
+
+OWNERS_MAX = 40_000
+"""Owners that are remembered: twice as many as there may be Kafka partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +288,19 @@ class Shared:
     generation: int
     members: Mapping[str, Member]
     moved: Mapping[str, str]
+    _owners: dict[Partition, str | None] = field(default_factory=dict, compare=False, repr=False)
+
+    def owner(self, share: Partition) -> str | None:
+        """Return the member that owns a share; None if there is nobody.
+
+        Worked out once each: there are thousands, and clients ask for all of them at a time.
+        """
+        if share in self._owners:
+            return self._owners[share]
+        found = owner(share, self.members, self.moved)
+        if len(self._owners) < OWNERS_MAX:
+            self._owners[share] = found
+        return found
 
 
 ClientEvent = (

@@ -61,7 +61,6 @@ from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
-from dafka.groups.assignment import owner
 from dafka.groups.commit import GATEWAYS
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
@@ -85,7 +84,7 @@ from dafka.wire.messages import MessageId
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from dafka.gateway.effects import GatewayEvent
     from dafka.gateway.ledger import LedgerEntry
@@ -160,8 +159,7 @@ class GatewayMachine:
         self._member = MemberMachine(GROUP, f"{address}@{listens}", about, stores)
         self._lease = Lease(0)
         """The member's, for all that it owns."""
-        self._members: Mapping[str, Member] = {}
-        self._moved: Mapping[str, str] = {}
+        self._shared = Shared(0, {}, {})
         self.catalog = Catalog()
         self._shares: dict[KafkaPartition, Share] = {}
         self._chains: dict[str, Share] = {}
@@ -381,7 +379,7 @@ class GatewayMachine:
         return [] if share is None else [*share.stored(store, address, kept, now_ms)]
 
     def _flush(self, now_ms: int) -> list[object]:
-        for share in self._shares.values():
+        for share in self._unpublished.values():
             if (deletion := share.newly_emptied()) is not None:
                 self._say(CHANGES, encoded_emptied(EmptiedPartition(share.partition, deletion)))
         batches, self._saying = self._saying, []
@@ -426,15 +424,15 @@ class GatewayMachine:
         return effects
 
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
-        self._members, self._moved = assigned.members, assigned.moved
-        effects: list[object] = [Shared(assigned.generation, self._members, self._moved)]
+        self._shared = Shared(assigned.generation, assigned.members, assigned.moved)
+        effects: list[object] = [self._shared]
         for partition in [one for one in self._shares if not self._is_mine(share_of(one))]:
             effects += self._disown(partition)
         effects += self._coordination.keep(self._coordinated())
         return effects + self._agree(Released(assigned.generation), now_ms)
 
     def _is_mine(self, share: Partition) -> bool:
-        return owner(share, self._members, self._moved) == self._member.id
+        return self._shared.owner(share) == self._member.id
 
     def _coordinated(self) -> list[int]:
         """The shares of groups that are this gateway's."""

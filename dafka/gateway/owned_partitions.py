@@ -56,10 +56,13 @@ class LateTakeovers:
         self._waiting: dict[KafkaPartition, str] = {}
 
     def note(self, partition: KafkaPartition, waits_for: str) -> bool:
-        """Take in what one waits for; whether it was not late before."""
+        """Take in what one waits for; whether people should be told.
+
+        Of the first, the tenth, the hundredth and so on that is late: there may be thousands.
+        """
         is_new = partition not in self._waiting
         self._waiting[partition] = waits_for
-        return is_new
+        return is_new and str(len(self._waiting)).rstrip("0") == "1"
 
     def over(self, partition: KafkaPartition) -> None:
         """It is served, or another's."""

@@ -128,6 +128,7 @@ class Share:
                     effects.append(PartitionLate(self.partition, effect.waits_for))
                 case LedgerEmptied():
                     self._emptied = effect.change
+                    self._unpublished[self.partition] = self
         if self.offered is not None and self.machine.emptied < self._deleted:
             effects += self.feed(TopicDeleted(self._deleted), now_ms)
         return effects
@@ -135,6 +136,7 @@ class Share:
     def empty(self, deletion: int, now_ms: int) -> list[ShareEffect]:
         """Its topic is deleted: what has an offset is to have none, as soon as it is served."""
         self._deleted = max(self._deleted, deletion)
+        self._unpublished[self.partition] = self
         if self.offered is None or self.machine.emptied >= self._deleted:
             return []
         return self.feed(TopicDeleted(self._deleted), now_ms)

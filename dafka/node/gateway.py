@@ -68,7 +68,6 @@ from dafka.gateway.meter import PartitionMeter
 from dafka.gateway.owned_partitions import LateTakeovers
 from dafka.gateway.served import served
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
-from dafka.groups.assignment import owner
 from dafka.groups.events import Answered, Ask, Barred, Left
 from dafka.groups.membership import majority_of
 from dafka.node.group_client import StoreLines
@@ -244,7 +243,7 @@ class GatewayNode:
     def leader(self, partition: KafkaPartition) -> Leader:
         """See `Broker`. Its epoch is the generation of all gateways, so that all say the same."""
         shared = self._shared
-        member = owner(share_of(partition), shared.members, shared.moved)
+        member = shared.owner(share_of(partition))
         gateway = None if member is None else gateway_of(member)
         return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
 
@@ -372,7 +371,7 @@ class GatewayNode:
     def coordinator(self, group: str) -> Leader:
         """See `Broker`. Of another gateway's ownership the epoch is not known, but another one."""
         number, shared = coordinated_in(group), self._shared
-        member = owner(share_of_groups(number), shared.members, shared.moved)
+        member = shared.owner(share_of_groups(number))
         gateway = None if member is None else gateway_of(member)
         if gateway is None or gateway.node != self.node:
             return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
@@ -544,9 +543,7 @@ class GatewayNode:
     def _show(self, shown: OffsetsShown | PartitionLate) -> None:
         if isinstance(shown, PartitionLate):
             if self._late.note(shown.partition, shown.waits_for):
-                topic, number = shown.partition
-                facts = {"topic": topic, "partition": number, "waits_for": shown.waits_for}
-                log.warning("takeover takes long: the partition is not served yet", extra=facts)
+                log.warning("takeover takes long: %s", self._late.complaint())
             return
         self._late.over(shown.partition)
         if shown.offsets is None:

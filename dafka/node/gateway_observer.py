@@ -12,7 +12,6 @@ from dafka.gateway.catalog import ORDERED
 from dafka.gateway.effects import LagsMeasured, MeasureLags
 from dafka.gateway.machine import gateway_of, share_of
 from dafka.gateway.owned_partitions import OwnedPartitions
-from dafka.groups.assignment import owner
 from dafka.groups.lag import GROUPS_METERED_MAX
 from dafka.node.loop import STUCK_MS
 from dafka.process import metrics
@@ -91,9 +90,7 @@ class GatewayObserver:
         for topic in topics.values():
             partitions += (KafkaPartition(topic.name, one) for one in range(topic.partitions))
         self._all = len(partitions)
-        self._owned = frozenset(
-            one for one in partitions if owner(share_of(one), shared.members, shared.moved) in mine
-        )
+        self._owned = frozenset(one for one in partitions if shared.owner(share_of(one)) in mine)
 
     def _is_mine(self, gateway: Gateway | None) -> bool:
         return gateway is not None and gateway.node == self._node.node

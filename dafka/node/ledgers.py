@@ -20,12 +20,18 @@ if TYPE_CHECKING:
     from dafka.gateway.broker import Topic
     from dafka.gateway.catalog import TopicState
     from dafka.gateway.events import LedgerLine
-    from dafka.model import Partition
+    from dafka.model import Batch, Partition
     from dafka.query.client import StoreClient
 
 
 READS_MAX = 10
 """So often a store is read again as it has dropped what was being read."""
+
+FIRST_BYTES = 64 * 1024
+"""What is read of a ledger together with others; of most that is all."""
+
+TOGETHER = 256
+"""Ledgers that are read together: a gateway may have to take over thousands."""
 
 
 def read_ledgers(
@@ -104,11 +110,19 @@ def _read_lines(
         for place, kept in there.items():
             if (name := chain_name(place.address)) is not None and kept:
                 chains.setdefault(name.mark, []).append((name.epoch, place))
+        newest_first = [
+            (one, sorted(chains.get(mark_of_partition(one), ()), reverse=True))
+            for one in partitions
+        ]
         read: set[Partition] = set()
         found: dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]] = {}
-        for one in partitions:
-            newest_first = sorted(chains.get(mark_of_partition(one), ()), reverse=True)
-            found[one] = _newest_whole(client, one, newest_first, there, read)
+        for start in range(0, len(newest_first), TOGETHER):
+            some = newest_first[start : start + TOGETHER]
+            newest = {ranked[0][1] for _, ranked in some if ranked}
+            begun = client.read_each({place: there[place] for place in newest}, FIRST_BYTES)
+            for one, ranked in some:
+                found[one] = _newest_whole(client, one, ranked, there, begun)
+            read |= begun.keys()
         # It drops what is before a newer beginning: half of that may have been read by then.
         after = client.ranges_of(read)
         if all(after[one].start == there[one].start for one in read if one in after):
@@ -121,13 +135,16 @@ def _newest_whole(
     partition: KafkaPartition,
     newest_first: Iterable[tuple[int, Partition]],
     there: Mapping[Partition, range],
-    read: set[Partition],
+    begun: dict[Partition, list[Batch]],
 ) -> dict[int, Sequence[LedgerLine]]:
-    """The chain of the highest epoch that is whole, and what there is of those above."""
+    """The chain of the highest epoch that is whole, and what there is of those above.
+
+    What is read to find out is added to what has been begun to be read.
+    """
     found: dict[int, Sequence[LedgerLine]] = {}
     for epoch, place in newest_first:
-        read.add(place)
-        values = _values(client, place, there[place].start, there[place].stop)
+        first = begun.setdefault(place, [])
+        values = _values(client, place, there[place].start, there[place].stop, first)
         chain = chain_of(values, partition, epoch)
         if chain:
             found[epoch] = chain
@@ -137,10 +154,10 @@ def _newest_whole(
 
 
 def _values(
-    client: StoreClient, place: Partition, start: int, end: int
+    client: StoreClient, place: Partition, start: int, end: int, first: Sequence[Batch] = ()
 ) -> Iterator[tuple[int, bytes | None]]:
     """The values of records with their sequences; nothing behind what cannot be read."""
-    for batch in client.scan(place, start, end):
+    for batch in client.scan(place, start, end, first):
         try:
             values = values_of(batch, start)
         except RecordError:

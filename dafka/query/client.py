@@ -22,7 +22,7 @@ from dafka.transport.request import QueryClient
 from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from dafka.groups.commit import Commit
@@ -231,20 +231,42 @@ class StoreClient:
         Whole batches: the first may begin below `sequence`, the last end above what was asked. In a
         gap, from the first one behind it on.
         """
-        question = messages.ReadRequest(
-            octets_of(partition.topic), octets_of(partition.address), sequence, count_max, bytes_max
-        )
-        page = self._ask(question, messages.ReadResponse)
-        return [Batch(partition, *batch) for batch in page.batches]
+        question = _read_request(partition, sequence, count_max, bytes_max)
+        return _batches(partition, self._ask(question, messages.ReadResponse))
 
-    def scan(self, partition: Partition, start: int, end: int) -> Iterator[Batch]:
+    def read_each(
+        self, spans: Mapping[Partition, range], bytes_max: int
+    ) -> dict[Partition, list[Batch]]:
+        """Return for each partition what `read` returns of a span.
+
+        Several are asked for at a time: it is for many partitions of which there is little.
+        """
+        questions = [
+            encode(_read_request(partition, span.start, len(span), bytes_max))
+            for partition, span in spans.items()
+        ]
+        answers = self._client.ask_all(questions, self._timeout_ms)
+        return {
+            partition: _batches(partition, self._answer(octets, messages.ReadResponse))
+            for partition, octets in zip(spans, answers, strict=True)
+        }
+
+    def scan(
+        self, partition: Partition, start: int, end: int, first: Sequence[Batch] = ()
+    ) -> Iterator[Batch]:
         """Yield the batches that hold the sequences from `start` to below `end`.
 
         Ends early where the partition ends, and passes over gaps. Whole batches, as in `read`.
+
+        Args:
+            partition: Which.
+            start: Where to begin.
+            end: Where to end.
+            first: What `read` returned from there on, if that is known already.
         """
         while start < end:
             count = min(end - start, BATCH_RECORDS_MAX)
-            batches = self.read(partition, start, count)
+            batches, first = first or self.read(partition, start, count), ()
             if not batches:
                 return
             for batch in batches:
@@ -354,7 +376,9 @@ class StoreClient:
         self.close()
 
     def _ask(self, question: messages.Question, expected: type[A]) -> A:
-        octets = self._client.ask(encode(question), self._timeout_ms)
+        return self._answer(self._client.ask(encode(question), self._timeout_ms), expected)
+
+    def _answer(self, octets: bytes, expected: type[A]) -> A:
         try:
             answer = decode_answer(octets)
         except WireError as error:
@@ -377,6 +401,18 @@ class StoreClient:
 
     def _error(self, complaint: str) -> QueryError:
         return QueryError(f"store at {self.endpoint} {complaint}")
+
+
+def _read_request(
+    partition: Partition, sequence: int, count_max: int, bytes_max: int
+) -> messages.ReadRequest:
+    topic, address = octets_of(partition.topic), octets_of(partition.address)
+    count = min(count_max, BATCH_RECORDS_MAX)
+    return messages.ReadRequest(topic, address, sequence, count, bytes_max)
+
+
+def _batches(partition: Partition, page: messages.ReadResponse) -> list[Batch]:
+    return [Batch(partition, *batch) for batch in page.batches]
 
 
 def _ranges(rows: Iterable[messages.Kept]) -> dict[Partition, range]:

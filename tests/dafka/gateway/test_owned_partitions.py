@@ -29,13 +29,19 @@ def test_what_takes_too_long_is_said_with_what_it_waits_for():
     assert not late.complaint()
     assert late.note(A, "a lease")
     assert not late.note(A, "stores to be read"), "it is late already"
-    assert late.note(B, "a lease")
+    assert not late.note(B, "a lease"), "that there are several is said of the tenth"
     said = "2 partitions of its own it does not serve yet: orders/0 waits for stores to be read"
     assert late.complaint() == said
     late.over(A)
     assert late.complaint().endswith("orders/1 waits for a lease")
     late.over(B)
     assert not late.complaint()
+
+
+def test_of_thousands_that_are_late_people_are_told_a_few_times():
+    late = LateTakeovers()
+    told = [n for n in range(1, 2_001) if late.note(KafkaPartition("orders", n), "a lease")]
+    assert told == [1, 10, 100, 1_000]
 
 
 def test_thousands_that_are_late_do_not_cost_a_lease():

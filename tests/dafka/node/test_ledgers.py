@@ -26,6 +26,7 @@ class StoreOfLogs:
 
     def __init__(self):
         self.logs = {}
+        self.read_together = []
 
     def add(self, *batches):
         for batch in batches:
@@ -52,8 +53,14 @@ class StoreOfLogs:
     def ranges_of(self, places):
         return {place: self.ranges(place.topic)[place] for place in places}
 
-    def scan(self, place, start, end):
-        return (one for one in self.logs[place] if one.end > start and one.sequence < end)
+    def read_each(self, spans, bytes_max):
+        self.read_together.append(len(spans))
+        return {place: self.logs[place][:1] for place in spans}
+
+    def scan(self, place, start, end, first=()):
+        log = self.logs[place]
+        assert list(first) == log[: len(first)]
+        return (one for one in log if one.end > start and one.sequence < end)
 
 
 def read(store, partition, epoch=9):
@@ -62,6 +69,17 @@ def read(store, partition, epoch=9):
     assert found[0] == (partition, epoch)
     assert (found[1].token, found[1].store) == (3, "S0")
     return found[1]
+
+
+def test_thousands_of_ledgers_are_read_some_hundred_at_a_time():
+    store, topic = StoreOfLogs(), ORDERS._replace(partitions=600)
+    partitions = [KafkaPartition("orders", number) for number in range(600)]
+    chains = {one: store.chain(one, 1, LineKind.BEGIN, LineKind.OPEN) for one in partitions}
+    store.add(*batches_of(Partition("orders", "A" * 32), 0, [b"a record"]))
+    wanted = [ReadLedger(one, 9, 3) for one in partitions]
+    found = read_ledgers(store, wanted, {"orders": topic})
+    assert {one: read.lines[1] for (one, _), read in found.items()} == chains
+    assert store.read_together == [256, 256, 88]
 
 
 def test_of_chains_the_newest_whole_one_is_read_and_what_there_is_of_newer_ones():
