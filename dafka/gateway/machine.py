@@ -38,6 +38,7 @@ from dafka.gateway.effects import (
     CommitOffsets,
     CommitsTold,
     DeleteRecords,
+    GenerationOutranked,
     GroupsListed,
     HearAgain,
     LagsMeasured,
@@ -62,7 +63,7 @@ from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.groups.assignment import owner
-from dafka.groups.commit import GATEWAYS
+from dafka.groups.commit import GATEWAYS, Commit, CommitKey
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
     Answered,
@@ -186,6 +187,8 @@ class GatewayMachine:
         self._lags = KafkaLags(lambda: self._translation.behind(self._owned()))
         self._followed: dict[str, bool] = {}
         """The stores whose commits have all been told, and whether their disk was new."""
+        self._outranked = 0
+        """The last epoch above which the gateways were to have a generation."""
         self._greeted = False
         self._share_partitions()
 
@@ -339,7 +342,18 @@ class GatewayMachine:
                     share = self._shares.get(partition)
                     if share is not None and share.epoch == epoch:
                         effects += share.take(read, now_ms)
+                        effects += self._outrank(share)
         return effects
+
+    def _outrank(self, share: Share) -> list[object]:
+        """Let the gateways have a generation above that of a ledger that is there."""
+        epoch = share.machine.newest
+        if not share.machine.outranked or epoch <= self._outranked:
+            return []
+        self._outranked = epoch
+        place = Partition(LEDGER, self.address)
+        self._coordination.publish([(CommitKey(GROUP, place), Commit(None, epoch, 0))])
+        return [GenerationOutranked(share.partition, share.epoch, epoch)]
 
     def _coordinate(self, wanted: CommitOffsets | ListGroups, now_ms: int) -> list[object]:
         if isinstance(wanted, ListGroups):
@@ -428,8 +442,9 @@ class GatewayMachine:
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
         self._members, self._moved = assigned.members, assigned.moved
         effects: list[object] = [Shared(assigned.generation, self._members, self._moved)]
-        for partition in [one for one in self._shares if not self._is_mine(share_of(one))]:
-            effects += self._disown(partition)
+        for partition, share in [*self._shares.items()]:
+            if share.machine.outranked or not self._is_mine(share_of(partition)):
+                effects += self._disown(partition)
         effects += self._coordination.keep(self._coordinated())
         return effects + self._agree(Released(assigned.generation), now_ms)
 

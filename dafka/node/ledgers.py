@@ -10,7 +10,8 @@ from dafka.gateway.catalog import CATALOG, ORDERED, Catalog, decoded_state
 from dafka.gateway.chains import readable
 from dafka.gateway.effects import ReadLedger
 from dafka.gateway.events import StoreRead
-from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.gateway.lines import EPOCH_MAX, LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.limits import LEDGER_EPOCHS_AHEAD_MAX
 from dafka.model import range_of, slot_of
 from dafka.records.batch import values_of
 
@@ -43,7 +44,7 @@ def read_ledgers(
     """
     # Before the rest: a disk that was new when it was read may have lacked something.
     health = client.health()
-    lines = _read_lines(client, [one.partition for one in wanted])
+    lines = _read_lines(client, {one.partition: one.epoch for one in wanted})
     # The records after the lines: what a line speaks of, and is there, is seen.
     found = {}
     kept: dict[KafkaPartition, dict[str, range]] = {}
@@ -76,7 +77,7 @@ def read_all_ledgers(
     for place, there in sorted(client.ranges(CATALOG).items()):
         catalog.add(read_catalog(client, place, there.start, there.stop))
     wanted = [
-        ReadLedger(partition, 0, 0)
+        ReadLedger(partition, EPOCH_MAX, 0)
         for partition in catalog.partitions()
         if topic in (None, partition.topic)
     ]
@@ -95,9 +96,14 @@ def read_catalog(client: StoreClient, place: Partition, start: int, end: int) ->
 
 
 def _read_lines(
-    client: StoreClient, partitions: Collection[KafkaPartition]
+    client: StoreClient, wanted: Mapping[KafkaPartition, int]
 ) -> dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]]:
-    """The lines of each partition, by epoch; of what has been there all the while."""
+    """The lines of each partition, by epoch; of what has been there all the while.
+
+    Args:
+        client: A store.
+        wanted: Of each partition the epoch of who takes it over: what is far above is made up.
+    """
     for _ in range(READS_MAX):
         there = client.ranges(LEDGER)
         chains: dict[int, list[tuple[int, Partition]]] = {}
@@ -106,8 +112,10 @@ def _read_lines(
                 chains.setdefault(name.mark, []).append((name.epoch, place))
         read: set[Partition] = set()
         found: dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]] = {}
-        for one in partitions:
-            newest_first = sorted(chains.get(mark_of_partition(one), ()), reverse=True)
+        for one, epoch in wanted.items():
+            last = epoch + LEDGER_EPOCHS_AHEAD_MAX
+            marked = chains.get(mark_of_partition(one), ())
+            newest_first = sorted((chain for chain in marked if chain[0] <= last), reverse=True)
             found[one] = _newest_whole(client, one, newest_first, there, read)
         # It drops what is before a newer beginning: half of that may have been read by then.
         after = client.ranges_of(read)

@@ -33,6 +33,7 @@ from dafka.gateway.effects import (
     CommitOffsets,
     CommitsTold,
     Coordinating,
+    GenerationOutranked,
     GroupsListed,
     HearAgain,
     LedgersRead,
@@ -48,13 +49,22 @@ from dafka.gateway.effects import (
     TopicsOrdered,
 )
 from dafka.gateway.events import StoreRead
-from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.gateway.lines import (
+    LEDGER,
+    chain_address,
+    chain_name,
+    chain_of,
+    encoded,
+    mark_of_partition,
+)
 from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
 from dafka.gateway.owner import TAKEOVER_MS_MAX
+from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
+from dafka.groups.commit_table import fold
 from dafka.groups.events import Answered, Ask, Left
 from dafka.groups.membership import Accept, Beat, Prepare
 from dafka.model import Batch, Partition, range_of, slot_of
@@ -63,6 +73,7 @@ from dafka.protocol.events import PeerLeft, Received, TurnEnded, Woke
 from dafka.records.batch import BatchBuilder, enclosed, raw_records, values_of
 from dafka.storage.memory import MemoryLog
 from dafka.wire import messages
+from tests.support.ledger_chains import chain
 
 STORE = "S0"
 ORDERS = Topic("orders", 2, UUID(int=7), {})
@@ -82,12 +93,14 @@ class StoreInMemory:
 
     def __init__(self):
         self.logs = {}
-        self.registers = Registers(MemoryLog(STORE), -60_000)
+        self._table = MemoryLog(STORE)
+        self.registers = Registers(self._table, -60_000)
 
     def take(self, message):
         place = Partition(message.topic, message.address)
         batch = Batch(place, message.sequence, message.count, message.content)
         self.logs.setdefault(place, []).append(batch)
+        self._table.append((), entries=fold(self._table, [batch]).entries)
         return messages.Ack(*place, STORE, batch.end - 1)
 
     def kept(self, topic):
@@ -316,6 +329,21 @@ def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     second.own(FIRST)
     assert second.append(waits.batch).offset == 2, "it was stored, only nobody had said so"
     assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
+
+
+def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation_above_that(store):
+    later = Partition(LEDGER, chain_address("F" * 32, FIRST, 50))
+    lines = [encoded(line, FIRST) for line in chain(50, ("A", 0, 5))]
+    store.logs[later] = batches_of(later, 0, lines)
+    bench = Bench(store)
+    bench.give(CatalogRead((TopicState(ORDERS),)))
+    bench.own(CONTROLLED, KafkaPartition("orders", 1))
+    shown = OffsetsShown(FIRST, Offsets(0, 5))
+    assert shown not in bench.told
+    bench.settle(lambda one: one == shown)
+    assert bench.append(sent(b"a")).offset == 5
+    assert GenerationOutranked(FIRST, 1, 50) in bench.told
+    assert bench.machine._member.generation == 51
 
 
 def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
