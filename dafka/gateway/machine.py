@@ -517,7 +517,8 @@ class GatewayMachine:
     def _changed(self, event: ChangesOrdered) -> list[TopicState]:
         epoch, changes = self._changes
         if epoch != event.epoch:
-            changes = TopicChanges()
+            # Stores were read for this ownership, so their catalogs have all that was said.
+            changes = TopicChanges(self.catalog.states())
             self._changes = event.epoch, changes
         states = (changes.take(*one) for one in event.changes)
         return [state for state in states if state is not None]

@@ -553,6 +553,20 @@ def test_who_takes_over_empties_what_was_not_and_only_that(controller, store):
     assert third.ask(Locate(1, FIRST, 2, 1_000)).offsets == Offsets(2, 3), "heard of late"
 
 
+def test_who_takes_over_goes_on_from_what_was_said_when_the_changes_are_gone(controller, store):
+    controller.give(AlterTopic(5, "orders", {"retention.ms": "7"}, whole=False))
+    order(controller)
+    state = controller.machine.catalog.state("orders")
+    controller.give(Close())
+    second = Bench(store, controller.now_ms)
+    second.give(CatalogRead((state,)))
+    second.own(CHANGED)
+    second.give(AlterTopic(6, "orders", {"retention.ms": "8"}, whole=False))
+    epoch, _ = second.machine.ordered(CHANGED, 0, 1)
+    told = second.give(ChangesOrdered(epoch, tuple(changes_in(second)[1:])))
+    assert TopicMade(6, ErrorCode.NONE) in told
+
+
 def test_settings_are_altered_in_the_order_of_the_changes(controller):
     controller.give(AlterTopic(5, "orders", {"retention.ms": "7"}, whole=False))
     controller.give(AlterTopic(6, "orders", {"max.message.bytes": "9"}, whole=False))
