@@ -62,6 +62,7 @@ from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
+from dafka.gateway.unstored import Unstored
 from dafka.groups.assignment import owner
 from dafka.groups.commit import GATEWAYS, Commit, CommitKey
 from dafka.groups.commit import TOPIC as COMMITS
@@ -101,9 +102,6 @@ SESSION_MS = 3_000
 """So long after the last word of a gateway others take over what it owned."""
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024
-UNSTORED_BYTES_MAX = 64 * 1024 * 1024
-"""Batches that are not stored yet; while there are more, no more are taken in."""
-
 WANTED_MAX = 1_000
 """Topics that are being made, deleted or altered at a time."""
 
@@ -169,8 +167,7 @@ class GatewayMachine:
         self._unpublished: dict[KafkaPartition, Share] = {}
         """Those of them that have something to publish: a turn costs what happens in it."""
         self._recent = RecentBatches(RECENT_BYTES_MAX)
-        self._unstored = 0
-        """Bytes that are published and not stored."""
+        self._unstored = Unstored()
         self._retired: set[Partition] = set()
         """Logs of what is another's by now, which are not all stored yet."""
         self._said: dict[str, int] = {}
@@ -264,11 +261,11 @@ class GatewayMachine:
         match wanted:
             case AppendBatch() if share is None or offered is None:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
-            case AppendBatch() if self._unstored > UNSTORED_BYTES_MAX:
+            case AppendBatch() if self._unstored.is_much:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
-            case DeleteRecords() if self._unstored > UNSTORED_BYTES_MAX:
+            case DeleteRecords() if self._unstored.is_much:
                 return [Located(wanted.token, ErrorCode.NOT_ENOUGH_REPLICAS)]
             case DeleteRecords():
                 return [*share.delete(wanted, offered, now_ms)]
@@ -310,7 +307,7 @@ class GatewayMachine:
         for effect in self._mirror.handle(event, now_ms):
             effects.append(effect)
             if isinstance(effect, Stored):
-                self._unstored -= effect.size
+                self._unstored.stored(effect.partition, effect.end, effect.size)
                 if effect.partition in self._retired:
                     self._retire(effect.partition)
                 if effect.partition == self._coordination.log:
@@ -361,7 +358,7 @@ class GatewayMachine:
             return [GroupsListed(wanted.token, self._translation.groups() if enough else None)]
         if now_ms >= self.lease_ms:
             return [OffsetsCommitted(wanted.token, ErrorCode.NOT_COORDINATOR)]
-        if self._unstored > UNSTORED_BYTES_MAX:
+        if self._unstored.is_much:
             return [OffsetsCommitted(wanted.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
         heard = self._translation.epoch_of(wanted.group)
         published = self._coordination.commit(wanted, heard)
@@ -405,7 +402,7 @@ class GatewayMachine:
         batches += self._coordination.flush()
         effects: list[object] = []
         for batch in batches:
-            self._unstored += len(batch.content)
+            self._unstored.add(batch)
             if batch.partition.topic not in (LEDGER, COMMITS):
                 self._recent.add(batch)
             effects += self._reflect(Mirrored(batch), now_ms)

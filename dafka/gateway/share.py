@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 64
 """Entries of a ledger that one fetch reads at most."""
+
+WAITING_MAX = 10_000
+"""Clients that wait for a batch, of those that send one again."""
 
 DELETING_MAX = 1_000
 """Clients that wait for offsets to begin later."""
@@ -225,9 +229,10 @@ class Share:
         """A batch that has its offset, maybe only just, or that cannot be taken."""
         end = known.offset + records
         if known.error is ErrorCode.NONE and wanted.acks == -1 and end > offered.end:
+            if len(self._waiting) >= WAITING_MAX:
+                return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
             # It stands before whatever waits behind it.
-            waiting = _Waiting(end, known.offset, wanted.token)
-            self._waiting = deque(sorted((*self._waiting, waiting)))
+            insort(self._waiting, _Waiting(end, known.offset, wanted.token))
             return []
         return [Answer(wanted.token, known._replace(start=offered.start))]
 

@@ -61,6 +61,7 @@ from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_n
 from dafka.gateway.owner import TAKEOVER_MS_MAX
 from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
+from dafka.gateway.unstored import Unstored
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
@@ -279,6 +280,20 @@ def test_a_batch_that_is_sent_again_has_its_offset_already(bench):
     bench.deaf = True
     waits = sent(b"b", producer=9, sequence=1)
     assert bench.append(waits) is bench.append(waits) is None, "it is not stored yet"
+
+
+def test_no_more_is_taken_in_while_very_many_batches_are_not_stored(bench):
+    bench.deaf = True
+    bench.machine._unstored = Unstored(batches_max=5)
+    while (placed := bench.append(sent(b"a"))) is None:
+        assert bench.store.kept("orders"), "it is published"
+    assert placed.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.deaf = False
+    bench.give(StoreTold(STORE, {}))
+    for topic in ("orders", LEDGER):
+        for place, kept in bench.store.kept(topic).items():
+            bench.give(Received(messages.Ack(*place, STORE, kept.stop - 1)))
+    assert bench.append(sent(b"a")).error is ErrorCode.NONE
 
 
 def test_records_of_others_get_offsets_once_they_are_stored(bench):
