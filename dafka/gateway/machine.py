@@ -392,7 +392,7 @@ class GatewayMachine:
         return [] if share is None else [*share.stored(store, address, kept, now_ms)]
 
     def _flush(self, now_ms: int) -> list[object]:
-        for share in self._shares.values():
+        for share in self._unpublished.values():
             if (deletion := share.newly_emptied()) is not None:
                 self._say(CHANGES, encoded_emptied(EmptiedPartition(share.partition, deletion)))
         batches, self._saying = self._saying, []

@@ -132,6 +132,7 @@ class Share:
                     effects.append(PartitionLate(self.partition, effect.waits_for))
                 case LedgerEmptied():
                     self._emptied = effect.change
+                    self._tell_emptied()
         if self.offered is not None and self.machine.emptied < self._deleted:
             effects += self.feed(TopicDeleted(self._deleted), now_ms)
         return effects
@@ -139,9 +140,14 @@ class Share:
     def empty(self, deletion: int, now_ms: int) -> list[ShareEffect]:
         """Its topic is deleted: what has an offset is to have none, as soon as it is served."""
         self._deleted = max(self._deleted, deletion)
+        self._tell_emptied()
         if self.offered is None or self.machine.emptied >= self._deleted:
             return []
         return self.feed(TopicDeleted(self._deleted), now_ms)
+
+    def _tell_emptied(self) -> None:
+        if self._reported < self._deleted <= self._emptied:
+            self._unpublished[self.partition] = self
 
     def newly_emptied(self) -> int | None:
         """Return the deletion that has emptied it, once: as safely as its offsets are kept."""

@@ -10,7 +10,7 @@ from dafka.gateway.effects import (
     OffsetsShown,
     ReadLedger,
 )
-from dafka.gateway.events import Lease, StoreRead
+from dafka.gateway.events import Lease, LedgerLine, LineKind, StoreRead
 from dafka.gateway.ledger import CLOSED, LedgerEntry
 from dafka.gateway.lines import LEDGER, chain_of
 from dafka.gateway.recent import RecentBatches
@@ -71,6 +71,37 @@ def test_it_says_that_it_has_something_to_publish_and_not_once_it_is_anothers():
     assert unpublished == {ORDERS: share}
     share.disown()
     assert unpublished == {}
+
+
+def test_that_it_is_empty_is_to_be_published_once():
+    unpublished = {}
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share.own(Lease(1_000), 0)
+    share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
+    share.lines_stored("S0", share.flush()[-1].end, 0)
+    share.empty(7, 0)
+    trim = share.flush()[-1]
+    unpublished.clear()
+    share.lines_stored("S0", trim.end, 0)
+    assert unpublished == {ORDERS: share}
+    assert (share.newly_emptied(), share.newly_emptied()) == (7, None)
+    unpublished.clear()
+    share.empty(7, 0)
+    assert unpublished == {}
+
+
+def test_that_it_was_emptied_by_the_owner_before_is_to_be_published():
+    unpublished = {}
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share.own(Lease(1_000), 0)
+    emptied = LedgerLine(3, 1, LineKind.TRIM, 0, first=7)
+    begun = [LedgerLine(3, 0, LineKind.BEGIN, 0), emptied, LedgerLine(3, 2, LineKind.OPEN, 0)]
+    share.take(StoreRead(1, "S0", {3: begun}, {}), 0)
+    share.lines_stored("S0", share.flush()[-1].end, 0)
+    unpublished.clear()
+    share.empty(7, 0)
+    assert unpublished == {ORDERS: share}
+    assert share.newly_emptied() == 7
 
 
 def test_only_so_many_wait_for_a_batch_that_is_sent_again():
