@@ -191,6 +191,10 @@ GROUP_NUMBERS_AHEAD_MAX = 2**32
 """How far a ballot may be ahead of the last that a store has promised, and the epoch of a commit of
 the highest that it knows. Members count up by one: whoever may jump to the end leaves none."""
 
+LEDGER_EPOCHS_AHEAD_MAX = 2**16
+"""How far the epoch of a ledger may be above that of whoever takes it over, which lets the gateways
+have a generation above it: more than generations that were lost, few of the 2^31 that there are."""
+
 MEMBERSHIP_BYTES_MAX = 1024 * 1024
 """The members of a group with their topics, as a store keeps them."""
 

@@ -216,6 +216,10 @@ class Catalog:
         """What there is of a name; None if nothing ever was."""
         return self._states.get(name)
 
+    def states(self) -> list[TopicState]:
+        """What there is of each name."""
+        return list(self._states.values())
+
     def has_room(self, topic: Topic) -> bool:
         """Whether it would be taken in."""
         return topic.partitions <= self._room

@@ -185,6 +185,21 @@ class ReadLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class GenerationOutranked:
+    """There is a ledger of an epoch that the gateways' generation has yet to come to.
+
+    Attributes:
+        partition: Whose.
+        generation: Of who has taken it over.
+        epoch: That of the ledger.
+    """
+
+    partition: KafkaPartition
+    generation: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class HearAgain:
     """If this is a store, what it has does not count any more: hear all of it again."""
 

@@ -211,6 +211,9 @@ class _Text:
             pieces.append(_length(self._length, _NULL))
             return
         octets = value.encode("utf-8", "replace")
+        if len(octets) > _TEXT_BYTES_MAX:
+            # It says what a client has sent in other words, or with what stands for what is none.
+            octets = octets[:_TEXT_BYTES_MAX].decode(errors="ignore").encode()
         pieces.append(_length(self._length, len(octets)))
         pieces.append(octets)
 

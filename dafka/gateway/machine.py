@@ -38,6 +38,7 @@ from dafka.gateway.effects import (
     CommitOffsets,
     CommitsTold,
     DeleteRecords,
+    GenerationOutranked,
     GroupsListed,
     HearAgain,
     LagsMeasured,
@@ -61,7 +62,8 @@ from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
-from dafka.groups.commit import GATEWAYS
+from dafka.gateway.unstored import Unstored
+from dafka.groups.commit import GATEWAYS, Commit, CommitKey
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.events import (
     Answered,
@@ -99,9 +101,6 @@ SESSION_MS = 3_000
 """So long after the last word of a gateway others take over what it owned."""
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024
-UNSTORED_BYTES_MAX = 64 * 1024 * 1024
-"""Batches that are not stored yet; while there are more, no more are taken in."""
-
 WANTED_MAX = 1_000
 """Topics that are being made, deleted or altered at a time."""
 
@@ -166,8 +165,7 @@ class GatewayMachine:
         self._unpublished: dict[KafkaPartition, Share] = {}
         """Those of them that have something to publish: a turn costs what happens in it."""
         self._recent = RecentBatches(RECENT_BYTES_MAX)
-        self._unstored = 0
-        """Bytes that are published and not stored."""
+        self._unstored = Unstored()
         self._retired: set[Partition] = set()
         """Logs of what is another's by now, which are not all stored yet."""
         self._said: dict[str, int] = {}
@@ -184,6 +182,8 @@ class GatewayMachine:
         self._lags = KafkaLags(lambda: self._translation.behind(self._owned()))
         self._followed: dict[str, bool] = {}
         """The stores whose commits have all been told, and whether their disk was new."""
+        self._outranked = 0
+        """The last epoch above which the gateways were to have a generation."""
         self._greeted = False
         self._share_partitions()
 
@@ -259,11 +259,11 @@ class GatewayMachine:
         match wanted:
             case AppendBatch() if share is None or offered is None:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
-            case AppendBatch() if self._unstored > UNSTORED_BYTES_MAX:
+            case AppendBatch() if self._unstored.is_much:
                 return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
-            case DeleteRecords() if self._unstored > UNSTORED_BYTES_MAX:
+            case DeleteRecords() if self._unstored.is_much:
                 return [Located(wanted.token, ErrorCode.NOT_ENOUGH_REPLICAS)]
             case DeleteRecords():
                 return [*share.delete(wanted, offered, now_ms)]
@@ -305,7 +305,7 @@ class GatewayMachine:
         for effect in self._mirror.handle(event, now_ms):
             effects.append(effect)
             if isinstance(effect, Stored):
-                self._unstored -= effect.size
+                self._unstored.stored(effect.partition, effect.end, effect.size)
                 if effect.partition in self._retired:
                     self._retire(effect.partition)
                 if effect.partition == self._coordination.log:
@@ -337,7 +337,18 @@ class GatewayMachine:
                     share = self._shares.get(partition)
                     if share is not None and share.epoch == epoch:
                         effects += share.take(read, now_ms)
+                        effects += self._outrank(share)
         return effects
+
+    def _outrank(self, share: Share) -> list[object]:
+        """Let the gateways have a generation above that of a ledger that is there."""
+        epoch = share.machine.newest
+        if not share.machine.outranked or epoch <= self._outranked:
+            return []
+        self._outranked = epoch
+        place = Partition(LEDGER, self.address)
+        self._coordination.publish([(CommitKey(GROUP, place), Commit(None, epoch, 0))])
+        return [GenerationOutranked(share.partition, share.epoch, epoch)]
 
     def _coordinate(self, wanted: CommitOffsets | ListGroups, now_ms: int) -> list[object]:
         if isinstance(wanted, ListGroups):
@@ -345,7 +356,7 @@ class GatewayMachine:
             return [GroupsListed(wanted.token, self._translation.groups() if enough else None)]
         if now_ms >= self.lease_ms:
             return [OffsetsCommitted(wanted.token, ErrorCode.NOT_COORDINATOR)]
-        if self._unstored > UNSTORED_BYTES_MAX:
+        if self._unstored.is_much:
             return [OffsetsCommitted(wanted.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
         heard = self._translation.epoch_of(wanted.group)
         published = self._coordination.commit(wanted, heard)
@@ -389,7 +400,7 @@ class GatewayMachine:
         batches += self._coordination.flush()
         effects: list[object] = []
         for batch in batches:
-            self._unstored += len(batch.content)
+            self._unstored.add(batch)
             if batch.partition.topic not in (LEDGER, COMMITS):
                 self._recent.add(batch)
             effects += self._reflect(Mirrored(batch), now_ms)
@@ -426,8 +437,9 @@ class GatewayMachine:
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
         self._shared = Shared(assigned.generation, assigned.members, assigned.moved)
         effects: list[object] = [self._shared]
-        for partition in [one for one in self._shares if not self._is_mine(share_of(one))]:
-            effects += self._disown(partition)
+        for partition, share in [*self._shares.items()]:
+            if share.machine.outranked or not self._is_mine(share_of(partition)):
+                effects += self._disown(partition)
         effects += self._coordination.keep(self._coordinated())
         return effects + self._agree(Released(assigned.generation), now_ms)
 
@@ -500,7 +512,8 @@ class GatewayMachine:
     def _changed(self, event: ChangesOrdered) -> list[TopicState]:
         epoch, changes = self._changes
         if epoch != event.epoch:
-            changes = TopicChanges()
+            # Stores were read for this ownership, so their catalogs have all that was said.
+            changes = TopicChanges(self.catalog.states())
             self._changes = event.epoch, changes
         states = (changes.take(*one) for one in event.changes)
         return [state for state in states if state is not None]

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from enum import Enum
 from typing import TYPE_CHECKING, assert_never
 
-from dafka.gateway.chains import listed
+from dafka.gateway.chains import listed, readable
 from dafka.gateway.events import (
     Disowned,
     Lease,
@@ -92,6 +92,11 @@ def knows_all(new: Iterable[bool], stores: int) -> bool:
     return disks[False] >= majority_of(stores) or disks.total() >= stores
 
 
+def _newest_in(read: StoreRead) -> int:
+    """The highest epoch of which there is a whole list; 0 if there is none."""
+    return max((chain[0].epoch for chain in read.lines.values() if readable(chain)), default=0)
+
+
 class LedgerMachine:
     """One Kafka partition at one gateway.
 
@@ -118,6 +123,8 @@ class LedgerMachine:
         self._address = ""
         self._token = 0
         self._read: dict[str, StoreRead] = {}
+        self.newest = 0
+        """The highest epoch of which a store has a whole list."""
         self.ledger = Ledger()
         self.produced: list[LedgerLine] = []
         """What Kafka producers had sent before this epoch, and may send again."""
@@ -182,6 +189,15 @@ class LedgerMachine:
     def wakeup_ms(self) -> int | None:
         """When it is late; whoever asks the stores does so until they answer."""
         return self._late_ms
+
+    @property
+    def outranked(self) -> bool:
+        """Whether another ownership has an epoch above this one, which then begins nothing.
+
+        It is over, and does not know it; or generations have begun anew, as most stores have lost
+        their disks: whoever comes next would go on from the other list, and drop this one.
+        """
+        return self.newest > self._epoch
 
     @property
     def is_long(self) -> bool:
@@ -254,6 +270,9 @@ class LedgerMachine:
 
     def _waits_for(self, now_ms: int) -> str:
         """What it lacks before it serves, for people."""
+        if self.outranked:
+            later = f"there is a ledger of epoch {self.newest}"
+            return f"a generation above {self._epoch}: {later}"
         if self.state is OwnerState.READING:
             new = sum(read.new for read in self._read.values())
             read = f"{len(self._read)} of {self._stores} have been"
@@ -272,6 +291,7 @@ class LedgerMachine:
         self._lifecycle.become(OwnerState.READING)
         self._late_ms = now_ms + self._takeover_ms
         self._epoch, self._lease = event.epoch, event.lease
+        self.newest = 0
         self._address = event.address
         self._stored.clear()
         self._gone.clear()
@@ -284,7 +304,8 @@ class LedgerMachine:
         if self.state is not OwnerState.READING or event.token != self._token:
             return []
         self._read[event.store] = event
-        if not self._has_read_enough():
+        self.newest = max(self.newest, _newest_in(event))
+        if self.outranked or not self._has_read_enough():
             return []
         self._lifecycle.become(OwnerState.BEGINNING)
         return self._begin(list(self._read.values()))

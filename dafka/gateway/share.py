@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 64
 """Entries of a ledger that one fetch reads at most."""
+
+WAITING_MAX = 10_000
+"""Clients that wait for a batch, of those that send one again."""
 
 DELETING_MAX = 1_000
 """Clients that wait for offsets to begin later."""
@@ -128,7 +132,7 @@ class Share:
                     effects.append(PartitionLate(self.partition, effect.waits_for))
                 case LedgerEmptied():
                     self._emptied = effect.change
-                    self._unpublished[self.partition] = self
+                    self._tell_emptied()
         if self.offered is not None and self.machine.emptied < self._deleted:
             effects += self.feed(TopicDeleted(self._deleted), now_ms)
         return effects
@@ -136,10 +140,14 @@ class Share:
     def empty(self, deletion: int, now_ms: int) -> list[ShareEffect]:
         """Its topic is deleted: what has an offset is to have none, as soon as it is served."""
         self._deleted = max(self._deleted, deletion)
-        self._unpublished[self.partition] = self
+        self._tell_emptied()
         if self.offered is None or self.machine.emptied >= self._deleted:
             return []
         return self.feed(TopicDeleted(self._deleted), now_ms)
+
+    def _tell_emptied(self) -> None:
+        if self._reported < self._deleted <= self._emptied:
+            self._unpublished[self.partition] = self
 
     def newly_emptied(self) -> int | None:
         """Return the deletion that has emptied it, once: as safely as its offsets are kept."""
@@ -227,9 +235,10 @@ class Share:
         """A batch that has its offset, maybe only just, or that cannot be taken."""
         end = known.offset + records
         if known.error is ErrorCode.NONE and wanted.acks == -1 and end > offered.end:
+            if len(self._waiting) >= WAITING_MAX:
+                return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
             # It stands before whatever waits behind it.
-            waiting = _Waiting(end, known.offset, wanted.token)
-            self._waiting = deque(sorted((*self._waiting, waiting)))
+            insort(self._waiting, _Waiting(end, known.offset, wanted.token))
             return []
         return [Answer(wanted.token, known._replace(start=offered.start))]
 

@@ -13,7 +13,7 @@ from dafka.gateway.broker import ErrorCode, Topic
 from dafka.gateway.catalog import EmptiedPartition, TopicStage, TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from uuid import UUID
 
 
@@ -94,27 +94,39 @@ class AlterTopic:
 
 
 class TopicChanges:
-    """What changes make of topics, from the first on, in their order."""
+    """What changes make of topics, in their order.
 
-    def __init__(self) -> None:
+    Args:
+        said: What owners before have said of topics. That followed from the same order, so nobody
+            need have what it followed from any more.
+    """
+
+    def __init__(self, said: Iterable[TopicState] = ()) -> None:
         self._last: dict[str, int] = {}
         """By name, the number of the last change that holds."""
         self._emptying: dict[str, tuple[TopicState, set[int]]] = {}
         """Of what is deleted, the partitions that are not empty yet."""
+        for state in said:
+            self._hold(state)
 
     def take(self, number: int, change: TopicState | EmptiedPartition) -> TopicState | None:
         """Take the next one in; what there is of its topic from now on, None if it is void."""
         if isinstance(change, EmptiedPartition):
             return self._empty(number, change)
         name = change.topic.name
-        void = change.change != self._last.get(name, 0)
+        last = self._last.get(name, 0)
+        void = change.change != last or number <= last
         if void or name in self._emptying or change.stage is TopicStage.EMPTIED:
             return None
         state = change._replace(change=number)
-        self._last[name] = number
+        self._hold(state)
+        return state
+
+    def _hold(self, state: TopicState) -> None:
+        name = state.topic.name
+        self._last[name] = state.change
         if state.stage is TopicStage.DELETED:
             self._emptying[name] = state, set(range(state.topic.partitions))
-        return state
 
     def _empty(self, number: int, emptied: EmptiedPartition) -> TopicState | None:
         name = emptied.partition.topic

@@ -40,14 +40,19 @@ class TopicRetention:
         """Let go of what is too old by now."""
         before, self._firsts = self._firsts, {}
         for topic in self._broker.topics():
-            age_ms = retention_ms(topic.configs)
-            if age_ms is not None:
-                for number in range(topic.partitions):
-                    partition = KafkaPartition(topic.name, number)
-                    await self._retain(partition, age_ms, before.get(partition))
+            if retention_ms(topic.configs) is None:
+                continue
+            for number in range(topic.partitions):
+                partition = KafkaPartition(topic.name, number)
+                await self._retain(partition, before.get(partition))
 
-    async def _retain(self, partition: KafkaPartition, age_ms: int, first: Found | None) -> None:
+    async def _retain(self, partition: KafkaPartition, first: Found | None) -> None:
         """What cannot be said now is asked at the next look."""
+        # Now: the partitions before have taken their time.
+        topic = self._broker.topic(partition.topic)
+        age_ms = None if topic is None else retention_ms(topic.configs)
+        if age_ms is None:
+            return
         # Before the search: what comes meanwhile is not old.
         shown = self._broker.offsets(partition)
         if isinstance(shown, ErrorCode) or shown.start == shown.end:
@@ -59,8 +64,8 @@ class TopicRetention:
                     first = await self._broker.find(partition, since_ms)
             except TimeoutError:
                 return
-            if first.error is not ErrorCode.NONE:
-                return
+            if first.error is not ErrorCode.NONE or self._broker.topic(partition.topic) != topic:
+                return  # it may have been altered, or made again
             start = shown.end if first.offset < 0 else first.offset
             await self._broker.delete_records(partition, start, RETAIN_S)
         if first.offset >= 0:

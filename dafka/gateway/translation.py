@@ -128,18 +128,25 @@ class OffsetTranslation:
         """Commits are there, in any order, and maybe not for the first time."""
         for key, commit in commits:
             partition = covered_by(key.partition, self._numbers)
-            standing = None if partition is None else self._standing(partition, key.group)
-            known = self._others.get(key) if standing is None else standing.known(key.partition)
+            known = self._known(key, partition)
             if not (self._has_room() if known is None else commit.rank() > known.rank()):
                 continue
             self._epochs[key.group] = max(commit.epoch, self.epoch_of(key.group))
-            if partition is None or standing is None:
+            if partition is None:
                 self._others[key] = commit
                 continue
+            standing = self._standing(partition, key.group)
             self._note(key.group, standing, key.partition, commit)
             self._due[partition, key.group] = None
             if not is_row(key.partition):
                 standing.offset = None  # who else says so may say less
+
+    def _known(self, key: CommitKey, partition: KafkaPartition | None) -> Commit | None:
+        """What is followed of a key, which is about a Kafka partition or none."""
+        if partition is None:
+            return self._others.get(key)
+        standing = self._standings.get(partition, {}).get(key.group)
+        return None if standing is None else standing.known(key.partition)
 
     def catalogued(self) -> None:
         """Kafka clients see more topics than before."""

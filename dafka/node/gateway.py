@@ -44,6 +44,7 @@ from dafka.gateway.effects import (
     Close,
     Coordinating,
     DeleteRecords,
+    GenerationOutranked,
     GroupsListed,
     HearAgain,
     LagsMeasured,
@@ -513,7 +514,7 @@ class GatewayNode:
                 | LagsMeasured()
             ):
                 self._tell(effect)
-            case OffsetsShown() | PartitionLate():
+            case OffsetsShown() | PartitionLate() | GenerationOutranked():
                 self._show(effect)
             case ReadLedger() | HearAgain():
                 self._watch(effect)
@@ -540,7 +541,14 @@ class GatewayNode:
             else:
                 watch.hear_again(asked.store)
 
-    def _show(self, shown: OffsetsShown | PartitionLate) -> None:
+    def _show(self, shown: OffsetsShown | PartitionLate | GenerationOutranked) -> None:
+        if isinstance(shown, GenerationOutranked):
+            log.error(
+                "a ledger has an epoch above the gateways' generation: most stores have lost their "
+                "disks, or somebody has made it up; gateways go on from it, above that epoch",
+                extra={"generation": shown.generation, "epoch": shown.epoch},
+            )
+            return
         if isinstance(shown, PartitionLate):
             if self._late.note(shown.partition, shown.waits_for):
                 log.warning("takeover takes long: %s", self._late.complaint())

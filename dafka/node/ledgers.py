@@ -10,7 +10,8 @@ from dafka.gateway.catalog import CATALOG, ORDERED, Catalog, decoded_state
 from dafka.gateway.chains import readable
 from dafka.gateway.effects import ReadLedger
 from dafka.gateway.events import StoreRead
-from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.gateway.lines import EPOCH_MAX, LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.limits import LEDGER_EPOCHS_AHEAD_MAX
 from dafka.model import range_of, slot_of
 from dafka.records.batch import values_of
 
@@ -49,7 +50,7 @@ def read_ledgers(
     """
     # Before the rest: a disk that was new when it was read may have lacked something.
     health = client.health()
-    lines = _read_lines(client, [one.partition for one in wanted])
+    lines = _read_lines(client, {one.partition: one.epoch for one in wanted})
     # The records after the lines: what a line speaks of, and is there, is seen.
     found = {}
     kept: dict[KafkaPartition, dict[str, range]] = {}
@@ -82,7 +83,7 @@ def read_all_ledgers(
     for place, there in sorted(client.ranges(CATALOG).items()):
         catalog.add(read_catalog(client, place, there.start, there.stop))
     wanted = [
-        ReadLedger(partition, 0, 0)
+        ReadLedger(partition, EPOCH_MAX, 0)
         for partition in catalog.partitions()
         if topic in (None, partition.topic)
     ]
@@ -101,19 +102,26 @@ def read_catalog(client: StoreClient, place: Partition, start: int, end: int) ->
 
 
 def _read_lines(
-    client: StoreClient, partitions: Collection[KafkaPartition]
+    client: StoreClient, wanted: Mapping[KafkaPartition, int]
 ) -> dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]]:
-    """The lines of each partition, by epoch; of what has been there all the while."""
+    """The lines of each partition, by epoch; of what has been there all the while.
+
+    Args:
+        client: A store.
+        wanted: Of each partition the epoch of who takes it over: what is far above is made up.
+    """
     for _ in range(READS_MAX):
         there = client.ranges(LEDGER)
         chains: dict[int, list[tuple[int, Partition]]] = {}
         for place, kept in there.items():
             if (name := chain_name(place.address)) is not None and kept:
                 chains.setdefault(name.mark, []).append((name.epoch, place))
-        newest_first = [
-            (one, sorted(chains.get(mark_of_partition(one), ()), reverse=True))
-            for one in partitions
-        ]
+        newest_first: list[tuple[KafkaPartition, list[tuple[int, Partition]]]] = []
+        for one, epoch in wanted.items():
+            last = epoch + LEDGER_EPOCHS_AHEAD_MAX
+            marked = chains.get(mark_of_partition(one), ())
+            ranked = sorted((chain for chain in marked if chain[0] <= last), reverse=True)
+            newest_first.append((one, ranked))
         read: set[Partition] = set()
         found: dict[KafkaPartition, Mapping[int, Sequence[LedgerLine]]] = {}
         for start in range(0, len(newest_first), TOGETHER):

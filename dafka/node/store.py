@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import StorageError, WireError
+from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import GATEWAYS, KEPT_MS
@@ -79,8 +80,12 @@ RETENTION_INTERVAL_MS = 5_000
 COMMITS_KEPT = Retention(topics=COMMITS_TOPIC, age_ms=KEPT_MS)
 """The last rule of every store."""
 
-LEDGER_KEPT = Retention(topics=LEDGER)
-"""The first rule of every store: what of ledgers is not needed neither age nor size says."""
+GATEWAYS_KEPT = (
+    *(Retention(topics=topic) for topic in (LEDGER, TOPICS, CATALOG)),
+    Retention(topics=CHANGES, age_ms=KEPT_MS),
+)
+"""The first rules of every store: what of ledgers is not needed neither age nor size says; what is
+said of topics is kept. What was asked for nobody needs once it was said what followed."""
 
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
@@ -134,7 +139,7 @@ class Store:
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
-        retainer = Retainer((LEDGER_KEPT, *retention, COMMITS_KEPT))
+        retainer = Retainer((*GATEWAYS_KEPT, *retention, COMMITS_KEPT))
         self._role = StoreRole(
             record_log,
             server,

@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 _NUMBER_BYTES = 8
 
 _ON_THE_WAY_MAX = sockets.ANSWER_MARK // 2
-"""Questions without an answer: of more the server might have to drop answers, since ZeroMQ finds out
-what has been sent only once that is half of what the mark allows."""
+"""Questions without an answer: of more the server might have to drop answers, since what ZeroMQ has
+sent is room again only once that is half of what the mark allows."""
 
 
 class Client(NamedTuple):

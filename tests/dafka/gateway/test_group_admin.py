@@ -36,6 +36,7 @@ def test_clients_are_told_who_coordinates(version):
         ("a", 0, Leader(7, 3), ErrorCode.COORDINATOR_NOT_AVAILABLE),  # it has gone just now
         ("", 0, Leader(1, 3), ErrorCode.INVALID_GROUP_ID),
         ("a" * 10_000, 0, Leader(1, 3), ErrorCode.INVALID_GROUP_ID),
+        ("a" * 32_767, 0, Leader(1, 3), ErrorCode.INVALID_GROUP_ID),
         (GATEWAYS, 0, Leader(1, 3), ErrorCode.INVALID_GROUP_ID),
         ("a", 1, Leader(1, 3), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ("a", 2, Leader(1, 3), ErrorCode.INVALID_REQUEST),

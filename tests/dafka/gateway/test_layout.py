@@ -114,6 +114,19 @@ def test_no_text_is_longer_than_kafkas():
                 layout.read(reader)
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_a_text_that_has_become_too_long_is_cut(version):
+    pieces = []
+    layout = response_layout(Api.FIND_COORDINATOR, version)
+    row = {"key": "a", "error_message": "ä" * 32_767}
+    layout.write(pieces, {"coordinators": [row]} if version >= 4 else row)
+    read = entity_reader(response_schema(Api.FIND_COORDINATOR, version))
+    answer, _ = read(b"".join(pieces), 0)
+    if version:
+        rows = answer.coordinators if version >= 4 else [answer]
+        assert [one.error_message for one in rows] == ["ä" * 16_383]
+
+
 @pytest.mark.parametrize("size", [-2, -(2**31)])
 def test_a_negative_length_is_refused(size):
     with pytest.raises(RequestError, match="length"):

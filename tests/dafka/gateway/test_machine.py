@@ -33,6 +33,7 @@ from dafka.gateway.effects import (
     CommitOffsets,
     CommitsTold,
     Coordinating,
+    GenerationOutranked,
     GroupsListed,
     HearAgain,
     LedgersRead,
@@ -48,13 +49,23 @@ from dafka.gateway.effects import (
     TopicsOrdered,
 )
 from dafka.gateway.events import StoreRead
-from dafka.gateway.lines import LEDGER, chain_name, chain_of, mark_of_partition
+from dafka.gateway.lines import (
+    LEDGER,
+    chain_address,
+    chain_name,
+    chain_of,
+    encoded,
+    mark_of_partition,
+)
 from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
 from dafka.gateway.owner import TAKEOVER_MS_MAX
+from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
+from dafka.gateway.unstored import Unstored
 from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
+from dafka.groups.commit_table import fold
 from dafka.groups.events import Answered, Ask, Left
 from dafka.groups.membership import Accept, Beat, Prepare
 from dafka.model import Batch, Partition, range_of, slot_of
@@ -63,6 +74,7 @@ from dafka.protocol.events import PeerLeft, Received, TurnEnded, Woke
 from dafka.records.batch import BatchBuilder, enclosed, raw_records, values_of
 from dafka.storage.memory import MemoryLog
 from dafka.wire import messages
+from tests.support.ledger_chains import chain
 
 STORE = "S0"
 ORDERS = Topic("orders", 2, UUID(int=7), {})
@@ -82,12 +94,14 @@ class StoreInMemory:
 
     def __init__(self):
         self.logs = {}
-        self.registers = Registers(MemoryLog(STORE), -60_000)
+        self._table = MemoryLog(STORE)
+        self.registers = Registers(self._table, -60_000)
 
     def take(self, message):
         place = Partition(message.topic, message.address)
         batch = Batch(place, message.sequence, message.count, message.content)
         self.logs.setdefault(place, []).append(batch)
+        self._table.append((), entries=fold(self._table, [batch]).entries)
         return messages.Ack(*place, STORE, batch.end - 1)
 
     def kept(self, topic):
@@ -268,6 +282,20 @@ def test_a_batch_that_is_sent_again_has_its_offset_already(bench):
     assert bench.append(waits) is bench.append(waits) is None, "it is not stored yet"
 
 
+def test_no_more_is_taken_in_while_very_many_batches_are_not_stored(bench):
+    bench.deaf = True
+    bench.machine._unstored = Unstored(batches_max=5)
+    while (placed := bench.append(sent(b"a"))) is None:
+        assert bench.store.kept("orders"), "it is published"
+    assert placed.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.deaf = False
+    bench.give(StoreTold(STORE, {}))
+    for topic in ("orders", LEDGER):
+        for place, kept in bench.store.kept(topic).items():
+            bench.give(Received(messages.Ack(*place, STORE, kept.stop - 1)))
+    assert bench.append(sent(b"a")).error is ErrorCode.NONE
+
+
 def test_records_of_others_get_offsets_once_they_are_stored(bench):
     address = next(
         drawn for drawn in iter(bench.draw, "") if range_of(slot_of(drawn), 2) == FIRST.number
@@ -316,6 +344,21 @@ def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     second.own(FIRST)
     assert second.append(waits.batch).offset == 2, "it was stored, only nobody had said so"
     assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
+
+
+def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation_above_that(store):
+    later = Partition(LEDGER, chain_address("F" * 32, FIRST, 50))
+    lines = [encoded(line, FIRST) for line in chain(50, ("A", 0, 5))]
+    store.logs[later] = batches_of(later, 0, lines)
+    bench = Bench(store)
+    bench.give(CatalogRead((TopicState(ORDERS),)))
+    bench.own(CONTROLLED, KafkaPartition("orders", 1))
+    shown = OffsetsShown(FIRST, Offsets(0, 5))
+    assert shown not in bench.told
+    bench.settle(lambda one: one == shown)
+    assert bench.append(sent(b"a")).offset == 5
+    assert GenerationOutranked(FIRST, 1, 50) in bench.told
+    assert bench.machine._member.generation == 51
 
 
 def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
@@ -523,6 +566,20 @@ def test_who_takes_over_empties_what_was_not_and_only_that(controller, store):
     third.give(CatalogRead((deleted,)))
     third.own(FIRST)
     assert third.ask(Locate(1, FIRST, 2, 1_000)).offsets == Offsets(2, 3), "heard of late"
+
+
+def test_who_takes_over_goes_on_from_what_was_said_when_the_changes_are_gone(controller, store):
+    controller.give(AlterTopic(5, "orders", {"retention.ms": "7"}, whole=False))
+    order(controller)
+    state = controller.machine.catalog.state("orders")
+    controller.give(Close())
+    second = Bench(store, controller.now_ms)
+    second.give(CatalogRead((state,)))
+    second.own(CHANGED)
+    second.give(AlterTopic(6, "orders", {"retention.ms": "8"}, whole=False))
+    epoch, _ = second.machine.ordered(CHANGED, 0, 1)
+    told = second.give(ChangesOrdered(epoch, tuple(changes_in(second)[1:])))
+    assert TopicMade(6, ErrorCode.NONE) in told
 
 
 def test_settings_are_altered_in_the_order_of_the_changes(controller):

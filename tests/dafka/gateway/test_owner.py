@@ -74,6 +74,20 @@ def test_it_asks_until_a_majority_has_answered():
     assert machine.handle(Woke(), 0) == []
 
 
+def test_it_begins_nothing_where_a_later_ownership_has():
+    bench = Bench({1: chain(1, ("A", 0, 5)), 7: chain(7, ("A", 0, 9))}, {"A": range(9)})
+    assert (bench.machine.state, bench.machine.outranked) == (OwnerState.READING, True)
+    assert bench.lines == []
+    said = "a generation above 2: there is a ledger of epoch 7"
+    assert waits(bench, TAKEOVER_MS_MAX) == said
+    bench.give(Disowned())
+    bench.give(Owned(8, bench.lease, "ME"))
+    assert not bench.machine.outranked
+    for store in ("S0", "S1"):
+        bench.give(StoreRead(2, store, {7: chain(7, ("A", 0, 9))}, {"A": range(9)}))
+    assert list(bench.machine.ledger) == [LedgerEntry(0, "A", 0, 9)]
+
+
 def waits(bench, now_ms):
     """What an owner tells that it waits for, and that it tells it in time."""
     assert bench.machine.wakeup_ms() == now_ms

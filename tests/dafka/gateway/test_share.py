@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets
 from dafka.gateway.effects import (
+    Answer,
     AppendBatch,
     DeleteRecords,
     Locate,
@@ -9,11 +10,11 @@ from dafka.gateway.effects import (
     OffsetsShown,
     ReadLedger,
 )
-from dafka.gateway.events import Lease, StoreRead
+from dafka.gateway.events import Lease, LedgerLine, LineKind, StoreRead
 from dafka.gateway.ledger import CLOSED, LedgerEntry
 from dafka.gateway.lines import LEDGER, chain_of
 from dafka.gateway.recent import RecentBatches
-from dafka.gateway.share import DELETING_MAX, ENTRIES_MAX, Share, batches_of
+from dafka.gateway.share import DELETING_MAX, ENTRIES_MAX, WAITING_MAX, Share, batches_of
 from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, checked_count, values_of
@@ -22,10 +23,11 @@ ORDERS = KafkaPartition("orders", 0)
 OWN = "B" * 32
 
 
-def sent(*values):
+def sent(*values, producer=-1):
     builder = BatchBuilder(10_000)
     for value in values:
         builder.append(1_000, None, value, ())
+    builder._builder.set_producer_state(producer, 0, min(0, producer))
     return bytes(builder.build())
 
 
@@ -69,6 +71,52 @@ def test_it_says_that_it_has_something_to_publish_and_not_once_it_is_anothers():
     assert unpublished == {ORDERS: share}
     share.disown()
     assert unpublished == {}
+
+
+def test_that_it_is_empty_is_to_be_published_once():
+    unpublished = {}
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share.own(Lease(1_000), 0)
+    share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
+    share.lines_stored("S0", share.flush()[-1].end, 0)
+    share.empty(7, 0)
+    trim = share.flush()[-1]
+    unpublished.clear()
+    share.lines_stored("S0", trim.end, 0)
+    assert unpublished == {ORDERS: share}
+    assert (share.newly_emptied(), share.newly_emptied()) == (7, None)
+    unpublished.clear()
+    share.empty(7, 0)
+    assert unpublished == {}
+
+
+def test_that_it_was_emptied_by_the_owner_before_is_to_be_published():
+    unpublished = {}
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share.own(Lease(1_000), 0)
+    emptied = LedgerLine(3, 1, LineKind.TRIM, 0, first=7)
+    begun = [LedgerLine(3, 0, LineKind.BEGIN, 0), emptied, LedgerLine(3, 2, LineKind.OPEN, 0)]
+    share.take(StoreRead(1, "S0", {3: begun}, {}), 0)
+    share.lines_stored("S0", share.flush()[-1].end, 0)
+    unpublished.clear()
+    share.empty(7, 0)
+    assert unpublished == {ORDERS: share}
+    assert share.newly_emptied() == 7
+
+
+def test_only_so_many_wait_for_a_batch_that_is_sent_again():
+    share = share_that_serves()
+    batch = sent(b"a", producer=9)
+    share.append(AppendBatch(1, ORDERS, batch, -1), share.offered, 0)
+    for token in range(2, WAITING_MAX + 1):
+        assert share.append(AppendBatch(token, ORDERS, batch, -1), share.offered, 0) == []
+    (refused,) = share.append(AppendBatch(0, ORDERS, batch, -1), share.offered, 0)
+    assert (refused.token, refused.placed.error) == (0, ErrorCode.NOT_ENOUGH_REPLICAS)
+    lines, _ = share.flush()
+    share.lines_stored("S0", lines.end, 0)
+    told = share.stored("S0", OWN, range(1), 0)
+    answers = {one.token: one.placed.offset for one in told if isinstance(one, Answer)}
+    assert answers == dict.fromkeys(range(1, WAITING_MAX + 1), 3)
 
 
 def test_two_of_three_stores_have_to_have_lines_and_records():

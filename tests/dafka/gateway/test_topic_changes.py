@@ -74,5 +74,24 @@ def test_a_deleted_topic_is_emptied_partition_by_partition():
     assert changes.take(8, TopicState(AGAIN, change=6)) == TopicState(AGAIN, change=8)
 
 
+def test_what_owners_before_have_said_need_not_be_read_again():
+    altered = LIVE._replace(change=4)
+    changes = TopicChanges([altered, TopicState(AGAIN._replace(name="other"))])
+    assert changes.take(2, LIVE) is None, "it was decided then"
+    assert changes.take(4, LIVE._replace(change=2)) is None
+    assert changes.take(5, LIVE._replace(change=2)) is None, "it is void"
+    assert changes.take(6, altered) == LIVE._replace(change=6)
+    other = TopicState(AGAIN._replace(name="other"))
+    assert changes.take(7, other) == other._replace(change=7)
+
+
+def test_a_deletion_that_was_said_before_goes_on():
+    changes = TopicChanges([DELETED])
+    assert changes.take(3, DELETED._replace(change=0)) is None
+    assert changes.take(4, TopicState(AGAIN, change=3)) is None
+    assert changes.take(5, emptied(0, 3)) is None
+    assert changes.take(6, emptied(1, 3)) == EMPTIED._replace(change=6)
+
+
 def test_nobody_but_owners_says_that_a_topic_is_empty():
     assert TopicChanges().take(1, EMPTIED._replace(change=0)) is None

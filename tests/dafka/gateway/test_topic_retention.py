@@ -57,6 +57,41 @@ def test_what_comes_during_the_search_stays():
     assert retained(10_000, broker=Busy()) == Offsets(6, 7)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["altered", "made again"])
+def test_what_is_not_as_old_any_more_during_the_search_stays(again):
+    class Changing(MemoryBroker):
+        async def find(self, partition, timestamp_ms):
+            found = await super().find(partition, timestamp_ms)
+            if again:
+                await self.delete("orders", 1)
+                await self.create("orders", 2, {"retention.ms": "10000000"})
+                await self.append(ORDERS, batch_of(*[b"c"] * 9, time_ms=4_000), -1, 1)
+            else:
+                await self.alter("orders", {}, whole=True)
+            return found
+
+    assert retained(10_000, broker=Changing()) == Offsets(0, 9 if again else 6)
+
+
+def test_each_topic_is_as_it_is_when_its_turn_comes():
+    class Slow(MemoryBroker):
+        async def find(self, partition, timestamp_ms):
+            await self.alter("later", {}, whole=True)
+            return await super().find(partition, timestamp_ms)
+
+    broker, later = Slow(), KafkaPartition("later", 0)
+
+    async def scenario():
+        for name in ("first", "later"):
+            await broker.create(name, 1, AGED)
+            await broker.append(KafkaPartition(name, 0), batch_of(b"a"), -1, 1)
+        await TopicRetention(broker, lambda: 10**15).look()
+        assert broker.offsets(KafkaPartition("first", 0)) == Offsets(1, 1)
+        assert broker.offsets(later) == Offsets(0, 1)
+
+    asyncio.run(scenario())
+
+
 def test_what_another_gateway_owns_is_left_to_it():
     broker = MemoryBroker()
 

@@ -168,6 +168,9 @@ def test_only_so_many_commits_are_followed():
     owner.translation.take([position("C", 1, 9), position("A", 2, 2)])
     assert owner.translation.full
     assert owner.translation.epoch_of(GROUP) == 2
+    other = CommitKey("other", row_of(OFFSETS, FIRST))
+    owner.translation.take([(other, Commit(1, 1, 1))])
+    assert [*owner.translation._standings[FIRST]] == [GROUP], "nothing is kept of others"
 
 
 def test_how_far_a_group_is_behind_what_clients_were_told_of(owner):

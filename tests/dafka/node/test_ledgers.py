@@ -11,6 +11,7 @@ from dafka.gateway.effects import ReadLedger
 from dafka.gateway.events import LedgerLine, LineKind
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
+from dafka.limits import LEDGER_EPOCHS_AHEAD_MAX
 from dafka.model import Partition, range_of, replace, slot_of
 from dafka.node.ledgers import read_catalog, read_ledgers
 from dafka.query.messages import HealthResponse
@@ -61,6 +62,16 @@ class StoreOfLogs:
         log = self.logs[place]
         assert list(first) == log[: len(first)]
         return (one for one in log if one.end > start and one.sequence < end)
+
+
+def test_a_ledger_of_an_epoch_that_is_far_ahead_is_nobodys():
+    store = StoreOfLogs()
+    store.chain(FIRST, 9 + LEDGER_EPOCHS_AHEAD_MAX + 1, LineKind.BEGIN, LineKind.OPEN)
+    there = {8: store.chain(FIRST, 8, LineKind.BEGIN, LineKind.OPEN)}
+    assert read(store, FIRST).lines == there
+    near = 9 + LEDGER_EPOCHS_AHEAD_MAX
+    there = {near: store.chain(FIRST, near, LineKind.BEGIN, LineKind.OPEN)}
+    assert read(store, FIRST).lines == there
 
 
 def read(store, partition, epoch=9):

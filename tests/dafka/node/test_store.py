@@ -9,12 +9,13 @@ from prometheus_client import REGISTRY
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError, StorageError
 from dafka.gateway.broker import KafkaPartition
+from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.events import LedgerLine, LineKind
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
 from dafka.groups import membership
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit import GATEWAYS
+from dafka.groups.commit import GATEWAYS, KEPT_MS
 from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import Batch, Partition
 from dafka.node.loop import NodeFailedError
@@ -310,10 +311,21 @@ def test_of_ledgers_only_what_nobody_reads_is_dropped():
     role.close()
 
 
-def test_no_rule_drops_ledgers_by_age(cluster):
+def test_no_rule_drops_what_gateways_need(cluster):
     log, _ = ledger_of_two_owners()
+    for topic in (TOPICS, CATALOG):
+        log.append(batches_of(Partition(topic, "A"), 0, [b"x"]))
     everything = Retention(topics="_*", age_ms=0)
     assert cluster.store(retention=(everything,))._role._retainer.due(log, 2**60, 9) == {}
+
+
+def test_changes_of_topics_are_kept_for_some_days(cluster):
+    log, changes = MemoryLog("ME"), Partition(CHANGES, "A")
+    log.append(batches_of(changes, 0, [b"x"]))
+    retainer = cluster.store(retention=(Retention(topics="_*", age_ms=0),))._role._retainer
+    arrived_ms = log.extents()[changes].oldest_ms
+    assert retainer.due(log, arrived_ms + KEPT_MS, 9) == {}
+    assert retainer.due(log, arrived_ms + KEPT_MS + 1, 9) == {changes: 1}
 
 
 def test_a_topic_is_deleted_only_where_that_is_allowed(cluster, tmp_path):

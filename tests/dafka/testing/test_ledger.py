@@ -253,7 +253,7 @@ FAULTS = {
     "no mark": (73, lambda patch: patch.setattr(Beginning, "see", whole_or_not(Beginning.see))),
     "no holes": (0, lambda patch: patch.setattr(Machine, "_entered", no_holes(Machine._entered))),
     "lines alone": (
-        851,
+        1241,
         lambda patch: patch.setattr(Machine, "_is_stored", lines_alone(Machine._is_stored)),
     ),
     "records alone": (
