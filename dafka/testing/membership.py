@@ -7,6 +7,7 @@ arrive twice and late, some members cannot reach some stores for a while, and ev
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,7 @@ from dafka.groups.membership import NO_BALLOT, Accept, Beat, Member, Prepare, ma
 from dafka.model import Partition
 from dafka.protocol.events import Woke
 from dafka.storage.memory import MemoryLog
+from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
 
 if TYPE_CHECKING:
@@ -442,3 +444,16 @@ def _settled(members: list[SimMember], owners: Owners) -> bool:
 def _is_even(shares: Counter[str], members: int) -> bool:
     """Whether nobody has more than one above the average, nor nothing to do."""
     return len(shares) == members and max(shares.values()) <= -(-len(PARTITIONS) // members) + 1
+
+
+def main() -> int:
+    """Run seeds from the command line; 0 if all pass."""
+    return run_seeds(
+        "dafka.testing.membership",
+        "Let members of a group and their stores agree in the simulator.",
+        lambda seed: (str(run(seed)), ()),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -371,6 +371,12 @@ MUTANTS = [
         "        return wall_ms",
     ),
     Mutant(
+        "the clocks of one cluster are enough to call records old",
+        "dafka/storage/clocks.py",
+        "            return wall_ms - APART_MS_MAX\n        clocks",
+        "            return wall_ms\n        clocks",
+    ),
+    Mutant(
         "retention takes all of a partition whose first record is old",
         "dafka/storage/retention.py",
         "        if outline.newest_ms >= before_ms:",

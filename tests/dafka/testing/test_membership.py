@@ -4,7 +4,8 @@ import pytest
 
 from dafka.groups import acceptor, member
 from dafka.model import Partition
-from dafka.testing.membership import Owners, run
+from dafka.testing import membership
+from dafka.testing.membership import Owners, main, run
 
 P0 = Partition("orders", "P0")
 
@@ -80,3 +81,19 @@ def test_a_store_that_forgets_what_it_promised_is_found(monkeypatch):
 def test_a_new_disk_that_does_not_wait_for_leases_of_the_old_one_is_found(monkeypatch):
     monkeypatch.setattr(acceptor.Registers, "_may_miss", lambda *_: False)
     assert broken_by(range(400))
+
+
+def test_the_command(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["membership", "--seed", "3"])
+    assert main() == 0
+    assert "1 of 1 seeds pass" in capsys.readouterr().out
+
+
+def test_the_command_says_what_failed(monkeypatch, capsys):
+    def broken(seed):
+        raise AssertionError("two owners")
+
+    monkeypatch.setattr(membership, "run", broken)
+    monkeypatch.setattr("sys.argv", ["membership", "--seed", "3", "--count", "2"])
+    assert main() == 1
+    assert "seed 4: two owners" in capsys.readouterr().out
