@@ -271,11 +271,19 @@ class Catalogued:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Who owns what follows from this."""
+    """Who owns what follows from this.
+
+    Attributes:
+        generation: Its number.
+        members: Of that.
+        moved: See `dafka.groups.assignment`.
+        unheard: Those of them that stores have missed for so long that they may be dead.
+    """
 
     generation: int
     members: Mapping[str, Member]
     moved: Mapping[str, str]
+    unheard: frozenset[str] = frozenset()
 
 
 ClientEvent = (

@@ -8,6 +8,7 @@ What only it decides is who of them hears of what.
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
@@ -83,7 +84,7 @@ from dafka.wire.messages import MessageId
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from dafka.gateway.effects import GatewayEvent
     from dafka.gateway.ledger import LedgerEntry
@@ -158,8 +159,7 @@ class GatewayMachine:
         self._member = MemberMachine(GROUP, f"{address}@{listens}", about, stores)
         self._lease = Lease(0)
         """The member's, for all that it owns."""
-        self._members: Mapping[str, Member] = {}
-        self._moved: Mapping[str, str] = {}
+        self._shared = Shared(0, {}, {})
         self.catalog = Catalog()
         self._shares: dict[KafkaPartition, Share] = {}
         self._chains: dict[str, Share] = {}
@@ -413,18 +413,22 @@ class GatewayMachine:
                     effects += self._disown_all()
                 case _:
                     effects.append(effect)
+        unheard = self._member.unheard()
+        if unheard != self._shared.unheard:
+            self._shared = replace(self._shared, unheard=unheard)
+            effects.append(self._shared)
         return effects
 
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:
-        self._members, self._moved = assigned.members, assigned.moved
-        effects: list[object] = [Shared(assigned.generation, self._members, self._moved)]
+        self._shared = Shared(assigned.generation, assigned.members, assigned.moved)
+        effects: list[object] = [self._shared]
         for partition in [one for one in self._shares if not self._is_mine(share_of(one))]:
             effects += self._disown(partition)
         effects += self._coordination.keep(self._coordinated())
         return effects + self._agree(Released(assigned.generation), now_ms)
 
     def _is_mine(self, share: Partition) -> bool:
-        return owner(share, self._members, self._moved) == self._member.id
+        return owner(share, self._shared.members, self._shared.moved) == self._member.id
 
     def _coordinated(self) -> list[int]:
         """The shares of groups that are this gateway's."""

@@ -41,6 +41,7 @@ from dafka.gateway.effects import (
     OffsetsShown,
     PartitionLate,
     ReadLedger,
+    Shared,
     StoreTold,
     Survey,
     TopicMade,
@@ -213,6 +214,30 @@ def test_a_member_is_known_by_its_id():
     assert gateway_of("AB@[::1]:9092.3") == Gateway(node, "[::1]", 9_092)
     assert gateway_of("AB.1") is gateway_of("AB@x:y.1") is gateway_of("") is None
     assert 0 < node < 2**31
+
+
+def last_shared(bench):
+    return [one for one in bench.told if isinstance(one, Shared)][-1]
+
+
+def test_clients_are_sent_to_nobody_whom_stores_have_missed_for_half_a_session(bench, store):
+    other = Bench(store, bench.now_ms)
+    ids = {bench.machine._member.id, other.machine._member.id}
+    while last_shared(bench).members.keys() != ids:
+        for one in (bench, other):
+            one.now_ms += 20
+            one.give(Woke())
+    assert last_shared(bench).unheard == frozenset()
+    dead_ms = bench.now_ms
+    bench.settle(lambda one: isinstance(one, Shared) and one.unheard)
+    assert last_shared(bench).members.keys() == ids
+    assert last_shared(bench).unheard == {other.machine._member.id}
+    assert bench.now_ms < dead_ms + SESSION_MS
+    while last_shared(bench).unheard:
+        bench.now_ms += 20
+        bench.give(Woke())
+    assert last_shared(bench).members.keys() == {bench.machine._member.id}
+    assert bench.now_ms > dead_ms + SESSION_MS
 
 
 def test_what_it_owns_it_stores_and_shows(bench):
