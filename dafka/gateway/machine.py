@@ -260,9 +260,9 @@ class GatewayMachine:
         offered = None if share is None else share.offered
         match wanted:
             case AppendBatch() if share is None or offered is None:
-                return [Answer(wanted.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
+                return self._refuse(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             case AppendBatch() if self._unstored > UNSTORED_BYTES_MAX:
-                return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
+                return self._refuse(wanted, ErrorCode.NOT_ENOUGH_REPLICAS)
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
             case DeleteRecords() if self._unstored > UNSTORED_BYTES_MAX:
@@ -275,6 +275,12 @@ class GatewayMachine:
                 return [share.locate(wanted, offered, self._recent)]
             case Survey():
                 return [share.survey(wanted, offered)]
+
+    def _refuse(self, wanted: AppendBatch, error: ErrorCode) -> list[object]:
+        share = self._shares.get(wanted.partition)
+        if share is not None:
+            share.refuse(wanted.batch)
+        return [Answer(wanted.token, Placed(error))]
 
     def _receive_all(self, arrived: Iterable[Message], now_ms: int) -> list[object]:
         return [effect for message in arrived for effect in self._receive(message, now_ms)]

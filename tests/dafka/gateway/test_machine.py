@@ -67,6 +67,7 @@ from dafka.wire import messages
 STORE = "S0"
 ORDERS = Topic("orders", 2, UUID(int=7), {})
 FIRST = KafkaPartition("orders", 0)
+GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def sent(*values, producer=-1, sequence=-1):
@@ -83,6 +84,8 @@ class StoreInMemory:
     def __init__(self):
         self.logs = {}
         self.registers = Registers(MemoryLog(STORE), -60_000)
+        self.refused = None
+        """The topic whose records it is not sent."""
 
     def take(self, message):
         place = Partition(message.topic, message.address)
@@ -159,6 +162,8 @@ class Bench:
     def _handle(self, event):
         for effect in self.machine.handle(event, self.now_ms):
             match effect:
+                case Publish(messages.Records(topic=self.store.refused)):
+                    pass
                 case Publish(messages.Records() as message):
                     ack = self.store.take(message)
                     if not self.deaf:
@@ -331,6 +336,30 @@ def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     second.own(FIRST)
     assert second.append(waits.batch).offset == 2, "it was stored, only nobody had said so"
     assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
+
+
+def test_who_takes_over_knows_producers_of_whose_last_batches_none_came(bench, store):
+    assert bench.append(sent(b"a", producer=9, sequence=0)).offset == 0
+    store.refused = "orders"
+    for sequence in range(1, 6):  # so many may be under way
+        assert bench.append(sent(b"b", producer=9, sequence=sequence)) is None
+    second = Bench(store, bench.now_ms)
+    second.give(CatalogRead((TopicState(ORDERS),)))
+    second.own(FIRST)
+    store.refused = None
+    assert second.append(sent(b"b", producer=9, sequence=2)).error is GAP
+    assert second.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
+
+
+def test_behind_what_was_refused_nothing_is_taken_of_a_new_producer(bench):
+    until_ms, bench.machine._lease.until_ms = bench.machine._lease.until_ms, 0
+    elsewhere = bench.append(sent(b"a", producer=9, sequence=0))
+    assert elsewhere.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.machine._lease.until_ms = until_ms
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is GAP
+    assert bench.append(sent(b"x", producer=8, sequence=7)).error is ErrorCode.NONE
+    assert bench.append(sent(b"a", producer=9, sequence=0)).error is ErrorCode.NONE
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
 
 
 def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
