@@ -298,11 +298,19 @@ class Catalogued:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Who owns what follows from this."""
+    """Who owns what follows from this.
+
+    Attributes:
+        generation: Its number.
+        members: Of that.
+        moved: See `dafka.groups.assignment`.
+        unheard: Those of them that stores have missed for so long that they may be dead.
+    """
 
     generation: int
     members: Mapping[str, Member]
     moved: Mapping[str, str]
+    unheard: frozenset[str] = frozenset()
     _owners: dict[Partition, str | None] = field(default_factory=dict, compare=False, repr=False)
 
     def owner(self, share: Partition) -> str | None:

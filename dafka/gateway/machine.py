@@ -8,6 +8,7 @@ What only it decides is who of them hears of what.
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
@@ -258,9 +259,9 @@ class GatewayMachine:
         offered = None if share is None else share.offered
         match wanted:
             case AppendBatch() if share is None or offered is None:
-                return [Answer(wanted.token, Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER))]
+                return self._refuse(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             case AppendBatch() if self._unstored.is_much:
-                return [Answer(wanted.token, Placed(ErrorCode.NOT_ENOUGH_REPLICAS))]
+                return self._refuse(wanted, ErrorCode.NOT_ENOUGH_REPLICAS)
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
             case DeleteRecords() if self._unstored.is_much:
@@ -273,6 +274,11 @@ class GatewayMachine:
                 return [share.locate(wanted, offered, self._recent)]
             case Survey():
                 return [share.survey(wanted, offered)]
+
+    def _refuse(self, wanted: AppendBatch, error: ErrorCode) -> list[object]:
+        if (share := self._shares.get(wanted.partition)) is not None:
+            share.refuse(wanted.batch)
+        return [Answer(wanted.token, Placed(error))]
 
     def _hear(self, event: Received | ReceivedTogether | PeerLeft, now_ms: int) -> list[object]:
         """Others have said something, or say nothing more."""
@@ -390,14 +396,14 @@ class GatewayMachine:
         return [] if share is None else [*share.stored(store, address, kept, now_ms)]
 
     def _flush(self, now_ms: int) -> list[object]:
+        batches: list[Batch] = []
         for share in self._unpublished.values():
             if (deletion := share.newly_emptied()) is not None:
                 self._say(CHANGES, encoded_emptied(EmptiedPartition(share.partition, deletion)))
-        batches, self._saying = self._saying, []
-        for share in self._unpublished.values():
             batches += share.flush()
         self._unpublished.clear()
-        batches += self._coordination.flush()
+        batches += self._saying + self._coordination.flush()
+        self._saying = []
         effects: list[object] = []
         for batch in batches:
             self._unstored.add(batch)
@@ -432,6 +438,10 @@ class GatewayMachine:
                     effects += self._disown_all()
                 case _:
                     effects.append(effect)
+        unheard = self._member.unheard()
+        if unheard != self._shared.unheard:
+            self._shared = replace(self._shared, unheard=unheard)
+            effects.append(self._shared)
         return effects
 
     def _reassign(self, assigned: Assigned, now_ms: int) -> list[object]:

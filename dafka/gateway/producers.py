@@ -1,8 +1,12 @@
 """What a Kafka partition knows of its idempotent producers: which of their batches it has.
 
 As in Kafka: a producer numbers its records in each partition, and sends a batch again until it is
-answered. The last five are remembered, as clients have no more under way. All of it stands in the
-headers of batches, so who takes a partition over reads them again (`Producers.add`).
+answered. The last five are remembered, as clients have no more under way, and the one before them:
+if none of the five came, it says what comes next. All of it stands in the headers of batches, so
+who takes a partition over reads them again (`Producers.add`).
+
+Once a later batch is stored, a client may take those before it for stored, too. So of a producer of
+which nothing is known no batch is taken behind one that was refused.
 """
 
 from __future__ import annotations
@@ -17,8 +21,12 @@ from dafka.records.batch import PLACES
 if TYPE_CHECKING:
     from dafka.records.header import HeaderFields
 
-BATCHES_KEPT = 5
+BATCHES_KEPT = 6
 """Clients keep `max.in.flight.requests.per.connection` at five or less with idempotence."""
+
+
+REFUSED_MAX = 10_000
+"""Producers of whom that is remembered, some hundred bytes each."""
 
 
 class _Taken(NamedTuple):
@@ -51,6 +59,8 @@ class Producers:
     def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
         self._producers_max = producers_max
         self._known: dict[int, _Known] = {}
+        self._refused: dict[int, tuple[int, int]] = {}
+        """Of producers of which nothing is known, epoch and sequence of what was refused first."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -71,7 +81,9 @@ class Producers:
         """
         known = self._known.get(fields.producer_id)
         if known is None:
-            return None
+            refused = self._refused.get(fields.producer_id, (None, None))
+            behind = fields.producer_epoch == refused[0] and fields.base_sequence != refused[1]
+            return Placed(_GAP) if behind else None
         if fields.producer_epoch < known.epoch:
             return Placed(ErrorCode.INVALID_PRODUCER_EPOCH)
         if fields.producer_epoch > known.epoch:
@@ -81,10 +93,22 @@ class Producers:
                 return Placed(ErrorCode.NONE, taken.offset)
         return None if fields.base_sequence == known.taken[-1].next else Placed(_GAP)
 
+    def refuse(self, fields: HeaderFields | Produced) -> None:
+        """A batch was not taken, and is sent again; what is behind it may be under way."""
+        producer_id = fields.producer_id
+        if producer_id < 0 or producer_id in self._known or len(self._refused) >= REFUSED_MAX:
+            return
+        self._refused.setdefault(producer_id, (fields.producer_epoch, fields.base_sequence))
+
+    def follow(self, before: Producers) -> None:
+        """Go by what others were told before."""
+        self._refused = before._refused
+
     def add(self, fields: HeaderFields | Produced, offset: int) -> None:
         """A batch has got its offset; also of batches from before, in their order."""
         if fields.producer_id < 0:
             return
+        self._refused.pop(fields.producer_id, None)
         known = self._known.pop(fields.producer_id, None)
         taken = known.taken if known and known.epoch == fields.producer_epoch else ()
         latest = _Taken(fields.base_sequence, fields.records, offset)

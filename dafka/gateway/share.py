@@ -167,7 +167,8 @@ class Share:
         reading = self.machine.state is OwnerState.READING
         effects += self.feed(read, now_ms)
         if reading and self.machine.state is OwnerState.BEGINNING:
-            self._producers = Producers()
+            refused, self._producers = self._producers, Producers()
+            self._producers.follow(refused)
             for line in self.machine.produced:
                 if line.produced is not None:
                     self._producers.add(line.produced, line.offset)
@@ -228,6 +229,10 @@ class Share:
             self._waiting.append(_Waiting(offset + fields.records, offset, wanted.token))
             return effects
         return [*effects, Answer(wanted.token, Placed(ErrorCode.NONE, offset, offered.start))]
+
+    def refuse(self, batch: bytes) -> None:
+        """A client's batch is not taken now."""
+        self._producers.refuse(header_of(batch))
 
     def _repeated(
         self, wanted: AppendBatch, known: Placed, records: int, offered: Offsets

@@ -58,9 +58,9 @@ from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle, earliest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
-    from dafka.groups.membership import Request
+    from dafka.groups.membership import Pulse, Request
     from dafka.model import Partition
 
 BEAT_MS_MAX = 1_000
@@ -213,6 +213,18 @@ class MemberMachine:
     def silent_since(self, then_ms: int) -> frozenset[int]:
         """The stores that are asked all the time and have answered nothing since then."""
         return frozenset(store for store, at_ms in self._heard_ms.items() if at_ms < then_ms)
+
+    def unheard(self) -> frozenset[str]:
+        """The others that most stores have missed for half a session: they may well be dead.
+
+        Nobody takes their place before the session is over; but who sends others to them had
+        better wait.
+        """
+
+        def misses(pulse: Pulse, about: Member) -> bool:
+            return not pulse.alive or 2 * pulse.silent_ms > about.session_ms
+
+        return frozenset(self._missed(misses))
 
     @property
     def lease_ms(self) -> int | None:
@@ -513,8 +525,16 @@ class MemberMachine:
 
     def _silent(self) -> set[str]:
         """The others that are not heard any more by so many stores that they can be replaced."""
-        silent = Counter(
-            pulse.member for roster in self._current() for pulse in roster.pulses if not pulse.alive
+        return self._missed(lambda pulse, _: not pulse.alive)
+
+    def _missed(self, misses: Callable[[Pulse, Member], bool]) -> set[str]:
+        """The others of whom so many stores say so that they can agree on it."""
+        others = {**self._membership.members}
+        others.pop(self.id, None)
+        counts = Counter(
+            pulse.member
+            for roster in self._current()
+            for pulse in roster.pulses
+            if pulse.member in others and misses(pulse, others[pulse.member])
         )
-        others = self._membership.members.keys() - {self.id}
-        return {name for name in others if silent[name] >= self._proposer.majority}
+        return {name for name, count in counts.items() if count >= self._proposer.majority}

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.gateway.effects import ClientEvent, GatewayEvent
+    from dafka.model import Partition
     from dafka.protocol.events import Event
     from dafka.transport.sockets import Pollable
 
@@ -244,8 +245,7 @@ class GatewayNode:
     def leader(self, partition: KafkaPartition) -> Leader:
         """See `Broker`. Its epoch is the generation of all gateways, so that all say the same."""
         shared = self._shared
-        member = shared.owner(share_of(partition))
-        gateway = None if member is None else gateway_of(member)
+        gateway = _heard_owner(shared, share_of(partition))
         return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
@@ -372,8 +372,7 @@ class GatewayNode:
     def coordinator(self, group: str) -> Leader:
         """See `Broker`. Of another gateway's ownership the epoch is not known, but another one."""
         number, shared = coordinated_in(group), self._shared
-        member = shared.owner(share_of_groups(number))
-        gateway = None if member is None else gateway_of(member)
+        gateway = _heard_owner(shared, share_of_groups(number))
         if gateway is None or gateway.node != self.node:
             return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
         epoch = self._coordinating.held.get(number)
@@ -586,6 +585,12 @@ class GatewayNode:
             else:
                 answer = effect.placed if isinstance(effect, Answer) else effect
                 _settle(self._asked.get(effect.token), answer)
+
+
+def _heard_owner(shared: Shared, share: Partition) -> Gateway | None:
+    """Whose a share is; None while that one may be dead: clients ask again until somebody is."""
+    member = shared.owner(share)
+    return None if member is None or member in shared.unheard else gateway_of(member)
 
 
 def _settle(future: asyncio.Future[T] | None, result: T) -> None:

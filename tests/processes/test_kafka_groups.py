@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from dafka import Consumer
 from dafka.gateway.commits import is_row
 from dafka.query.client import StoreClient
 from distributor.loading import load
@@ -21,7 +22,12 @@ from tests.support.gateway_processes import (
     Producing,
     create,
 )
+from tests.support.kafka_kills import read_all
+from tests.support.small_cluster import take
 from topology import plan
+
+FROM_AWAY, LATER = 1_000_000, 2_000_000
+"""Numbers of records that are sent at the second cluster, before and after the first is gone."""
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -96,41 +102,50 @@ def test_a_group_goes_on_at_another_cluster_and_skips_nothing(tmp_path, free_por
         home, away = (side.start(ports + 6 + number) for number, side in enumerate(sides))
         create(home, "orders")
         until(lambda: has_topic(away, "orders"), WAIT_S)
-        producers = [Producing(home, "orders"), Producing(away, "orders")]
+        producers = [Producing(home, "orders"), Producing(away, "orders", FROM_AWAY)]
         member = GroupMember(home, "orders")
         for one in (*producers, member):
             one.start()
         until(lambda: member.committed.get(0, 0) > 500, 2 * WAIT_S)
+        member.stop()
+        later = sum(one.sent for one in producers) + 300
+        until(lambda: sum(one.sent for one in producers) > later, WAIT_S)
         for one in producers:
             one.stop()
         sent = sum(one.sent for one in producers)
-        until(lambda: len(member.read) == sent, WAIT_S)
-        stopped_at = len(member.read) - 5
-        member.stop()
-        with StoreClient(topology.clusters[1].stores[0].query) as store:
-            until(lambda: known_at(store) >= stopped_at, WAIT_S)
-        sides[0].kill(home)
-        supervisor.take_down("c1")
-        producing = Producing(away, "orders")
+        read_all(away, "orders", 1, sent)
+        there = topology.clusters[1]
+        with StoreClient(there.stores[0].query) as store:
+            done = member.committed[0]
+            until(lambda: sum(positions_at(store).values()) == done, WAIT_S)
+            sides[0].kill(home)
+            supervisor.take_down("c1")
+            known = positions_at(store)
+        producing = Producing(away, "orders", LATER)
         successor = GroupMember(away, "orders")
         producing.start()
         successor.start()
         until(lambda: producing.sent > 200, WAIT_S)
         producing.stop()
-        until(lambda: len(successor.read) >= producing.sent, 2 * WAIT_S)
-        until(lambda: successor.committed.get(0, 0) == sent + producing.sent, WAIT_S)
+        until(lambda: successor.committed.get(0, 0) == sent + producing.sent, 2 * WAIT_S)
         successor.stop()
-        twice = len(successor.read) - producing.sent
-        sys.stdout.write(f"{sent} records at two clusters, {twice} read twice at the second\n")
-        assert len({offset for _, offset, _ in successor.read}) == len(successor.read)
-        assert twice <= sent
+        order = [*read_all(away, "orders", 1, sent + producing.sent).values()]
+        with Consumer(there.towers[0], ["orders"]) as consumer:
+            records = {one.value: one for one in take(consumer, len(order))}
+        is_done = [one.sequence < known.get(one.address, 0) for one in map(records.get, order)]
+        begin = is_done.index(False)
+        assert [offset for _, offset, _ in successor.read] == list(range(begin, len(order)))
+        twice, uncommitted = is_done[begin:].count(True), len(member.read) - done
+        told = f"{sent} records at two clusters, {done} processed, {twice} of them read twice"
+        sys.stdout.write(f"{told}, and {uncommitted} that were not committed\n")
+        assert len({*member.values()} & {*successor.values()}) == twice + uncommitted
     finally:
         for side in sides:
             side.close()
         supervisor.stop()
 
 
-def known_at(store):
-    """How many records a cluster knows that the group has processed."""
+def positions_at(store):
+    """By address, how far a cluster knows that the group has processed."""
     commits = store.offsets("billing").items()
-    return sum(one.position or 0 for place, one in commits if not is_row(place))
+    return {place.address: one.position or 0 for place, one in commits if not is_row(place)}

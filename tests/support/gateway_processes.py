@@ -89,11 +89,15 @@ def owner_of(endpoint, topic, number=0):
 
 
 class Producing(threading.Thread):
-    """An idempotent client that goes on until it is told to stop, and when each answer came."""
+    """An idempotent client that goes on until it is told to stop, and when each answer came.
 
-    def __init__(self, bootstrap, topic):
+    Its records are numbers, from `first` on.
+    """
+
+    def __init__(self, bootstrap, topic, first=0):
         super().__init__(name="producing")
         self.topic = topic
+        self.first = first
         self.sent = 0
         self.placed = {}
         self.answered_s = []
@@ -106,9 +110,8 @@ class Producing(threading.Thread):
     def run(self):
         while not self._stopping.wait(0.002):
             with suppress(BufferError):  # nothing is answered for so long
-                self._producer.produce(
-                    self.topic, b"%d" % self.sent, partition=0, on_delivery=self._delivered
-                )
+                value = b"%d" % (self.first + self.sent)
+                self._producer.produce(self.topic, value, partition=0, on_delivery=self._delivered)
                 self.sent += 1
             self._producer.poll(0)
         assert self._producer.flush(WAIT_S) == 0

@@ -88,7 +88,8 @@ class NumberedProducer(threading.Thread):
 
     Attributes:
         sent: How many records the client was given.
-        placed: Of each that is acknowledged, by its value, the partition and offset.
+        placed: Of each that is acknowledged, by its value, the partition, and the offset if the
+            client knows it.
         answered_s: When each acknowledgement of a partition came.
         failed: What the client gave up, and why.
     """
@@ -170,6 +171,7 @@ class KafkaPythonProducer(NumberedProducer):
             enable_idempotence=True,
             acks="all",
             proxy_url="direct://nobody",
+            metadata_max_age_ms=1_000,  # else the gateway that is killed may be all it knows
         )
 
     def _send(self, value, partition):
@@ -213,7 +215,12 @@ class Watcher(threading.Thread):
 
 def reader(bootstrap, topic, partitions):
     """A consumer without a group, at the beginning of each partition."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "none",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
     consumer = confluent_kafka.Consumer(settings)
     begin = confluent_kafka.OFFSET_BEGINNING
     consumer.assign(
@@ -223,17 +230,23 @@ def reader(bootstrap, topic, partitions):
 
 
 def read_all(bootstrap, topic, partitions, records):
-    """Values by partition and offset, in the order they came, once there are so many."""
+    """Values by partition and offset: all there are, and so many at least."""
     consumer = reader(bootstrap, topic, partitions)
-    found = {}
+    found, ended = {}, set()
     deadline_s = time.monotonic() + WAIT_S
-    while len(found) < records:
+    while len(found) < records or len(ended) < partitions:
         assert time.monotonic() < deadline_s, f"{len(found)} of {records} records"
         message = consumer.poll(0.5)
-        if message is not None and not message.error():
-            place = message.partition(), message.offset()
-            assert place not in found
-            found[place] = message.value()
+        if message is None:
+            continue
+        if message.error():
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+            ended.add(message.partition())
+            continue
+        place = message.partition(), message.offset()
+        assert place not in found
+        found[place] = message.value()
+        ended.discard(message.partition())
     consumer.close()
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from uuid import UUID
 
 import pytest
@@ -36,176 +35,39 @@ from dafka.gateway.effects import (
     GenerationOutranked,
     GroupsListed,
     HearAgain,
-    LedgersRead,
     ListGroups,
     Locate,
     OffsetsCommitted,
     OffsetsShown,
     PartitionLate,
-    ReadLedger,
+    Shared,
     StoreTold,
     Survey,
     TopicMade,
     TopicsOrdered,
 )
-from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import (
     LEDGER,
     chain_address,
-    chain_name,
-    chain_of,
     encoded,
-    mark_of_partition,
 )
-from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
+from dafka.gateway.machine import SESSION_MS, gateway_of, node_number
 from dafka.gateway.owner import TAKEOVER_MS_MAX
 from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.gateway.unstored import Unstored
-from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
-from dafka.groups.commit_table import fold
-from dafka.groups.events import Answered, Ask, Left
-from dafka.groups.membership import Accept, Beat, Prepare
-from dafka.model import Batch, Partition, range_of, slot_of
-from dafka.protocol.effects import Dropped, Publish
-from dafka.protocol.events import PeerLeft, Received, TurnEnded, Woke
-from dafka.records.batch import BatchBuilder, enclosed, raw_records, values_of
-from dafka.storage.memory import MemoryLog
+from dafka.groups.events import Left
+from dafka.model import Partition, range_of, slot_of
+from dafka.protocol.effects import Dropped
+from dafka.protocol.events import PeerLeft, Received, Woke
+from dafka.records.batch import BatchBuilder, enclosed, raw_records
 from dafka.wire import messages
+from tests.support.gateway_bench import FIRST, ORDERS, STORE, Bench, StoreInMemory, sent
 from tests.support.ledger_chains import chain
 
-STORE = "S0"
-ORDERS = Topic("orders", 2, UUID(int=7), {})
-FIRST = KafkaPartition("orders", 0)
-
-
-def sent(*values, producer=-1, sequence=-1):
-    builder = BatchBuilder(10_000)
-    for value in values:
-        builder.append(1_000, None, value, ())
-    builder._builder.set_producer_state(producer, 0, sequence)
-    return bytes(builder.build())
-
-
-class StoreInMemory:
-    """The one store: it keeps what is published, and says so when it is let."""
-
-    def __init__(self):
-        self.logs = {}
-        self._table = MemoryLog(STORE)
-        self.registers = Registers(self._table, -60_000)
-
-    def take(self, message):
-        place = Partition(message.topic, message.address)
-        batch = Batch(place, message.sequence, message.count, message.content)
-        self.logs.setdefault(place, []).append(batch)
-        self._table.append((), entries=fold(self._table, [batch]).entries)
-        return messages.Ack(*place, STORE, batch.end - 1)
-
-    def kept(self, topic):
-        return {
-            place: range(batches[-1].end)
-            for place, batches in self.logs.items()
-            if place.topic == topic
-        }
-
-    def values(self, place):
-        return [value for batch in self.logs[place] for value in values_of(batch)]
-
-    def read(self, wanted, numbers):
-        lines = {}
-        for place in self.kept(LEDGER):
-            name = chain_name(place.address)
-            if name.mark == mark_of_partition(wanted.partition):
-                values = enumerate(self.values(place))
-                chain = chain_of(values, wanted.partition, name.epoch)
-                lines[name.epoch] = chain
-        kept = {
-            place.address: there
-            for place, there in self.kept(wanted.partition.topic).items()
-            if range_of(slot_of(place.address), numbers) == wanted.partition.number
-        }
-        return StoreRead(wanted.token, STORE, lines, kept)
-
-    def answer(self, request, now_ms):
-        match request:
-            case Prepare():
-                return self.registers.prepare(request, now_ms)
-            case Accept():
-                return self.registers.accept(request, now_ms)
-            case Beat():
-                return self.registers.beat(request, now_ms)
-
-
-class Bench:
-    """A gateway, and what it has asked for; the store answers at once."""
-
-    addresses = count(1)
-
-    def __init__(self, store, now_ms=0):
-        self.store, self.now_ms = store, now_ms
-        self.tokens = count(1)
-        self.told = []
-        self.drawn = 0
-        self.deaf = False
-        """Whether no ACK arrives."""
-        address = f"{next(self.addresses):032X}"
-        self.machine = GatewayMachine(address, "127.0.0.1:9092", 1, self.draw)
-        self.give(Woke())
-
-    def draw(self):
-        self.drawn += 1
-        return f"{next(self.addresses):016X}{0:016X}"
-
-    def give(self, event):
-        """Let it happen; what the gateway tells its clients and others.
-
-        Two turns: what is heard of at the end of one is gone into in the next.
-        """
-        before = len(self.told)
-        for one in (event, TurnEnded(), TurnEnded()):
-            self._handle(one)
-            self.machine.check()
-        return self.told[before:]
-
-    def _handle(self, event):
-        for effect in self.machine.handle(event, self.now_ms):
-            match effect:
-                case Publish(messages.Records() as message):
-                    ack = self.store.take(message)
-                    if not self.deaf:
-                        self._handle(Received(ack))
-                case Ask(store, token, request):
-                    self._handle(Answered(store, token, self.store.answer(request, self.now_ms)))
-                case ReadLedger():
-                    numbers = self.machine.catalog.numbers(effect.partition.topic)
-                    found = self.store.read(effect, numbers)
-                    self._handle(LedgersRead({(effect.partition, effect.epoch): found}))
-                case _:
-                    self.told.append(effect)
-
-    def settle(self, until, ms_max=20_000):
-        """Let time pass until something has been told."""
-        end_ms = self.now_ms + ms_max
-        while not any(map(until, self.told)):
-            assert self.now_ms < end_ms
-            self.now_ms += 20
-            self.give(Woke())
-
-    def own(self, *partitions):
-        for partition in partitions:
-            self.settle(lambda one, which=partition: getattr(one, "partition", None) == which)
-
-    def append(self, batch, partition=FIRST, acks=-1):
-        token = next(self.tokens)
-        told = self.give(AppendBatch(token, partition, batch, acks))
-        return next((one.placed for one in told if isinstance(one, Answer)), None)
-
-    def ask(self, event):
-        (answer,) = [one for one in self.give(event) if getattr(one, "token", None) is not None]
-        return answer
+GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @pytest.fixture
@@ -228,6 +90,30 @@ def test_a_member_is_known_by_its_id():
     assert gateway_of("AB@[::1]:9092.3") == Gateway(node, "[::1]", 9_092)
     assert gateway_of("AB.1") is gateway_of("AB@x:y.1") is gateway_of("") is None
     assert 0 < node < 2**31
+
+
+def last_shared(bench):
+    return [one for one in bench.told if isinstance(one, Shared)][-1]
+
+
+def test_clients_are_sent_to_nobody_whom_stores_have_missed_for_half_a_session(bench, store):
+    other = Bench(store, bench.now_ms)
+    ids = {bench.machine._member.id, other.machine._member.id}
+    while last_shared(bench).members.keys() != ids:
+        for one in (bench, other):
+            one.now_ms += 20
+            one.give(Woke())
+    assert last_shared(bench).unheard == frozenset()
+    dead_ms = bench.now_ms
+    bench.settle(lambda one: isinstance(one, Shared) and one.unheard)
+    assert last_shared(bench).members.keys() == ids
+    assert last_shared(bench).unheard == {other.machine._member.id}
+    assert bench.now_ms < dead_ms + SESSION_MS
+    while last_shared(bench).unheard:
+        bench.now_ms += 20
+        bench.give(Woke())
+    assert last_shared(bench).members.keys() == {bench.machine._member.id}
+    assert bench.now_ms > dead_ms + SESSION_MS
 
 
 def test_what_it_owns_it_stores_and_shows(bench):
@@ -359,6 +245,30 @@ def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation
     assert bench.append(sent(b"a")).offset == 5
     assert GenerationOutranked(FIRST, 1, 50) in bench.told
     assert bench.machine._member.generation == 51
+
+
+def test_who_takes_over_knows_producers_of_whose_last_batches_none_came(bench, store):
+    assert bench.append(sent(b"a", producer=9, sequence=0)).offset == 0
+    store.refused = "orders"
+    for sequence in range(1, 6):  # so many may be under way
+        assert bench.append(sent(b"b", producer=9, sequence=sequence)) is None
+    second = Bench(store, bench.now_ms)
+    second.give(CatalogRead((TopicState(ORDERS),)))
+    second.own(FIRST)
+    store.refused = None
+    assert second.append(sent(b"b", producer=9, sequence=2)).error is GAP
+    assert second.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
+
+
+def test_behind_what_was_refused_nothing_is_taken_of_a_new_producer(bench):
+    until_ms, bench.machine._lease.until_ms = bench.machine._lease.until_ms, 0
+    elsewhere = bench.append(sent(b"a", producer=9, sequence=0))
+    assert elsewhere.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.machine._lease.until_ms = until_ms
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is GAP
+    assert bench.append(sent(b"x", producer=8, sequence=7)).error is ErrorCode.NONE
+    assert bench.append(sent(b"a", producer=9, sequence=0)).error is ErrorCode.NONE
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
 
 
 def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.gateway.broker import ErrorCode, Placed
-from dafka.gateway.producers import BATCHES_KEPT, Producers
+from dafka.gateway.producers import BATCHES_KEPT, REFUSED_MAX, Producers
 from dafka.records.header import HeaderFields
 
 GAP = Placed(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -28,17 +28,17 @@ def test_batches_that_follow_each_other_are_new():
     assert taken(batch(0), batch(10), batch(20, 1)).known(batch(21)) is None
 
 
-def test_one_of_the_last_five_has_the_offset_that_it_got():
-    producers = taken(*(batch(10 * number) for number in range(7)))
-    for number in range(2, 7):
+def test_one_of_the_last_five_has_the_offset_that_it_got_and_the_one_before_them():
+    producers = taken(*(batch(10 * number) for number in range(8)))
+    for number in range(2, 8):
         found = producers.known(batch(10 * number))
         assert found == Placed(ErrorCode.NONE, 100 * number)
-    assert BATCHES_KEPT == 5
+    assert BATCHES_KEPT == 6
 
 
-@pytest.mark.parametrize("other", [batch(0), batch(10), batch(71), batch(60, 9), batch(65)])
+@pytest.mark.parametrize("other", [batch(0), batch(10), batch(81), batch(70, 9), batch(75)])
 def test_another_batch_is_out_of_order(other):
-    assert taken(*(batch(10 * number) for number in range(7))).known(other) == GAP
+    assert taken(*(batch(10 * number) for number in range(8))).known(other) == GAP
 
 
 def test_a_new_epoch_begins_at_zero_and_ends_the_old_one():
@@ -53,6 +53,35 @@ def test_a_new_epoch_begins_at_zero_and_ends_the_old_one():
 
 def test_a_producer_of_which_nothing_is_known_may_go_on_anywhere():
     assert Producers().known(batch(70, epoch=3)) is None
+
+
+def test_of_an_unknown_producer_nothing_is_taken_behind_what_was_refused():
+    producers = Producers()
+    producers.refuse(batch(20))
+    producers.refuse(batch(30))
+    assert producers.known(batch(30)) == GAP
+    assert producers.known(batch(0, epoch=1)) is None, "it has begun anew"
+    later = Producers()
+    later.follow(producers)
+    assert later.known(batch(30)) == GAP
+    assert later.known(batch(20)) is None
+    later.add(batch(20), 0)
+    assert later.known(batch(30)) is None
+
+
+def test_what_was_refused_of_a_known_producer_changes_nothing():
+    producers = taken(batch(0))
+    producers.refuse(batch(10))
+    assert producers.known(batch(10)) is None
+    assert producers.known(batch(20)) == GAP
+
+
+def test_so_many_are_remembered_that_were_refused():
+    producers = Producers()
+    for producer in range(REFUSED_MAX + 1):
+        producers.refuse(batch(0, producer=producer))
+    assert producers.known(batch(10, producer=REFUSED_MAX - 1)) == GAP
+    assert producers.known(batch(10, producer=REFUSED_MAX)) is None
 
 
 def test_producers_have_nothing_to_do_with_each_other():

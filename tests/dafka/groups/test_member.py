@@ -41,6 +41,7 @@ from dafka.testing.membership import reply
 from tests.support.lifecycles import assert_follows
 
 SESSION_MS = 1_000
+BEAT_MS = SESSION_MS // 5
 ABOUT = Member((b"orders",), SESSION_MS)
 
 
@@ -189,6 +190,33 @@ def test_who_falls_silent_is_dropped_as_soon_as_its_session_is_over(group, silen
     while len(left.machine._membership.members) > 1:
         group.run(left, ms=10)
     assert group.now_ms <= silent_ms + SESSION_MS + 2 * UNSETTLED_BEAT_MS
+
+
+def test_whom_stores_miss_for_half_a_session_is_known_before_others_take_over(group):
+    first, second = group.join("A", "B")
+    assert first.machine.unheard() == frozenset()
+    group.run(first, ms=SESSION_MS // 2 + BEAT_MS)
+    assert first.machine.unheard() == {"B.1"}
+    assert len(first.machine._membership.members) == 2
+    group.wake(second)
+    group.run(first, ms=BEAT_MS)
+    assert first.machine.unheard() == frozenset()
+    group.run(first, ms=2 * SESSION_MS)
+    assert first.machine._membership.members.keys() == {"A.1"}
+    assert first.machine.unheard() == frozenset()
+
+
+@pytest.mark.parametrize(("missed_at", "unheard"), [({1}, set()), ({0, 1}, {"B.1"})])
+def test_whom_most_stores_hear_is_heard(missed_at, unheard):
+    group = Group(3)
+    first, second = group.join("A", "B")
+    for _ in range(SESSION_MS // BEAT_MS):
+        group.now_ms += BEAT_MS
+        group.away = missed_at
+        group.wake(second)
+        group.away = set()
+        group.wake(first)
+    assert first.machine.unheard() == unheard
 
 
 def test_a_member_that_no_store_hears_stops_when_its_session_is_over(group):

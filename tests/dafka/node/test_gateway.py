@@ -11,6 +11,7 @@ from dafka.gateway.broker import (
     EARLIEST_MS,
     LATEST_MS,
     MAX_TIMESTAMP_MS,
+    NOBODY,
     ErrorCode,
     Found,
     KafkaPartition,
@@ -185,6 +186,33 @@ def test_gateways_share_partitions_and_send_clients_to_each_other(gateway):
             (await other.fetch(place, 0, 100)).error,
         ]
         return placed.offset == 0 and set(asked) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+    asyncio.run(scenario())
+
+
+def test_clients_are_sent_to_nobody_while_the_owner_may_be_dead(gateway):
+    first, second = gateway(), gateway()
+    partitions = [KafkaPartition("orders", number) for number in range(8)]
+
+    async def scenario():
+        await made(first, "orders", len(partitions))
+
+        async def owned():
+            return [one for one in partitions if second.leader(one).node == first.node]
+
+        (place, *_) = await until(owned)
+        groups = [str(number) for number in range(100)]
+        group = next(one for one in groups if second.coordinator(one).node == first.node)
+        generation = second.leader(place).epoch
+        die(first)
+
+        async def sent_to(node):
+            return second.leader(place).node == second.coordinator(group).node == node
+
+        await until(lambda: sent_to(NOBODY))
+        assert second.leader(place).epoch == generation, "nobody has taken over yet"
+        assert first.node in {one.node for one in second.gateways()}
+        await until(lambda: sent_to(second.node))
 
     asyncio.run(scenario())
 
